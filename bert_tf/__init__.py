@@ -1,0 +1,41 @@
+"""BERT on Keras 3 and TensorFlow: from raw text to a served model.
+
+Importing this package is light: TensorFlow and Keras load when the first name below is used.
+
+    import bert_tf
+    config = bert_tf.preset("bert", "tiny", vocab_size=8000)
+    encoder = bert_tf.build_encoder(config)
+"""
+
+import importlib
+import os
+
+__version__ = "0.1.0"
+
+# Keras reads this once, at its first import; every layer here is written for TensorFlow.
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+_PUBLIC = {
+    "BertTfError": "bert_tf.errors",
+    "ModelConfig": "bert_tf.config",
+    "preset": "bert_tf.presets",
+    "build_encoder": "bert_tf.models.families",
+    "Pretrainer": "bert_tf.tasks.pretraining",
+    "Tokenizer": "bert_tf.tokenization.tokenizer",
+    "Vocabulary": "bert_tf.tokenization.vocabulary",
+    "AdamW": "bert_tf.training.optimizers",
+    "Lamb": "bert_tf.training.optimizers",
+    "load_pretrained": "bert_tf.models.pretrained",
+    "save_pretrained": "bert_tf.models.pretrained",
+}
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'bert_tf' has no attribute '{name}'")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__():
+    return sorted(__all__)

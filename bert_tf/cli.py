@@ -1,0 +1,138 @@
+"""Flags that several entry points share, exit codes, and the `bert-tf` command."""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+
+from bert_tf.errors import BertTfError, UsageError, check_choice
+
+COMMANDS = ("learn_vocab", "create_data", "pretrain", "export")
+FORMATS = ("segment_pair", "sentence_pair", "full_sentences", "doc_sentences")
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that shows the docstring and every default, and never abbreviates."""
+
+    def __init__(self, module, doc):
+        super().__init__(prog=f"python -m bert_tf.{module}", description=doc, allow_abbrev=False,
+                         formatter_class=_Formatter)
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def _get_help_string(self, action):
+        if action.default in (None, False, argparse.SUPPRESS):
+            return action.help
+        return f"{action.help} (default: %(default)s)"
+
+
+def positive(text):
+    """Argument type: an integer of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def natural(text):
+    """Argument type: an integer of at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def add_casing_flags(parser):
+    """`--lower_case`, `--strip_accents` and their `--no-` forms; None where not given."""
+    yes_or_no = argparse.BooleanOptionalAction
+    parser.add_argument("--lower_case", action=yes_or_no, default=None,
+                        help="Unicode lower-casing before cutting into pieces")
+    parser.add_argument("--strip_accents", action=yes_or_no, default=None,
+                        help="remove Latin accents, as uncased English BERT does; Hangul is kept")
+
+
+def add_split_flag(parser):
+    """`--split`: how raw text is cut into sentences."""
+    parser.add_argument("--split", choices=("lines", "sentences", "none"), default="lines",
+                        help="lines: a sentence a line, a blank line between documents; "
+                             "sentences: raw text, cut into sentences; none: every line, as it is, "
+                             "is a document")
+
+
+def add_example_flags(parser):
+    """How pre-training examples are made: shared by create_data and pretrain."""
+    parser.add_argument("--seq_length", type=positive, default=128,
+                        help="tokens of an example, [CLS] and [SEP] counted")
+    parser.add_argument("--format", choices=FORMATS, default="segment_pair",
+                        help="input form; the first two carry next-sentence labels")
+    parser.add_argument("--masking", choices=("dynamic", "static"), default="dynamic",
+                        help="dynamic: drawn anew every epoch; static: stored in the records")
+    parser.add_argument("--whole_word", action="store_true",
+                        help="mask all pieces of a word together")
+    parser.add_argument("--dupe_factor", type=positive, default=None,
+                        help="passes over the text with different draws "
+                             "(default: 10 for static masking, 1 for dynamic)")
+    parser.add_argument("--max_predictions_per_seq", type=positive, default=20,
+                        help="masked positions of an example at most")
+    parser.add_argument("--short_seq_prob", type=float, default=0.1,
+                        help="share of examples made shorter than the window")
+    parser.add_argument("--num_processes", type=positive, default=os.cpu_count(),
+                        help="processes; the result does not depend on it")
+    add_split_flag(parser)
+
+
+def add_seed_flag(parser):
+    """`--seed`: every random draw comes from it."""
+    parser.add_argument("--seed", type=natural, default=12345, help="seed of every random draw")
+
+
+def add_overwrite_flag(parser):
+    """`--overwrite`: replace what another run left."""
+    parser.add_argument("--overwrite", action="store_true",
+                        help="replace the result of a run with other options")
+
+
+def _terminate(number, frame):
+    raise KeyboardInterrupt
+
+
+def run(main, argv=None):
+    """Call `main(argv)`; print its error in one line and return the exit code.
+
+    Returns: 0; 1 for data and machine errors; 2 for usage errors; 130 after Ctrl-C or SIGTERM.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return main(argv) or 0
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BertTfError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as interrupt:
+        reason = str(interrupt)
+        print(f"\nstopped{': ' + reason if reason else ''}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing more to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def main():
+    """`bert-tf COMMAND …` is `python -m bert_tf.COMMAND …`."""
+    words = sys.argv[1:]
+    if not words or words[0] in ("-h", "--help"):
+        print("usage: bert-tf COMMAND …\n\ncommands: " + ", ".join(COMMANDS)
+              + "\n\nbert-tf COMMAND --help tells more.")
+        sys.exit(0 if words else 2)
+    try:
+        check_choice("COMMAND", words[0], COMMANDS)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    command = importlib.import_module(f"bert_tf.{words[0]}")
+    sys.exit(run(command.main, words[1:]))

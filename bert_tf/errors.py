@@ -1,0 +1,32 @@
+"""Errors that a user can act on: what was received, what was expected, what to try."""
+
+import difflib
+
+
+class BertTfError(Exception):
+    """Something about the data, the files or the machine stops the work (exit code 1)."""
+
+
+class UsageError(BertTfError):
+    """The command line or a configuration is wrong (exit code 2)."""
+
+
+def explain(received, expected="", attempt=""):
+    """One line: `received; expected …; try …`, leaving out what is empty."""
+    parts = [received]
+    if expected:
+        parts.append(f"expected {expected}")
+    if attempt:
+        parts.append(f"try {attempt}")
+    return "; ".join(parts)
+
+
+def check_choice(name, value, choices):
+    """Return `value` if it is one of `choices`; else raise UsageError naming the nearest."""
+    choices = list(choices)
+    if value in choices:
+        return value
+    near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
+    hint = f"{name}={near[0]!r}" if near else ""
+    listed = ", ".join(map(str, choices))
+    raise UsageError(explain(f"{name}={value!r} is unknown", f"one of {listed}", hint))

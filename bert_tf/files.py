@@ -1,0 +1,203 @@
+"""One door to the file system: every path that a user names is read and written here.
+
+Writing is atomic: a file or folder appears under its name whole, or not at all.
+"""
+
+import contextlib
+import errno
+import glob
+import gzip
+import json
+import os
+import shutil
+import uuid
+
+from bert_tf.errors import BertTfError, UsageError, explain
+
+
+@contextlib.contextmanager
+def explained(action, path):
+    """Turn an OSError about `path` into a BertTfError that says what to do."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BertTfError(f"cannot {action} {path}: no such file or folder") from error
+    except PermissionError as error:
+        raise BertTfError(explain(f"cannot {action} {path}: permission denied",
+                                  attempt="another place or other rights")) from error
+    except IsADirectoryError as error:
+        raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BertTfError(explain(
+                f"cannot {action} {path}: the disk is full (what was finished before is kept)",
+                attempt="freeing space and running the same command again")) from error
+        raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
+
+
+def expand(patterns):
+    """Paths matching the glob `patterns`, in order, each pattern's matches sorted.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    paths = []
+    for pattern in patterns:
+        matches = sorted(glob.glob(pattern, recursive=True))
+        matches = [match for match in matches if not os.path.isdir(match)]
+        if not matches:
+            attempt = "a file or a quoted pattern such as 'texts/*.txt'"
+            raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))
+        paths.extend(path for path in matches if path not in paths)
+    return paths
+
+
+def open_binary(path):
+    """Open for reading bytes; a name ending in `.gz` is decompressed."""
+    with explained("read", path):
+        return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
+
+
+def read_lines(path):
+    """Yield the lines of a UTF-8 file (optionally `.gz`) without their ends; a BOM is dropped.
+
+    Raises:
+        BertTfError: unreadable, damaged gzip, or not UTF-8; the line number is named.
+    """
+    number = 0
+    with explained("read", path), open_binary(path) as stream:
+        try:
+            for number, raw in enumerate(stream, 1):
+                try:
+                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise BertTfError(explain(
+                        f"{path} line {number}: byte {error.object[error.start]:#04x} "
+                        f"at column {error.start + 1} is not UTF-8",
+                        attempt="converting the file, for example with iconv -t UTF-8")) from error
+                yield line.rstrip("\r\n")
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
+
+
+def read_text(path):
+    """The whole of a small UTF-8 file."""
+    return "\n".join(read_lines(path))
+
+
+def read_json(path):
+    """The object in a JSON file; BertTfError names the line of a syntax error."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise BertTfError(f"{path} line {error.lineno}: not JSON: {error.msg}") from error
+
+
+def make_folder(path):
+    """Create a folder and its parents; an existing one is fine."""
+    with explained("create", path):
+        os.makedirs(path or ".", exist_ok=True)
+    return path
+
+
+def exists(path):
+    """Whether a file or folder is there."""
+    return os.path.exists(path)
+
+
+def list_folder(path):
+    """Sorted names in a folder; empty where there is none."""
+    if not os.path.isdir(path):
+        return []
+    with explained("list", path):
+        return sorted(os.listdir(path))
+
+
+def size(path):
+    """Size of a file in bytes."""
+    with explained("read", path):
+        return os.path.getsize(path)
+
+
+def remove(path):
+    """Delete a file or a whole folder; nothing there is fine."""
+    with explained("delete", path):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.remove(path)
+
+
+def rename(source, target):
+    """Move within one file system in one step; a file at `target` is replaced."""
+    with explained("write", target):
+        os.replace(source, target)
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def temporary_name(path):
+    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
+
+
+def clean_temporary(folder):
+    """Delete what killed runs left half-written in `folder`."""
+    for name in list_folder(folder):
+        if name.startswith(".tmp-"):
+            remove(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def atomic_path(path):
+    """Yield a temporary path; rename it to `path` when the block ends without an error.
+
+    The block may write a file or fill a folder there. A folder never replaces another one.
+    """
+    make_folder(os.path.dirname(os.path.abspath(path)))
+    temporary = temporary_name(path)
+    try:
+        with explained("write", path):
+            yield temporary
+            for folder, _, names in os.walk(temporary):
+                for name in names:
+                    _sync(os.path.join(folder, name))
+            _sync(temporary)
+            if os.path.isdir(temporary):
+                os.rename(temporary, path)
+            else:
+                os.replace(temporary, path)
+            _sync(os.path.dirname(os.path.abspath(path)))
+    except BaseException:
+        with contextlib.suppress(BertTfError):
+            remove(temporary)
+        raise
+
+
+def write_bytes(path, data):
+    """Write a file atomically."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as stream:
+        stream.write(data)
+
+
+def write_text(path, text):
+    """Write a UTF-8 file atomically."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path, value):
+    """Write a JSON file atomically, keys in the order given."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def append_text(path, text):
+    """Append to a log-like file, created where absent, in one write."""
+    with explained("write", path), open(path, "a", encoding="utf-8") as stream:
+        stream.write(text)

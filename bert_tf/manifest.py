@@ -1,0 +1,71 @@
+"""Which stage made a folder, from what: finished work is reused, other work never overwritten."""
+
+import hashlib
+import json
+import os
+
+from bert_tf import files
+from bert_tf.errors import UsageError, explain
+
+_BLOCK = 1 << 16
+_BLOCKS = 64
+
+
+def digest_file(path):
+    """Digest of a file's size and of up to 64 evenly spaced blocks of 64 KiB.
+
+    Files up to 4 MiB are read whole; larger ones in the same time whatever their size.
+    """
+    length = files.size(path)
+    digest = hashlib.blake2b(str(length).encode(), digest_size=16)
+    count = min(_BLOCKS, -(-length // _BLOCK))
+    with files.explained("read", path), open(path, "rb") as stream:
+        for block in range(count):
+            start = block * _BLOCK if count < _BLOCKS else block * (length - _BLOCK) // (count - 1)
+            stream.seek(start)
+            digest.update(stream.read(_BLOCK))
+    return digest.hexdigest()
+
+
+def fingerprint(options, inputs=()):
+    """Digest of a stage's `options` (plain values) and of the files in `inputs`."""
+    stated = {"options": options, "inputs": [digest_file(path) for path in inputs]}
+    text = json.dumps(stated, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def finished(path, options, inputs=(), overwrite=False):
+    """The manifest at `path` if the same stage finished there, else None.
+
+    Args:
+        path: the manifest file.
+        options: the stage's options, plain values.
+        inputs: files the stage reads.
+        overwrite: take a different manifest for none.
+
+    Raises:
+        UsageError: another stage's result is there; the options that differ are named.
+    """
+    if not files.exists(path):
+        return None
+    manifest = files.read_json(path)
+    if manifest.get("fingerprint") == fingerprint(options, inputs):
+        return manifest
+    if overwrite:
+        return None
+    before = manifest.get("options", {})
+    plain = json.loads(json.dumps(options))
+    changed = [f"{key} was {before.get(key)!r}, now {plain.get(key)!r}"
+               for key in sorted({*before, *plain}) if before.get(key) != plain.get(key)]
+    what = "; ".join(changed) or "the input files changed"
+    folder = os.path.dirname(path) or "."
+    raise UsageError(explain(f"{folder} holds the result of another run ({what})",
+                             attempt="another output folder, or --overwrite"))
+
+
+def write(path, options, inputs=(), **facts):
+    """Write a stage's manifest, last of all its files, with further `facts`; return it."""
+    manifest = {"fingerprint": fingerprint(options, inputs), "options": options,
+                "inputs": list(inputs), **facts}
+    files.write_json(path, manifest)
+    return manifest

@@ -1,0 +1,82 @@
+"""Random bits as a function of seed, purpose, step and global example index.
+
+Philox is a counter-based generator: block `c` of the stream of key `k` is a pure function of
+`(k, c)` (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"). Each example owns a run
+of blocks, so that the bits of an example are the same in whatever batch, replica or process it is
+drawn, and a restarted run repeats them.
+"""
+
+import contextlib
+import threading
+import zlib
+
+import tensorflow as tf
+
+_PHILOX = 1
+_local = threading.local()
+
+
+def stream_key(seed, purpose, step=0):
+    """Key of a random stream: uint64 `[1]`.
+
+    Args:
+        seed: integer below 2**31, a Python value or a scalar tensor.
+        purpose: a name, so that two uses of one seed are independent.
+        step: integer, a Python value or a scalar tensor.
+    """
+    high = tf.bitwise.left_shift(tf.cast(seed, tf.uint64), tf.constant(32, tf.uint64))
+    seed_key = tf.bitwise.bitwise_xor(high, tf.cast(zlib.crc32(purpose.encode()), tf.uint64))
+    # One draw mixes the step in: keys of neighbouring steps share no pattern.
+    counter = tf.stack([tf.cast(step, tf.uint64), tf.constant(0, tf.uint64)])
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[1], key=tf.reshape(seed_key, [1]), counter=counter, alg=_PHILOX, dtype=tf.uint64)
+
+
+def example_bits(key, first_example, shape):
+    """Uniform uint32 bits `shape`, whose first axis is the examples.
+
+    Args:
+        key: uint64 `[1]` from `stream_key`.
+        first_example: global index of the first example, scalar integer; the others follow it.
+        shape: `[batch, …]`, integers or a tensor. An example's bits depend on the shape behind
+            the batch, on the key and on its index only.
+    """
+    shape = tf.convert_to_tensor(shape, tf.int32)
+    size = tf.reduce_prod(shape[1:])
+    blocks = (size + 3) // 4  # of four uint32
+    start = tf.cast(first_example, tf.uint64) * tf.cast(blocks, tf.uint64)
+    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=tf.stack([shape[0], blocks * 4]), key=key,
+        counter=tf.stack([start, tf.constant(0, tf.uint64)]), alg=_PHILOX, dtype=tf.uint32)
+    return tf.reshape(bits[:, :size], shape)
+
+
+class DrawPosition:
+    """Where random draws of the current replica stand: `seed`, `step` and `first_example`."""
+
+    def __init__(self, seed, step, first_example):
+        self.seed = seed
+        self.step = step
+        self.first_example = first_example
+
+
+@contextlib.contextmanager
+def draw_at(seed, step, first_example):
+    """Layers called in this block (on this thread) draw at the given position.
+
+    Args:
+        seed: integer or scalar tensor.
+        step: integer or scalar tensor.
+        first_example: global index of the first example this replica sees at this step.
+    """
+    before = current_position()
+    _local.position = DrawPosition(seed, step, first_example)
+    try:
+        yield
+    finally:
+        _local.position = before
+
+
+def current_position():
+    """The `DrawPosition` of the innermost `draw_at` block on this thread, or None."""
+    return getattr(_local, "position", None)

@@ -1,0 +1,15 @@
+"""The letters that shapes are written in, and a check that names what is wrong.
+
+B batch   F, T from and to positions   S sequence   N heads   H head size   D hidden
+I intermediate   V vocabulary   P predictions a sequence   K real tokens in a batch
+"""
+
+
+def check_rank(name, tensor, rank):
+    """Raise ValueError unless `tensor` has `rank` axes (google-research/bert `assert_rank`)."""
+    actual = len(tensor.shape)
+    if actual != rank:
+        raise ValueError(
+            f"{name} has rank {actual}, shape {tuple(tensor.shape)}; expected rank {rank}"
+        )
+    return tensor
