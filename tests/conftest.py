@@ -1,0 +1,29 @@
+"""Fixtures that every room uses."""
+
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Tests of tf-models-official need Keras 2 beside Keras 3; both find their own backend.
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+import pytest  # noqa: E402
+
+SHARED = pathlib.Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """Folder of real data and numeric references beside the checkout; the test skips without."""
+    if not (SHARED / "reference").is_dir():
+        pytest.skip("../shared with real data and numeric references is absent")
+    return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def two_virtual_devices():
+    """Two CPU devices in one process, so that MirroredStrategy has two replicas."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
