@@ -19,13 +19,13 @@ lint: $(STAMP)
 $(STAMP): requirements.lock setup.cfg pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else f"Python 3.11 to 3.13 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
 # Resolve the lock again after a change of setup.cfg (needs uv).
 lock:
-	uv pip compile setup.cfg --constraint constraints.txt --all-extras --universal \
+	uv pip compile setup.cfg --override overrides.txt --all-extras --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -o requirements.lock
 
 clean:
