@@ -13,8 +13,61 @@ _FROM_OFFICIAL = {"gelu": "gelu_approximate"}
 _TO_OFFICIAL = {"gelu_approximate": "gelu"}
 
 
+class Config:
+    """Base of the frozen configurations: typed fields, plain values, a JSON file.
+
+    Raises:
+        UsageError: a value has another type than its field, a key is unknown or missing.
+    """
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            right = isinstance(value, (int, float) if field.type is float else field.type)
+            if not right or (isinstance(value, bool) and field.type is not bool):
+                raise UsageError(explain(f"{field.name}={value!r}", field.type.__name__))
+
+    def _refuse(self, names, right, expected):
+        """Raise UsageError for the first of the fields `names` whose value is not `right`."""
+        for name in names:
+            if not right(getattr(self, name)):
+                raise UsageError(explain(f"{name}={getattr(self, name)}", expected))
+
+    def replace(self, **changes):
+        """A copy with some fields changed, checked again."""
+        return self.from_dict({**self.to_dict(), **changes})
+
+    def to_dict(self):
+        """All fields as plain values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values, source="the configuration"):
+        """Build from plain values; an unknown or missing key raises UsageError."""
+        fields = dataclasses.fields(cls)
+        known = [field.name for field in fields]
+        for key in values:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                raise UsageError(explain(f"{source}: unknown key {key!r}",
+                                         attempt=repr(near[0]) if near else ""))
+        for field in fields:
+            if field.default is dataclasses.MISSING and field.name not in values:
+                raise UsageError(f"{source}: {field.name} is missing")
+        return cls(**values)
+
+    def save(self, path):
+        """Write a JSON file."""
+        files.write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path):
+        """Read a JSON file (our names; a model's exact `hidden_act`)."""
+        return cls.from_dict(_object(path), path)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(Config):
     """Sizes and options of an encoder; keys are those of the official `bert_config.json`.
 
     Raises:
@@ -37,21 +90,13 @@ class ModelConfig:
     padding_id: int = 0  # id of [PAD]
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            right = isinstance(value, (int, float) if field.type is float else field.type)
-            if not right or isinstance(value, bool):
-                raise UsageError(explain(f"{field.name}={value!r}", field.type.__name__))
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-                     "intermediate_size", "max_position_embeddings", "type_vocab_size"):
-            if getattr(self, name) < 1:
-                raise UsageError(explain(f"{name}={getattr(self, name)}", "at least 1"))
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(explain(f"{name}={getattr(self, name)}", "in [0, 1)"))
-        for name in ("initializer_range", "layer_norm_eps"):
-            if getattr(self, name) <= 0:
-                raise UsageError(explain(f"{name}={getattr(self, name)}", "above 0"))
+        super().__post_init__()
+        self._refuse(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                      "intermediate_size", "max_position_embeddings", "type_vocab_size"),
+                     lambda value: value >= 1, "at least 1")
+        self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
+                     lambda value: 0 <= value < 1, "in [0, 1)")
+        self._refuse(("initializer_range", "layer_norm_eps"), lambda value: value > 0, "above 0")
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("family", self.family, FAMILIES)
         if not 0 <= self.padding_id < self.vocab_size:
@@ -69,36 +114,6 @@ class ModelConfig:
     def head_size(self):
         """Width H of one attention head."""
         return self.hidden_size // self.num_attention_heads
-
-    def replace(self, **changes):
-        """A copy with some fields changed, checked again."""
-        return self.from_dict({**self.to_dict(), **changes})
-
-    def to_dict(self):
-        """All fields as plain values."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, values, source="the model configuration"):
-        """Build from plain values; an unknown or missing key raises UsageError."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        for key in values:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                raise UsageError(explain(f"{source}: unknown key {key!r}",
-                                         attempt=repr(near[0]) if near else ""))
-        if "vocab_size" not in values:
-            raise UsageError(f"{source}: vocab_size is missing")
-        return cls(**values)
-
-    def save(self, path):
-        """Write `model_config.json`."""
-        files.write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path):
-        """Read `model_config.json` (our names, our exact `hidden_act`)."""
-        return cls.from_dict(_object(path), path)
 
     @classmethod
     def load_official(cls, path):
