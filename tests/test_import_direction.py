@@ -1,0 +1,84 @@
+"""Rooms import each other in one direction only; imports are read from the source."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
+GROUND = {"config", "presets", "errors", "shapes", "files", "manifest", "variables", "randomness"}
+LIGHT = {"config", "presets", "errors", "files", "manifest", "shapes", "cli"}
+ALLOWED = {
+    "layers": set(),
+    "models": {"layers"},
+    "tasks": {"models", "layers"},
+    "tokenization": set(),
+    "data": {"tokenization"},
+    "training": set(),
+    "evaluation": set(),
+    "saved_model": {"models", "tasks", "tokenization", "layers"},
+    "converters": {"models", "tasks"},
+}
+HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub"}
+
+
+def _modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE)
+        yield relative.parts[0] if len(relative.parts) > 1 else relative.stem, path
+
+
+def _imports(path, top_level_only=False):
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if top_level_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _rooms(path):
+    for name in _imports(path):
+        parts = name.split(".")
+        if parts[0] == "bert_tf" and len(parts) > 1:
+            yield parts[1]
+
+
+def test_rooms_import_in_one_direction():
+    entry_points = {path.stem for _, path in _modules() if "main(argv=None)" in path.read_text()}
+    wrong = []
+    for room, path in _modules():
+        for other in set(_rooms(path)) - GROUND - {room, "__version__"}:
+            if other in entry_points:
+                fine = False
+            elif room in ALLOWED:
+                fine = other in ALLOWED[room]
+            else:
+                fine = room in entry_points
+            if not fine:
+                wrong.append(f"{path.relative_to(PACKAGE)} imports {other}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_ground_floor_and_entry_points_load_nothing_heavy():
+    wrong = []
+    for room, path in _modules():
+        entry = "main(argv=None)" in path.read_text()
+        if entry or room in LIGHT or room == "__init__":
+            tops = {name.split(".")[0] for name in _imports(path, top_level_only=True)}
+            rooms = set(_rooms(path)) if room in LIGHT else set()
+            wrong += [f"{path.name}: {name}" for name in tops & HEAVY]
+            wrong += [f"{path.name}: {name}" for name in rooms - LIGHT - {"__version__"}]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("module", ["bert_tf", "bert_tf.pretrain", "bert_tf.create_data",
+                                    "bert_tf.learn_vocab", "bert_tf.export"])
+def test_import_is_light(module):
+    code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stderr.strip() == ""
