@@ -5,6 +5,7 @@ Writing is atomic: a file or folder appears under its name whole, or not at all.
 
 import contextlib
 import errno
+import fcntl
 import glob
 import gzip
 import json
@@ -153,6 +154,20 @@ def clean_temporary(folder):
     for name in list_folder(folder):
         if name.startswith(".tmp-"):
             remove(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Hold a folder for one process at a time, waiting for it; a killed process lets go of it."""
+    make_folder(folder)
+    with explained("lock", folder):
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with explained("lock", folder):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
