@@ -1,0 +1,134 @@
+"""What text becomes before it is cut into words: one rule for each character.
+
+The rules run as a single tensorflow-text op, `FastBertNormalize`, over a table made here. The
+op's own tables are not used: they put a blank where the original removes a control character, and
+their lower-casing is an NFKC case fold, which changes ㅋ, ½ and ß and splits Hangul into jamo.
+TensorFlow's `strings.lower` is not used either: it follows the locale of the machine.
+"""
+
+import functools
+import unicodedata
+
+import flatbuffers
+import numpy as np
+
+# Characters that a rule can change: planes 0, 1 and 14. The others hold ideographs and private use.
+_CODE_POINTS = (*range(0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE1000))
+
+
+def clean(character):
+    """Control characters vanish, white space is a blank (google-research/bert `_clean_text`)."""
+    category = unicodedata.category(character)
+    if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
+        return " "
+    return "" if category in ("Cc", "Cf") or character == "\ufffd" else character
+
+
+def strip_accents(text):
+    """Remove combining marks (Unicode category Mn) as google-research/bert does, and compose again.
+
+    Composing gives back whole Hangul syllables, which decomposing splits into jamo.
+    """
+    marked = unicodedata.normalize("NFD", text)
+    bare = "".join(c for c in marked if unicodedata.category(c) != "Mn")
+    return unicodedata.normalize("NFC", bare)
+
+
+@functools.cache
+def character_rules(lower_case, remove_accents):
+    """Dict of every code point that changes -> its replacement, a string of any length."""
+    rules = {}
+    for code_point in _CODE_POINTS:
+        character = chr(code_point)
+        after = clean(character)
+        if lower_case:
+            after = after.lower()
+        if remove_accents and not after.isascii():
+            after = strip_accents(after)
+        if after != character:
+            rules[code_point] = after
+    return rules
+
+
+@functools.cache
+def final_sigma_pattern():
+    """RE2 pattern of Σ at the end of a word, where it becomes ς instead of σ, in three groups.
+
+    The condition is `Final_Sigma` of the Unicode standard (section 3.13): a cased letter comes
+    before and none after, whatever case-ignorable characters lie between. Both classes are asked
+    of `str.lower`, which applies it.
+    """
+    # Behind a cased letter c, "cΣ" ends in ς; behind an ignorable one, only "AcΣ" does.
+    cased, ignorable = [], []
+    for code_point in _CODE_POINTS:
+        character = chr(code_point)
+        if f"A{character}Σ".lower()[-1] == "ς":
+            (cased if f"{character}Σ".lower()[-1] == "ς" else ignorable).append(code_point)
+    cased, ignorable = _ranges(cased), _ranges(ignorable)
+    return f"([{cased}][{ignorable}]*)Σ([{ignorable}]*(?:[^{cased}{ignorable}]|$))"
+
+
+def _ranges(code_points):
+    """Body of a regular expression's character class."""
+    values = np.array(code_points)
+    runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
+    return "".join(f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
+
+
+def normalizer_model(rules):
+    """Serialise character rules for the op `FastBertNormalize`.
+
+    Args:
+        rules: dict of code point -> replacement of at most 63 UTF-8 bytes.
+
+    Returns:
+        bytes: the flatbuffer `FastBertNormalizerModel` of tensorflow-text: a Darts-clone double
+        array from a character's UTF-8 bytes to a place in a pool of replacements.
+    """
+    pool = b""
+    places = {}
+    for text in sorted(set(rules.values())):
+        data = text.encode()
+        # Bit 30 marks a change; the pool's offset takes 24 bits, the length in bytes 6.
+        places[text] = 1 << 30 | len(pool) << 6 | len(data)
+        pool += data
+    builder = flatbuffers.Builder(1 << 18)
+    trie = builder.CreateNumpyVector(_double_array(
+        {chr(code_point).encode(): places[text] for code_point, text in rules.items()
+         if code_point}))
+    pool = builder.CreateNumpyVector(np.frombuffer(pool, np.uint8))
+    builder.StartObject(4)
+    builder.PrependUOffsetTRelativeSlot(1, trie, 0)
+    builder.PrependInt32Slot(2, places[rules[0]] if 0 in rules else 0, 0)
+    builder.PrependUOffsetTRelativeSlot(3, pool, 0)
+    builder.Finish(builder.EndObject())
+    return bytes(builder.Output())
+
+
+def _double_array(values):
+    """Units of a Darts-clone trie over UTF-8 encoded characters (dict bytes -> 31-bit value).
+
+    The child of the unit at position p for byte b is at p ^ offset(p) ^ b and holds b as label.
+    The bytes behind the first of a character are 0x80 to 0xbf, so that each inner node owns an
+    aligned block of 64 units; no character continues another, so that equal values share a unit.
+    """
+    prefixes = sorted({key[:length] for key in values for length in range(1, len(key))})
+    # Block 0 to 3: the root and its children, one for each possible first byte.
+    blocks = {prefix: 256 + 64 * index for index, prefix in enumerate(prefixes)}
+    first_value = 256 + 64 * len(prefixes)
+    distinct = sorted(set(values.values()))
+    units = np.zeros(first_value + len(distinct), np.uint32)
+    units[first_value:] = np.array(distinct, np.uint32) | np.uint32(1 << 31)
+    value_at = {value: first_value + index for index, value in enumerate(distinct)}
+
+    def position(key):
+        return blocks[key[:-1]] + (key[-1] & 0x3F) if key[:-1] else key[0]
+
+    for prefix, block in blocks.items():
+        at = position(prefix)
+        # A child is found at block ^ 0x80 ^ byte.
+        units[at] = (at ^ block ^ 0x80) << 10 | prefix[-1]
+    for key, value in values.items():
+        at = position(key)
+        units[at] = (at ^ value_at[value]) << 10 | 1 << 8 | key[-1]
+    return units

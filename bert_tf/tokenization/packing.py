@@ -1,0 +1,51 @@
+"""One or two texts as a model input: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`."""
+
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, explain
+
+
+def pack(vocabulary, segments, seq_length, fixed=True):
+    """Cut segments to the window, add the special tokens and pad.
+
+    Of a pair that is too long the longer segment loses tokens from its end until both are equally
+    long, then both in turn (google-research/bert `run_classifier.py`, `_truncate_seq_pair`).
+
+    Args:
+        vocabulary: `Vocabulary`, for the special ids.
+        segments: one or two RaggedTensors int32 `[n, (tokens)]`.
+        seq_length: the window, special tokens counted.
+        fixed: pad to `seq_length`; else to the longest row there is.
+
+    Returns:
+        dict of int32 `[n, seq_length]` or `[n, longest]`: `input_word_ids`, `input_mask` (1 for
+        real tokens) and `input_type_ids` (1 for the second segment and its `[SEP]`).
+
+    Raises:
+        UsageError: not one or two segments, or a window without room for a token of each.
+    """
+    if len(segments) not in (1, 2):
+        raise UsageError(explain(f"{len(segments)} segments", "one or two"))
+    if seq_length < 2 * len(segments) + 1:
+        raise UsageError(explain(f"seq_length={seq_length}", f"at least {2 * len(segments) + 1}"))
+    budget = seq_length - len(segments) - 1
+    lengths = [segment.row_lengths() for segment in segments]
+    if len(segments) == 2:
+        first = tf.minimum(lengths[0], tf.maximum(budget - lengths[1], (budget + 1) // 2))
+        lengths = [first, tf.minimum(lengths[1], budget - first)]
+    else:
+        lengths = [tf.minimum(lengths[0], budget)]
+
+    row = tf.ones_like(lengths[0], tf.int32)[:, tf.newaxis]
+    parts = [vocabulary.cls_id * row]
+    for segment, length in zip(segments, lengths, strict=True):
+        dense = segment.to_tensor(shape=[None, budget])
+        parts += [tf.RaggedTensor.from_tensor(dense, lengths=length), vocabulary.sep_id * row]
+    packed = tf.concat(parts, axis=1)
+    ids = packed.to_tensor(vocabulary.pad_id, shape=[None, seq_length if fixed else None])
+
+    position = tf.range(tf.shape(ids, tf.int64)[1])
+    real = position < packed.row_lengths()[:, tf.newaxis]
+    second = real & (position >= lengths[0][:, tf.newaxis] + 2)
+    return {"input_word_ids": ids, "input_mask": tf.cast(real, tf.int32),
+            "input_type_ids": tf.cast(second, tf.int32)}

@@ -1,0 +1,214 @@
+"""Text to word pieces inside the graph: the same ops make data, train and serve.
+
+    tokenizer = Tokenizer(Vocabulary.load("vocab.txt"), lower_case=True)
+    ids = tokenizer.tokenize(["Any text."])
+
+Three tensorflow-text ops do the work: `NormalizeUTF8`, `FastBertNormalize` over the character
+table of `normalization.py`, and `FastWordpieceTokenizeWithOffsets` (the linear-time WordPiece of
+Song et al. 2021, "Fast WordPiece Tokenization").
+"""
+
+import os
+import re
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from bert_tf import files
+from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization import normalization
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+CONFIG_NAME = "tokenizer_config.json"
+VOCABULARY_NAME = "vocab.txt"
+MAX_CHARACTERS_PER_WORD = 200
+_MAX_BYTES_PER_CHARACTER = 4
+_SPECIAL_PATTERN = "|".join(map(re.escape, SPECIAL_TOKENS))
+
+
+class Tokenizer(tf.Module):
+    """WordPiece tokenizer of raw text.
+
+    Text is composed to NFC; control characters and U+FFFD vanish and white space becomes a blank;
+    then, where asked, `str.lower` and the removal of accents. Words end at white space; every
+    punctuation mark and every Chinese character is a word. A word is cut into the longest pieces
+    there are from the left (google-research/bert `tokenization.py`); a word that cannot be cut
+    or has more than 200 characters is `[UNK]`.
+
+    Args:
+        vocabulary: `Vocabulary`.
+        lower_case: lower-case as `str.lower` does.
+        strip_accents: remove combining marks, as uncased BERT does for Latin; Hangul stays whole.
+    """
+
+    def __init__(self, vocabulary, lower_case=False, strip_accents=False):
+        super().__init__(name="tokenizer")
+        self.vocabulary = vocabulary
+        self.lower_case = lower_case
+        self.strip_accents = strip_accents
+        rules = normalization.character_rules(lower_case, strip_accents)
+        model = np.frombuffer(normalization.normalizer_model(rules), np.uint8)
+        self._characters = tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
+        self._wordpiece = tf_text.FastWordpieceTokenizer(
+            vocabulary.tokens, token_out_type=tf.int32,
+            max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MAX_BYTES_PER_CHARACTER)
+        self._continuation = tf.constant(vocabulary.continuation)
+        self._tokens = tf.constant(vocabulary.tokens)
+
+    def normalize(self, text):
+        """The text that is cut into words: string `[n]` -> string `[n]`."""
+        composed = tf_text.normalize_utf8(text, "NFC")
+        return self._characters.normalize(self._final_sigma(composed))
+
+    def tokenize(self, text, split_special=False):
+        """Ids of the word pieces of each text.
+
+        Args:
+            text: string `[n]`, UTF-8.
+            split_special: take `[MASK]` and the other special tokens written in the text for
+                what they name; else they are text like any other.
+
+        Returns:
+            RaggedTensor int32 `[n, (tokens)]`.
+        """
+        text = tf.convert_to_tensor(text, tf.string)
+        if not split_special:
+            return self._cut(self.normalize(text))[0]
+        parts, _, _, is_special = self._split_special(text)
+        special_ids = self._special_rows(is_special, self.vocabulary.special_ids)
+        return _join(parts, special_ids, self.tokenize(parts.values))
+
+    def tokenize_with_offsets(self, text, split_special=False):
+        """Ids of the word pieces, and where in the original text each comes from.
+
+        Args:
+            text, split_special: as for `tokenize`.
+
+        Returns:
+            ids, starts, ends: RaggedTensors `[n, (tokens)]`, int32, int64 and int64. Piece `j` of
+            text `i` comes from the bytes `starts[i, j]` up to, without, `ends[i, j]` of `text[i]`;
+            what is removed right behind a piece counts as part of it.
+        """
+        text = tf.convert_to_tensor(text, tf.string)
+        if split_special:
+            parts, begins, ends, is_special = self._split_special(text)
+            inner_ids, inner_starts, inner_ends = self.tokenize_with_offsets(parts.values)
+            begins = begins.values[:, tf.newaxis]
+            ends = ends.values[:, tf.newaxis]
+            return (_join(parts, self._special_rows(is_special, self.vocabulary.special_ids),
+                          inner_ids),
+                    _join(parts, self._special_rows(is_special, begins), inner_starts + begins),
+                    _join(parts, self._special_rows(is_special, ends), inner_ends + begins))
+        composed, composed_map = tf_text.normalize_utf8_with_offsets_map(text, "NFC")
+        normalized, sources = self._characters.normalize_with_offsets(self._final_sigma(composed))
+        ids, starts, ends = self._cut(normalized)
+        starts = tf.gather(sources, starts, batch_dims=1)
+        ends = tf.gather(sources, ends, batch_dims=1)
+        # Of two pieces of one character (İ is "i" and a dot) the first ends where the second does.
+        ends = ends.with_values(tf.where(ends.values > starts.values, ends.values,
+                                         tf.roll(ends.values, -1, axis=0)))
+        return (ids, tf_text.find_source_offsets(composed_map, starts),
+                tf_text.find_source_offsets(composed_map, ends))
+
+    def tokens(self, ids):
+        """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""
+        return tf.gather(self._tokens, ids)
+
+    def save(self, folder):
+        """Write `vocab.txt` and `tokenizer_config.json`."""
+        files.make_folder(folder)
+        self.vocabulary.save(os.path.join(folder, VOCABULARY_NAME))
+        files.write_json(os.path.join(folder, CONFIG_NAME), {
+            "lower_case": self.lower_case, "strip_accents": self.strip_accents})
+
+    @classmethod
+    def load(cls, folder):
+        """Read what `save` wrote."""
+        path = os.path.join(folder, CONFIG_NAME)
+        config = files.read_json(path)
+        names = {"lower_case", "strip_accents"}
+        right = isinstance(config, dict) and set(config) == names and all(
+            isinstance(value, bool) for value in config.values())
+        if not right:
+            raise UsageError(explain(f"{path} holds {config!r}",
+                                     'true or false for "lower_case" and "strip_accents"'))
+        return cls(Vocabulary.load(os.path.join(folder, VOCABULARY_NAME)), **config)
+
+    def _final_sigma(self, text):
+        """Σ at the end of a word becomes ς, as `str.lower` has it, which has as many bytes."""
+        if not self.lower_case:
+            return text
+        return tf.strings.regex_replace(text, normalization.final_sigma_pattern(), r"\1ς\2")
+
+    def _cut(self, text):
+        """Normalised text `[n]` -> ids, starts, ends, ragged `[n, (tokens)]`."""
+        ids, starts, ends = self._wordpiece.tokenize_with_offsets(text)
+        is_start = tf.logical_not(tf.gather(self._continuation, ids.values))
+        first = tf.where(is_start)[:, 0]
+        last = tf.concat([first[1:], ids.row_splits[-1:]], axis=0) - 1
+        lengths = tf.gather(ends.values, last) - tf.gather(starts.values, first)
+        return tf.cond(tf.reduce_any(lengths > MAX_CHARACTERS_PER_WORD),
+                       lambda: self._without_long_words(text, ids, starts, ends, is_start),
+                       lambda: (ids, starts, ends))
+
+    def _without_long_words(self, text, ids, starts, ends, is_start):
+        """Each word of more than 200 characters becomes one `[UNK]`."""
+        word_of = tf.cumsum(tf.cast(is_start, tf.int64)) - 1
+        word_starts = tf.boolean_mask(starts.values, is_start)
+        word_ends = tf.math.segment_max(ends.values, word_of)
+        rows = tf.boolean_mask(ids.value_rowids(), is_start)
+        long = word_ends - word_starts > MAX_CHARACTERS_PER_WORD
+        where = tf.where(long)[:, 0]
+        words = tf.strings.substr(tf.gather(text, tf.gather(rows, where)),
+                                  tf.gather(word_starts, where),
+                                  tf.gather(word_ends - word_starts, where))
+        too_long = tf.strings.length(words, "UTF8_CHAR") > MAX_CHARACTERS_PER_WORD
+        long = tf.tensor_scatter_nd_update(long, where[:, tf.newaxis], too_long)
+        replaced = tf.gather(long, word_of)
+        keep = ids.with_values(tf.logical_or(is_start, tf.logical_not(replaced)))
+        ids = ids.with_values(tf.where(replaced, self.vocabulary.unk_id, ids.values))
+        ends = ends.with_values(tf.where(replaced, tf.gather(word_ends, word_of), ends.values))
+        return tuple(tf.ragged.boolean_mask(ragged, keep) for ragged in (ids, starts, ends))
+
+    def _split_special(self, text):
+        """Cut out the special tokens written in `text` `[n]`.
+
+        Returns:
+            parts, begins, ends: ragged `[n, (parts)]`, special tokens emptied, and byte offsets.
+            is_special: bool `[all parts, 5]`, which special token a part is.
+        """
+        parts, begins, ends = tf_text.regex_split_with_offsets(
+            text, _SPECIAL_PATTERN, _SPECIAL_PATTERN)
+        is_special = parts.values[:, tf.newaxis] == tf.constant(SPECIAL_TOKENS)
+        parts = parts.with_values(tf.where(tf.reduce_any(is_special, axis=1), "", parts.values))
+        return parts, begins, ends, is_special
+
+    @staticmethod
+    def _special_rows(is_special, values):
+        """Ragged `[parts, (0 or 1)]` of `values`, broadcast, where a part is a special token."""
+        return tf.ragged.boolean_mask(tf.broadcast_to(values, tf.shape(is_special)), is_special)
+
+
+def character_offsets(text, offsets):
+    """Byte offsets into UTF-8 texts as character offsets, as Python's `str` counts them.
+
+    Args:
+        text: string `[n]`.
+        offsets: RaggedTensor int64 `[n, (k)]`, each at a character's start or the text's end.
+
+    Returns:
+        RaggedTensor int64 `[n, (k)]`.
+    """
+    text = tf.convert_to_tensor(text, tf.string)
+    _, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+    bases = tf.cumsum(tf.cast(tf.strings.length(text), tf.int64), exclusive=True)
+    positions = starts.values + tf.gather(bases, starts.value_rowids())
+    sought = offsets.values + tf.gather(bases, offsets.value_rowids())
+    found = tf.searchsorted(positions, sought, out_type=tf.int64)
+    return offsets.with_values(found - tf.gather(starts.row_starts(), offsets.value_rowids()))
+
+
+def _join(parts, special, pieces):
+    """Ragged `[n, (tokens)]` of what the parts of each text yield, in their order."""
+    return parts.with_values(tf.concat([special, pieces], axis=1)).merge_dims(1, 2)

@@ -1,0 +1,62 @@
+"""The list of word pieces that a model knows; a piece's position is its id."""
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.errors import UsageError, explain
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SUFFIX = "##"
+
+
+class Vocabulary:
+    """Word pieces in the order of their ids, as in google-research/bert's `vocab.txt`.
+
+    A piece that continues a word begins with `##`.
+
+    Args:
+        tokens: the pieces, distinct, with `[PAD] [UNK] [CLS] [SEP] [MASK]` anywhere among them.
+        source: what an error names, for example the file's path.
+
+    Raises:
+        UsageError: a special token is missing, or an entry is empty or there twice.
+    """
+
+    def __init__(self, tokens, source="the vocabulary"):
+        self.tokens = list(tokens)
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        if "" in self._ids:
+            raise UsageError(explain(f"{source} line {self._ids[''] + 1} is empty",
+                                     "one token a line"))
+        if len(self._ids) < len(self.tokens):
+            line, token = next((index + 1, token) for index, token in enumerate(self.tokens)
+                               if self._ids[token] != index)
+            raise UsageError(f"{source} line {line}: {token!r} is there again "
+                             f"in line {self._ids[token] + 1}")
+        missing = [token for token in SPECIAL_TOKENS if token not in self._ids]
+        if missing:
+            raise UsageError(explain(f"{source} has no {' '.join(missing)}",
+                                     f"one token a line, among them {' '.join(SPECIAL_TOKENS)}",
+                                     "a vocabulary made by python -m bert_tf.learn_vocab"))
+        self.special_ids = tuple(self._ids[token] for token in SPECIAL_TOKENS)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
+        self.continuation = np.array([token.startswith(SUFFIX) for token in self.tokens])
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def id(self, token):
+        """Id of a piece; that of `[UNK]` where the piece is not an entry."""
+        return self._ids.get(token, self.unk_id)
+
+    @classmethod
+    def load(cls, path):
+        """Read a file of one token a line."""
+        tokens = list(files.read_lines(path))
+        while tokens and not tokens[-1]:
+            tokens.pop()
+        return cls(tokens, path)
+
+    def save(self, path):
+        """Write a file of one token a line."""
+        files.write_text(path, "".join(f"{token}\n" for token in self.tokens))
