@@ -32,22 +32,28 @@ def stream_key(seed, purpose, step=0):
         shape=[1], key=tf.reshape(seed_key, [1]), counter=counter, alg=_PHILOX, dtype=tf.uint64)
 
 
-def example_bits(key, first_example, shape):
-    """Uniform uint32 bits `shape`, whose first axis is the examples.
+def example_bits(key, first_example, shape, dtype=tf.uint32):
+    """Uniform random bits `shape`, whose first axis is the examples.
 
     Args:
         key: uint64 `[1]` from `stream_key`.
         first_example: global index of the first example, scalar integer; the others follow it.
         shape: `[batch, …]`, integers or a tensor. An example's bits depend on the shape behind
             the batch, on the key and on its index only.
+        dtype: `tf.uint32`, or `tf.uint16` for half the work.
     """
     shape = tf.convert_to_tensor(shape, tf.int32)
+    per_word = 4 // dtype.size
     size = tf.reduce_prod(shape[1:])
-    blocks = (size + 3) // 4  # of four uint32
+    blocks = (size + 4 * per_word - 1) // (4 * per_word)  # of four uint32
     start = tf.cast(first_example, tf.uint64) * tf.cast(blocks, tf.uint64)
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=tf.stack([shape[0], blocks * 4]), key=key,
         counter=tf.stack([start, tf.constant(0, tf.uint64)]), alg=_PHILOX, dtype=tf.uint32)
+    if dtype != tf.uint32:
+        bits = tf.reshape(tf.bitcast(bits, dtype), [shape[0], -1])
+    if tf.get_static_value(size) is not None and tf.get_static_value(size) % (4 * per_word) == 0:
+        return tf.reshape(bits, shape)
     return tf.reshape(bits[:, :size], shape)
 
 

@@ -1,0 +1,91 @@
+"""The two halves of the position-wise feed-forward network (Vaswani et al. 2017, section 3.3)."""
+
+import keras
+
+from bert_tf.layers.activations import activation
+from bert_tf.layers.dense import Dense
+from bert_tf.layers.dropout import Dropout
+from bert_tf.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Intermediate(keras.Layer):
+    """Dense layer and activation: `[…, hidden]` -> `[…, intermediate]`.
+
+    Args:
+        intermediate_size: width of the output.
+        hidden_act: one of `config.ACTIVATIONS`.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, intermediate_size, hidden_act="gelu", initializer_range=0.02, seed=None,
+                 **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_act = hidden_act
+        self.activation = activation(hidden_act)
+        self.dense = Dense(intermediate_size, initializer_range, seed, name="dense",
+                           dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        """Create the dense layer."""
+        self.dense.build(input_shape)
+
+    def call(self, inputs):
+        """Map `[…, hidden]` to `[…, intermediate]`."""
+        return self.activation(self.dense(inputs))
+
+    def compute_output_shape(self, input_shape):
+        """`[…, intermediate]`."""
+        return self.dense.compute_output_shape(input_shape)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "intermediate_size": self.dense.units,
+                "hidden_act": self.hidden_act,
+                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Output(keras.Layer):
+    """Dense layer and dropout, then LayerNorm of the sum with the residual.
+
+    Ends both halves of a block: after self-attention and after `Intermediate`.
+
+    Call: `[…, in]` and the residual `[…, hidden]` -> `[…, hidden]`.
+
+    Args:
+        hidden_size: width of the output.
+        dropout: rate after the dense layer.
+        layer_norm_eps: added to the variance.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, initializer_range=0.02,
+                 seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = Dense(hidden_size, initializer_range, seed, name="dense",
+                           dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, inputs_shape, residual_shape=None):
+        """Create the dense layer and LayerNorm."""
+        hidden_shape = self.dense.compute_output_shape(inputs_shape)
+        self.dense.build(inputs_shape)
+        self.dropout.build(hidden_shape)
+        self.layer_norm.build(hidden_shape)
+
+    def call(self, inputs, residual, training=False):
+        """Map `[…, in]` to `[…, hidden]` and add the residual."""
+        hidden = self.dropout(self.dense(inputs), training=training)
+        return self.layer_norm(hidden + residual)
+
+    def compute_output_shape(self, inputs_shape, residual_shape=None):
+        """`[…, hidden]`."""
+        return self.dense.compute_output_shape(inputs_shape)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "hidden_size": self.dense.units,
+                "dropout": self.dropout.rate, "layer_norm_eps": self.layer_norm.epsilon,
+                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}

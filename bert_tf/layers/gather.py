@@ -1,0 +1,26 @@
+"""Rows of a table, with a dense and deterministic gradient."""
+
+import tensorflow as tf
+
+
+@tf.custom_gradient
+def gather_rows(table, ids):
+    """Rows `ids` of `table`.
+
+    The gradient is a dense tensor (summed per row in a fixed order), not IndexedSlices: it adds
+    up with the gradient of a decoder tied to the same table, is reduced over replicas and clipped
+    like any other, and repeats bit by bit.
+
+    Args:
+        table: float `[rows, width]`.
+        ids: int32 or int64 `[…]`, all below `rows`.
+
+    Returns: `[…, width]`.
+    """
+    rows, width = tf.shape(table)[0], table.shape[1]
+
+    def gradient(upstream):
+        flat = tf.reshape(upstream, [-1, width])
+        return tf.math.unsorted_segment_sum(flat, tf.reshape(ids, [-1]), rows), None
+
+    return tf.gather(table, ids), gradient

@@ -1,0 +1,19 @@
+"""Initial weights as a function of a seed and of the variable's path."""
+
+import zlib
+
+import keras
+
+
+def truncated_normal(stddev, seed, path):
+    """Truncated normal (cut at two standard deviations) for the variable at `path`.
+
+    Args:
+        stddev: standard deviation before cutting (`initializer_range`).
+        seed: integer; the same seed and path give the same values whatever else is built
+            before. None draws from Keras' own random state.
+        path: path of the variable, from the outermost layer on.
+    """
+    if seed is not None:
+        seed = zlib.crc32(f"{seed}/{path}".encode())
+    return keras.initializers.TruncatedNormal(stddev=stddev, seed=seed)

@@ -1,0 +1,18 @@
+"""Attention masks as adders: 0 where attended, a large negative number elsewhere."""
+
+import tensorflow as tf
+
+MASKED = -10000.0  # as in google-research/bert; finite in float16 even when adders are summed
+
+
+def padding_adder(input_mask, dtype="float32"):
+    """Adder that hides padding from every position.
+
+    Args:
+        input_mask: `[batch, seq_length]`, 1 for real tokens and 0 for padding.
+        dtype: float type of the result.
+
+    Returns: `[batch, 1, 1, seq_length]`, 0 for real tokens and -10000 for padding.
+    """
+    hidden = 1.0 - tf.cast(input_mask, dtype)  # [B, T]
+    return (hidden * MASKED)[:, tf.newaxis, tf.newaxis, :]

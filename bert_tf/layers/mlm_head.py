@@ -1,0 +1,103 @@
+"""Masked-token prediction (Devlin et al. 2019, section 3.1, task 1)."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.layers.activations import activation
+from bert_tf.layers.dense import Dense, unflatten
+from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Transform(keras.Layer):
+    """Dense layer, activation and LayerNorm: `[…, in]` -> `[…, hidden]`.
+
+    Args:
+        hidden_size: width of the output.
+        hidden_act: one of `config.ACTIVATIONS`.
+        layer_norm_eps: added to the variance.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
+                 initializer_range=0.02, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_act = hidden_act
+        self.activation = activation(hidden_act)
+        self.dense = Dense(hidden_size, initializer_range, seed, name="dense",
+                           dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        """Create the dense layer and LayerNorm."""
+        self.dense.build(input_shape)
+        self.layer_norm.build(self.dense.compute_output_shape(input_shape))
+
+    def call(self, inputs):
+        """Map `[…, in]` to `[…, hidden]`."""
+        return self.layer_norm(self.activation(self.dense(inputs)))
+
+    def compute_output_shape(self, input_shape):
+        """`[…, hidden]`."""
+        return self.dense.compute_output_shape(input_shape)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "hidden_size": self.dense.units,
+                "hidden_act": self.hidden_act, "layer_norm_eps": self.layer_norm.epsilon,
+                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class MaskedLMHead(keras.Layer):
+    """Logits over the vocabulary at the masked positions, from the word embeddings themselves.
+
+    The masked positions are gathered first, so that only they are transformed and decoded.
+
+    Call: `sequence_output [batch, seq_length, hidden]`, `masked_lm_positions` int32 `[batch, P]`,
+    `word_embeddings [vocab, hidden]` -> `masked_lm_logits` float32 `[batch, P, vocab]`.
+
+    Args:
+        vocab_size: rows of `word_embeddings`.
+        hidden_size: width of the word embeddings.
+        hidden_act: activation of the transform, one of `config.ACTIVATIONS`.
+        layer_norm_eps: added to the variance.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
+                 initializer_range=0.02, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
+                                   seed, name="transform", dtype=self.dtype_policy)
+
+    def build(self, sequence_output_shape, masked_lm_positions_shape=None,
+              word_embeddings_shape=None):
+        """Create the transform and `output_bias [vocab]`."""
+        self.transform.build((None, sequence_output_shape[-1]))
+        self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
+                                           initializer="zeros", autocast=False)
+
+    def call(self, sequence_output, masked_lm_positions, word_embeddings):
+        """Logits float32 `[batch, P, vocab]`."""
+        shape = tf.shape(sequence_output)
+        starts = tf.range(shape[0], dtype=masked_lm_positions.dtype)[:, tf.newaxis]
+        rows = masked_lm_positions + starts * tf.cast(shape[1], masked_lm_positions.dtype)
+        tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
+        masked = self.transform(gather_rows(tokens, tf.reshape(rows, [-1])))  # [B P, D]
+        table = tf.cast(word_embeddings, self.compute_dtype)
+        logits = tf.cast(tf.matmul(masked, table, transpose_b=True), tf.float32)  # [B P, V]
+        logits = tf.nn.bias_add(logits, tf.convert_to_tensor(self.output_bias))
+        return unflatten(logits, masked_lm_positions[..., tf.newaxis])
+
+    def compute_output_shape(self, sequence_output_shape, masked_lm_positions_shape,
+                             word_embeddings_shape=None):
+        """`[batch, P, vocab]`."""
+        return (*masked_lm_positions_shape, self.vocab_size)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**self.transform.get_config(), **super().get_config(),
+                "vocab_size": self.vocab_size}

@@ -1,0 +1,40 @@
+"""One vector for a whole sequence."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.layers.dense import Dense
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Pooler(keras.Layer):
+    """tanh of a dense layer on the first token (google-research/bert `modeling.py`).
+
+    Call: `sequence_output [batch, seq_length, hidden]` -> `pooled_output [batch, hidden]`.
+
+    Args:
+        hidden_size: width of the output.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, hidden_size, initializer_range=0.02, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = Dense(hidden_size, initializer_range, seed, name="dense",
+                           dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        """Create the dense layer."""
+        self.dense.build((input_shape[0], input_shape[2]))
+
+    def call(self, sequence_output):
+        """`[batch, seq_length, hidden]` -> `[batch, hidden]`."""
+        return tf.math.tanh(self.dense(sequence_output[:, 0, :]))
+
+    def compute_output_shape(self, input_shape):
+        """`[batch, hidden]`."""
+        return input_shape[0], self.dense.units
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "hidden_size": self.dense.units,
+                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}

@@ -1,0 +1,110 @@
+"""One layer of the encoder (Vaswani et al. 2017, section 3.1), LayerNorm after the residual."""
+
+import keras
+
+from bert_tf.layers.attention import SelfAttention
+from bert_tf.layers.feed_forward import Intermediate, Output
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Attention(keras.Layer):
+    """Self-attention and its output layer: the first half of a block.
+
+    Call: as `SelfAttention`; the result has passed the dense layer, the residual and LayerNorm.
+
+    Args:
+        hidden_size, num_attention_heads: see `SelfAttention`.
+        attention_dropout: rate on the attention probabilities.
+        dropout: rate after the output layer.
+        layer_norm_eps: added to the variance.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, hidden_size, num_attention_heads, attention_dropout=0.0, dropout=0.0,
+                 layer_norm_eps=1e-12, initializer_range=0.02, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.self_attention = SelfAttention(hidden_size, num_attention_heads, attention_dropout,
+                                            initializer_range, seed, name="self",
+                                            dtype=self.dtype_policy)
+        self.attention_output = Output(hidden_size, dropout, layer_norm_eps, initializer_range,
+                                       seed, name="output", dtype=self.dtype_policy)
+
+    def build(self, hidden_shape, adder_shape=None):
+        """Create both layers."""
+        self.self_attention.build(hidden_shape)
+        self.attention_output.build(hidden_shape)
+
+    def call(self, hidden, adder, training=False, return_attention_probs=False):
+        """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
+        context, attention_probs = self.self_attention(hidden, adder, training=training,
+                                                       return_attention_probs=True)
+        output = self.attention_output(context, hidden, training=training)
+        return (output, attention_probs) if return_attention_probs else output
+
+    def compute_output_shape(self, hidden_shape, adder_shape=None, return_attention_probs=False):
+        """As the input; with the probabilities' shape on request."""
+        return self.self_attention.compute_output_shape(hidden_shape, adder_shape,
+                                                        return_attention_probs)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        attention, output = self.self_attention, self.attention_output
+        return {**super().get_config(), "hidden_size": attention.hidden_size,
+                "num_attention_heads": attention.num_attention_heads,
+                "attention_dropout": attention.dropout.rate, "dropout": output.dropout.rate,
+                "layer_norm_eps": output.layer_norm.epsilon,
+                "initializer_range": attention.initializer_range, "seed": attention.seed}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class TransformerBlock(keras.Layer):
+    """Attention, then the feed-forward network, each ended by residual and LayerNorm.
+
+    Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
+    `[batch, from, hidden]`; with `return_attention_probs=True` also
+    `attention_probs [batch, heads, from, to]`.
+
+    Args:
+        hidden_size, num_attention_heads, intermediate_size: widths.
+        hidden_act: activation of the intermediate layer, one of `config.ACTIVATIONS`.
+        attention_dropout: rate on the attention probabilities.
+        dropout: rate after each output layer.
+        layer_norm_eps: added to the variance.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, hidden_size, num_attention_heads, intermediate_size, hidden_act="gelu",
+                 attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
+                 initializer_range=0.02, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
+                                   layer_norm_eps, initializer_range, seed, name="attention",
+                                   dtype=self.dtype_policy)
+        self.intermediate = Intermediate(intermediate_size, hidden_act, initializer_range, seed,
+                                         name="intermediate", dtype=self.dtype_policy)
+        self.block_output = Output(hidden_size, dropout, layer_norm_eps, initializer_range, seed,
+                                   name="output", dtype=self.dtype_policy)
+
+    def build(self, hidden_shape, adder_shape=None):
+        """Create the three layers."""
+        self.attention.build(hidden_shape)
+        self.intermediate.build(hidden_shape)
+        self.block_output.build(self.intermediate.compute_output_shape(hidden_shape))
+
+    def call(self, hidden, adder, training=False, return_attention_probs=False):
+        """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
+        hidden, attention_probs = self.attention(hidden, adder, training=training,
+                                                 return_attention_probs=True)
+        hidden = self.block_output(self.intermediate(hidden), hidden, training=training)
+        return (hidden, attention_probs) if return_attention_probs else hidden
+
+    def compute_output_shape(self, hidden_shape, adder_shape=None, return_attention_probs=False):
+        """As the input; with the probabilities' shape on request."""
+        return self.attention.compute_output_shape(hidden_shape, adder_shape,
+                                                   return_attention_probs)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**self.attention.get_config(), **super().get_config(),
+                "intermediate_size": self.intermediate.dense.units,
+                "hidden_act": self.intermediate.hidden_act}

@@ -1,0 +1,1 @@
+"""Encoders built from the layers, and their folders on disk."""

@@ -1,0 +1,1 @@
+"""Keras models that train an encoder for a purpose."""
