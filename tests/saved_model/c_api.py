@@ -1,9 +1,9 @@
 """Run a SavedModel through TensorFlow's C library, as `tensorflow_model_server` does.
 
-    echo '{"saved_model": DIR, "libraries": [FILE, …], "requests": [[SIGNATURE, {INPUT: VALUES}]]}' \
-        | python tests/saved_model/c_api.py
+    python tests/saved_model/c_api.py < REQUEST
 
-answers with a JSON list, one `{OUTPUT: {"shape": […], "values": […]}}` a request. Only ctypes and
+reads `{"saved_model": DIR, "libraries": [FILE, …], "requests": [[SIGNATURE, {INPUT: VALUES}], …]}`
+and answers with a list, one `{OUTPUT: {"shape": […], "values": […]}}` a request. Only ctypes and
 numpy: neither `tensorflow` nor `tensorflow_text` is imported, so that an op which no listed library
 registers is an error here as it is in the server. Functions and struct layouts: `tensorflow/c/*.h`
 in the wheel; field numbers: `meta_graph.proto`.

@@ -1,0 +1,49 @@
+"""Which ops a served graph may use, and which it uses.
+
+`tensorflow_model_server` runs a graph only if every op in it is linked into the binary: those of
+core TensorFlow, and those of tensorflow-text, whose `ops_lib` is among the
+`SUPPORTED_TENSORFLOW_OPS` of TF Serving's `tensorflow_serving/model_servers/BUILD` (2.20.0).
+"""
+
+import os
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from bert_tf import files
+
+# What tensorflow-text 2.20.0's `tensorflow_text:ops_lib` registers.
+SERVING_TEXT_OPS = frozenset((
+    "CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets",
+    "FindSourceOffsets", "MaxSpanningTree", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap",
+    "PhraseTokenize", "RegexSplitWithOffsets", "SentenceFragments", "SentenceFragmentsV2",
+    "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp", "SentencepieceOp",
+    "SentencepieceStringToIdOp", "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp",
+    "SentencepieceVocabSizeOp", "SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets",
+    "TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets",
+    "TFText>FastSentencepieceDetokenize", "TFText>FastSentencepieceTokenize",
+    "TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin", "TFText>OffsetsToBoiseTags",
+    "TFText>PhraseDetokenize", "TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim",
+    "TFText>Utf8Binarize", "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits",
+    "UnicodeScriptTokenizeWithOffsets", "WhitespaceTokenizeWithOffsets",
+    "WordpieceTokenizeWithOffsets"))
+
+
+def used_ops(saved_model):
+    """Names of all ops in the graph of a SavedModel folder and in all its functions."""
+    proto = saved_model_pb2.SavedModel()
+    with files.open_binary(os.path.join(saved_model, "saved_model.pb")) as stream:
+        proto.ParseFromString(stream.read())
+    graph = proto.meta_graphs[0].graph_def
+    functions = {function.signature.name for function in graph.library.function}
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return {node.op for node in nodes} - functions
+
+
+def unservable_ops(saved_model):
+    """The ops of a SavedModel folder that TF Serving does not link, sorted.
+
+    `tf.raw_ops` names the core ops, whatever libraries of other packages this process has loaded.
+    """
+    return sorted(op for op in used_ops(saved_model) - SERVING_TEXT_OPS
+                  if not hasattr(tf.raw_ops, op))

@@ -1,0 +1,161 @@
+"""Write, check and publish a SavedModel version.
+
+A version is built in a temporary folder, reloaded and compared with the Keras model on real text,
+and renamed to the next free number last: a server that polls the folder never sees half of one.
+"""
+
+import errno
+import functools
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files, variables
+from bert_tf.config import ModelConfig
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.models.pretrained import CHECKPOINT, CONFIG
+from bert_tf.saved_model.ops import unservable_ops
+from bert_tf.saved_model.server_config import versions, write_local_config
+from bert_tf.saved_model.signatures import SIGNATURES, ServedModel
+from bert_tf.saved_model.warmup import write_warmup
+from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
+from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
+
+# Compute type: largest difference between the Keras model and its graph, whose operations
+# TensorFlow may fuse.
+DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
+
+_SHORTEST = 5  # [CLS] a [SEP] b [SEP]
+
+_TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요, [MASK] 반갑습니다 ㅋㅋ",
+          "Café 🙂 [MASK] [MASK]!", "A sentence that is longer than any window. " * 400]
+
+
+def export_saved_model(model_folder, export_dir, *, dtype="float32", seq_length=None, top_k=5,
+                       extra_files=()):
+    """Publish a model folder as the next version of `export_dir`, for TF Serving.
+
+    Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
+    `serving/models.local.config` is written too (see `write_local_config`).
+
+    Args:
+        model_folder: what `save_pretrained` wrote, with its tokenizer.
+        export_dir: the served model's folder, `saved_models/NAME`; versions are its subfolders.
+        dtype: what the graph computes in, `float32` or `bfloat16`; outputs are float32.
+        seq_length: the window in tokens, to which longer text is cut; default the model's
+            positions.
+        top_k: predictions that `fill_mask` gives for a mask.
+        extra_files: paths of files to keep beside the model's configuration in `assets.extra/`.
+
+    Returns: the path of the new version.
+
+    Raises:
+        UsageError: an option does not fit the model.
+        BertTfError: a file cannot be read or written, or the written model differs from the Keras
+            model; nothing is published then.
+    """
+    check_choice("dtype", dtype, DTYPES)
+    served = load_served(model_folder, dtype, seq_length, top_k)
+    with files.locked(export_dir):
+        files.clean_temporary(export_dir)
+        version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))
+        with files.atomic_path(version) as folder:
+            _write(served, os.path.join(model_folder, VOCABULARY_NAME), folder)
+            verify(served, folder, DTYPES[dtype])
+            _write_extra(served, model_folder, folder, extra_files)
+    write_local_config(export_dir)
+    return version
+
+
+def load_served(model_folder, dtype, seq_length, top_k):
+    """Read a model folder as a `ServedModel` that computes in `dtype`."""
+    config = ModelConfig.load(os.path.join(model_folder, CONFIG))
+    tokenizer = Tokenizer.load(model_folder)
+    if len(tokenizer.vocabulary) != config.vocab_size:
+        raise UsageError(explain(f"{model_folder}: vocab.txt has {len(tokenizer.vocabulary)} "
+                                 "tokens", f"vocab_size={config.vocab_size}"))
+    longest = config.max_position_embeddings
+    seq_length = longest if seq_length is None else seq_length
+    if not _SHORTEST <= seq_length <= longest:
+        raise UsageError(explain(f"seq_length={seq_length}", f"{_SHORTEST} to {longest}, the "
+                                 "model's max_position_embeddings"))
+    prefix = os.path.join(model_folder, CHECKPOINT)
+    tensors = variables.read_variables(prefix)
+    pretrainer = Pretrainer(
+        config, next_sentence=any("seq_relationship" in name for name in tensors),
+        dtype="float32" if dtype == "float32" else f"mixed_{dtype}")
+    variables.assign_variables(pretrainer.trainable_variables, tensors, prefix)
+    return ServedModel(pretrainer, tokenizer, seq_length, top_k)
+
+
+def _write(served, vocabulary_path, folder):
+    exported = tf.Module()
+    exported.weights = [variable.value for variable in served.pretrainer.weights]
+    exported.vocabulary = tf.saved_model.Asset(vocabulary_path)
+    functions = {
+        name: tf.function(functools.partial(signature.function, served)).get_concrete_function(
+            **signature.inputs)
+        for name, signature in served.signatures().items()}
+    try:
+        tf.saved_model.save(exported, folder, signatures=functions)
+    except tf.errors.OpError as error:
+        if "No space left" in str(error.message):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise BertTfError(f"cannot write {folder}: {error.message}") from error
+    unservable = unservable_ops(folder)
+    if unservable:
+        raise BertTfError("TF Serving does not link these ops of the graph: "
+                          + " ".join(unservable))
+
+
+def verify(served, folder, tolerance):
+    """Compare the SavedModel in `folder` with the Keras model on real text, every signature.
+
+    Raises:
+        BertTfError: they differ.
+    """
+    reloaded = tf.saved_model.load(folder)
+    for name, inputs in sample_requests(served, _TEXTS).items():
+        expected = tf.nest.map_structure(np.asarray, SIGNATURES[name].function(served, **inputs))
+        actual = tf.nest.map_structure(np.asarray, reloaded.signatures[name](**inputs))
+        for output, values in expected.items():
+            if name == "fill_mask" and output == "tokens":
+                # Pieces as likely as each other may change places.
+                same = clear_ranks(expected["scores"], tolerance)
+                agree = np.array_equal(values[same], actual[output][same])
+            elif values.dtype == np.float32:
+                agree = np.allclose(values, actual[output], rtol=tolerance, atol=tolerance)
+            else:
+                agree = np.array_equal(values, actual[output])
+            if not agree:
+                raise BertTfError(f"the reloaded SavedModel gives another `{output}` for the "
+                                  f"signature `{name}` than the Keras model; nothing is published")
+
+
+def clear_ranks(scores, tolerance):
+    """Bool of the shape of `scores [B, M, k]`: no neighbour is within twice the tolerance."""
+    gaps = np.abs(np.diff(scores, axis=-1)) > 2 * tolerance
+    edge = np.ones_like(gaps[..., :1])
+    # The last rank's next neighbour is not in the answer.
+    return np.concatenate([edge, gaps], -1) & np.concatenate([gaps, ~edge], -1)
+
+
+def sample_requests(served, texts):
+    """`{signature: inputs}` made of `texts`, for every signature that the model has."""
+    texts = tf.constant(texts)
+    tensors = {"text": texts, "text_a": texts, "text_b": texts[::-1], **served.pack(texts)}
+    return {name: {key: tensors[key] for key in signature.inputs}
+            for name, signature in served.signatures().items()}
+
+
+def _write_extra(served, model_folder, folder, extra_files):
+    extra = files.make_folder(os.path.join(folder, "assets.extra"))
+    own = [os.path.join(model_folder, name) for name in (CONFIG, TOKENIZER_CONFIG)]
+    for path in [*own, *extra_files]:
+        with files.open_binary(path) as stream:
+            files.write_bytes(os.path.join(extra, os.path.basename(path)), stream.read())
+    # The long text and the empty one, for both ends of the range of shapes.
+    requests = sample_requests(served, _TEXTS)
+    write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), requests)

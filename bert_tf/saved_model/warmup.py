@@ -1,0 +1,39 @@
+"""Requests that TF Serving runs on a new version before it takes traffic.
+
+`assets.extra/tf_serving_warmup_requests` is a TFRecord file of serialized
+`tensorflow.serving.PredictionLog` (TF Serving's "SavedModel Warmup"). The few fields needed are
+written here by number, so that an export does not depend on tensorflow-serving-api.
+"""
+
+import tensorflow as tf
+
+
+def write_warmup(path, requests):
+    """Write the warm-up file.
+
+    Args:
+        path: file to write; not atomic, it belongs into a version that is still being built.
+        requests: `{signature name: {input name: tensor}}`; TF Serving takes up to 1,000.
+    """
+    with tf.io.TFRecordWriter(path) as writer:
+        for signature, inputs in requests.items():
+            writer.write(_prediction_log(signature, inputs))
+
+
+def _prediction_log(signature, inputs):
+    # PredictionLog.predict_log = 6, PredictLog.request = 1; PredictRequest.model_spec = 1 and
+    # .inputs = 2 (a map: key = 1, value = 2); ModelSpec.signature_name = 3.
+    request = _field(1, _field(3, signature.encode()))
+    for name, value in inputs.items():
+        proto = tf.make_tensor_proto(value).SerializeToString()
+        request += _field(2, _field(1, name.encode()) + _field(2, proto))
+    return _field(6, _field(1, request))
+
+
+def _field(number, data):
+    """A length-delimited field in the protocol buffer wire format (numbers below 16)."""
+    length, size = len(data), b""
+    while length > 127:
+        size += bytes([length & 127 | 128])
+        length >>= 7
+    return bytes([number << 3 | 2]) + size + bytes([length]) + data
