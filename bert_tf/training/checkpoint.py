@@ -1,0 +1,121 @@
+"""Checkpoints of a run: written whole or not at all, checked when read, the newest few kept.
+
+A checkpoint is a folder `step_00000100` with a TensorFlow checkpoint of all tensors, keyed by our
+names, and `state.json` with the rest of the run's state and each file's size and digest.
+"""
+
+import hashlib
+import os
+import re
+
+from bert_tf import files
+from bert_tf.errors import BertTfError
+from bert_tf.variables import read_variables, write_variables
+
+_STATE = "state.json"
+_TENSORS = "variables"
+
+
+class Checkpoints:
+    """The checkpoints in a folder.
+
+    Args:
+        folder: made where absent; only the writing process creates files in it.
+        keep: number of newest checkpoints that `save` leaves.
+    """
+
+    def __init__(self, folder, keep=3):
+        self.folder = folder
+        self.keep = keep
+
+    def steps(self):
+        """Steps that have a checkpoint, sound or not, ascending."""
+        matches = (re.fullmatch(r"step_(\d+)", name) for name in files.list_folder(self.folder))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def path(self, step):
+        """Folder of a step's checkpoint."""
+        return os.path.join(self.folder, f"step_{step:08d}")
+
+    def save(self, step, tensors, state):
+        """Write one checkpoint and delete the oldest beyond `keep`.
+
+        Args:
+            step: finished steps.
+            tensors: `{name: tensor}`.
+            state: further plain values.
+
+        Raises:
+            BertTfError: it cannot be written; earlier ones are kept.
+        """
+        self._discard(step)
+        with files.atomic_path(self.path(step)) as temporary:
+            files.make_folder(temporary)
+            write_variables(os.path.join(temporary, _TENSORS), tensors)
+            facts = {name: _facts(os.path.join(temporary, name))
+                     for name in files.list_folder(temporary)}
+            files.write_json(os.path.join(temporary, _STATE),
+                             {"step": step, **state, "files": facts})
+        # A damaged checkpoint that the run went back behind is later than `step`: it has no say.
+        for old in [old for old in self.steps() if old <= step][:-self.keep]:
+            self._discard(old)
+
+    def _discard(self, step):
+        if files.exists(self.path(step)):
+            # In two moves, so that a kill leaves no half-deleted checkpoint under its name.
+            doomed = files.temporary_name(self.path(step))
+            files.rename(self.path(step), doomed)
+            files.remove(doomed)
+
+    def load(self, step):
+        """Read one checkpoint: `(tensors, state)`.
+
+        Raises:
+            BertTfError: a file is missing, cut short or changed.
+        """
+        path = self.path(step)
+        state = files.read_json(os.path.join(path, _STATE))
+        if not isinstance(state, dict) or not {"step", "files"} <= set(state):
+            raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")
+        for name, facts in state["files"].items():
+            if _facts(os.path.join(path, name)) != facts:
+                raise BertTfError(f"{path}/{name} is damaged: its size or content changed")
+        return read_variables(os.path.join(path, _TENSORS)), state
+
+    def load_newest(self, report):
+        """The newest sound checkpoint, `(tensors, state)`, or None where there is none at all.
+
+        Args:
+            report: called with a line about each damaged one that is passed over.
+
+        Raises:
+            BertTfError: there are checkpoints and all of them are damaged.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                return self.load(step)
+            except BertTfError as error:
+                report(f"warning: {error}; going back to the checkpoint before")
+        if steps:
+            raise BertTfError(f"every checkpoint in {self.folder} is damaged; try deleting the "
+                              "folder, which starts the run again from step 0")
+        return None
+
+
+def run_variables(model, optimizer):
+    """Keras variables that a run must get back; random generators keep no state in a run.
+
+    Raises:
+        ValueError: two of them have one path.
+    """
+    variables = [*model.weights, *optimizer.variables]
+    if len({variable.path for variable in variables}) != len(variables):
+        raise ValueError("two variables have one path: name the model's layers apart")
+    return variables
+
+
+def _facts(path):
+    with files.explained("read", path), open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+    return {"size": files.size(path), "blake2b": digest.hexdigest()}

@@ -1,0 +1,62 @@
+"""What a training run is: one frozen set of fields, saved as `train_config.json`."""
+
+import dataclasses
+import math
+
+from bert_tf.config import Config
+from bert_tf.errors import UsageError, check_choice, explain
+
+OPTIMIZERS = ("adamw", "lamb")
+STRATEGIES = ("mirrored", "one_device", "multi_worker")
+DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(Config):
+    """Hyperparameters of a run; the defaults are the BERT paper's (A.2) where small models allow.
+
+    Raises:
+        UsageError: a value is out of range or two values contradict each other.
+    """
+
+    train_steps: int = 1000  # optimizer steps of the whole run
+    batch_size: int = 32  # examples a step, over all replicas and micro-batches
+    learning_rate: float = 1e-4  # peak, reached at the end of the warm-up
+    warmup_steps: int = 0  # steps of linear warm-up; a linear decay to 0 follows
+    optimizer: str = "adamw"  # or "lamb"
+    beta_1: float = 0.9  # decay of the mean of gradients
+    beta_2: float = 0.999  # decay of the mean of squared gradients
+    epsilon: float = 1e-6  # added to the root of the latter
+    weight_decay: float = 0.01  # decoupled; biases and LayerNorm are excluded
+    clip_norm: float = 1.0  # largest global norm of the reduced gradients
+    accumulate_steps: int = 1  # micro-batches that a replica's share of a batch is cut into
+    dtype: str = "float32"  # Keras policy of the model: what layers compute in
+    strategy: str = "mirrored"  # row of the table in training/strategy.py
+    seed: int = 12345  # of every random draw
+    log_every: int = 10  # steps between lines of metrics.jsonl
+    eval_every: int = 500  # steps between held-out evaluations; the last step has one always
+    checkpoint_every: int = 500  # steps between checkpoints; the last step has one always
+    keep_checkpoints: int = 3  # newest checkpoints that are kept
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._refuse(("train_steps", "batch_size", "accumulate_steps", "log_every", "eval_every",
+                      "checkpoint_every", "keep_checkpoints"),
+                     lambda value: value >= 1, "at least 1")
+        self._refuse(("learning_rate", "epsilon", "clip_norm"),
+                     lambda value: 0 < value < math.inf, "above 0")
+        self._refuse(("beta_1", "beta_2"), lambda value: 0 <= value < 1, "in [0, 1)")
+        self._refuse(("weight_decay",), lambda value: 0 <= value < math.inf, "at least 0")
+        self._refuse(("seed",), lambda value: 0 <= value < 2**31, "in [0, 2**31)")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("dtype", self.dtype, DTYPES)
+        if not 0 <= self.warmup_steps <= self.train_steps:
+            raise UsageError(explain(f"warmup_steps={self.warmup_steps}",
+                                     f"0 to train_steps={self.train_steps}",
+                                     f"warmup_steps={self.train_steps // 10}"))
+        if self.batch_size % self.accumulate_steps:
+            near = -(-self.batch_size // self.accumulate_steps) * self.accumulate_steps
+            raise UsageError(explain(
+                f"batch_size={self.batch_size} in accumulate_steps={self.accumulate_steps} "
+                "micro-batches leaves a remainder", attempt=f"batch_size={near}"))

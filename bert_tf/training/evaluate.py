@@ -1,0 +1,62 @@
+"""Held-out losses and metrics over a whole evaluation split."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError
+from bert_tf.training.step import make_eval_step, means
+from bert_tf.training.strategy import distribute
+
+
+class Evaluator:
+    """Evaluates a model on a split as often as asked; the step is traced once.
+
+    Args:
+        model: with the accounting methods of `training/step.py`.
+        strategy: the `tf.distribute.Strategy` that it was made under.
+        data: its `dataset(num_replicas=…, replicas=…)` goes through the split once, every
+            replica with the same number of batches.
+    """
+
+    def __init__(self, model, strategy, data):
+        self._strategy = strategy
+        self._data = data
+        self._step = make_eval_step(model, strategy)
+
+    def __call__(self):
+        """Mean losses and metrics over the split, `{"loss": …, "<name>_loss": …, <metrics>}`."""
+        dataset = distribute(self._strategy, lambda num_replicas, replicas: self._data.dataset(
+            num_replicas=num_replicas, replicas=replicas))
+        iterator = iter(dataset)
+        totals = None
+        while True:
+            try:
+                sums = self._step(iterator)
+            except (tf.errors.OutOfRangeError, StopIteration):
+                break
+            sums = tf.nest.map_structure(lambda value: tf.cast(value, tf.float64), sums)
+            totals = sums if totals is None else tf.nest.map_structure(tf.add, totals, sums)
+        if totals is None:
+            raise BertTfError("the evaluation split is empty; try a larger held-out share")
+        loss_sums, weights, metric_sums = totals
+        return {name: float(value)
+                for name, value in means(loss_sums, weights, metric_sums).items()}
+
+
+def unigram_entropy(dataset, labels, weights):
+    """Entropy in nats of the labels' own distribution: the loss of knowing frequencies only.
+
+    Args:
+        dataset: batches as dicts, gone through once.
+        labels: name of the integer labels.
+        weights: name of their weights, of the same shape; 0 leaves a label out.
+    """
+    counts = np.zeros(0)
+    for batch in dataset:
+        added = np.bincount(np.ravel(batch[labels]), np.ravel(batch[weights]))
+        counts, shorter = (added, counts) if len(added) > len(counts) else (counts, added)
+        counts[:len(shorter)] += shorter
+    shares = counts[counts > 0] / counts.sum()
+    return -math.fsum(shares * np.log(shares))

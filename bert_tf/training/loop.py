@@ -1,0 +1,212 @@
+"""The training loop: steps, logs, evaluations, checkpoints, and going on where a run stopped."""
+
+import contextlib
+import math
+import os
+import time
+
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.training.checkpoint import Checkpoints, run_variables
+from bert_tf.training.evaluate import Evaluator
+from bert_tf.training.metrics import MetricsLog
+from bert_tf.training.signals import StopRequest
+from bert_tf.training.step import initial_loss_scale, make_train_step
+from bert_tf.training.strategy import distribute, is_chief
+from bert_tf.variables import assign_variables
+
+
+def train(model, optimizer, strategy, config, input_data, eval_data, folder):
+    """Train `model` to `config.train_steps`, from the newest sound checkpoint in `folder` on.
+
+    The same command gives the same weights, bit by bit, however often the run was killed, given
+    `tf.config.experimental.enable_op_determinism()` and the same devices.
+
+    Args:
+        model: built in `strategy.scope()`, with the accounting methods of `training/step.py`.
+        optimizer: `AdamW` or `Lamb`, made in the same scope.
+        strategy: from `make_strategy`.
+        config: a `TrainConfig`.
+        input_data: `dataset(start_step=…, num_replicas=…, replicas=…)` yields, step after step,
+            each replica's batch: a dict of tensors with static shapes `[batch, …]`, among them
+            `input_mask`, and the scalar `first_example`, its global position.
+        eval_data: the same for the held-out split, gone through once; None for no evaluation.
+        folder: run folder; gets `checkpoints/`, `metrics.jsonl` and `logs/`.
+
+    Returns:
+        `{"step", "evaluation", "best"}`: finished steps, the last evaluation, and the best one
+        (lowest loss, with its `step`); the latter two None without `eval_data`.
+
+    Raises:
+        BertTfError: the loss is not finite, or the machine or the data failed.
+        UsageError: the configuration does not fit the devices or the checkpoint.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, the message says so.
+    """
+    _check_split(config, strategy)
+    with strategy.scope():
+        optimizer.build(model.trainable_variables)
+    return _Run(model, optimizer, strategy, config, input_data, eval_data, folder).finish()
+
+
+def _check_split(config, strategy):
+    parts = strategy.num_replicas_in_sync * config.accumulate_steps
+    if config.batch_size % parts:
+        raise UsageError(explain(
+            f"batch_size={config.batch_size} over {strategy.num_replicas_in_sync} replicas in "
+            f"accumulate_steps={config.accumulate_steps} micro-batches leaves a remainder",
+            attempt=f"batch_size={-(-config.batch_size // parts) * parts}"))
+
+
+@contextlib.contextmanager
+def _explained_errors():
+    """Turn TensorFlow's errors about memory, data and peers into lines that say what to do."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise BertTfError(explain("a step does not fit into the device's memory",
+                                  attempt="a larger accumulate_steps, a smaller batch_size or "
+                                          "dtype=mixed_bfloat16")) from error
+    except tf.errors.DataLossError as error:
+        raise BertTfError(f"damaged input: {str(error).splitlines()[0]}") from error
+    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+        raise BertTfError(explain(f"another worker went away: {str(error).splitlines()[0]}",
+                                  attempt="starting every worker again with the same command; "
+                                          "the run goes on from its last checkpoint")) from error
+
+
+class _Run:
+    """The state of a run in memory and on disk."""
+
+    def __init__(self, model, optimizer, strategy, config, input_data, eval_data, folder):
+        self.config = config
+        self.strategy = strategy
+        self.input_data = input_data
+        self.variables = run_variables(model, optimizer)
+        self.train_step = make_train_step(model, optimizer, strategy, config)
+        self.evaluator = Evaluator(model, strategy, eval_data) if eval_data else None
+        self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
+                                       config.keep_checkpoints)
+        self.folder = folder
+        self.step = 0
+        self.loss_scale = initial_loss_scale(config)
+        self.evaluation = None
+        self.best = None
+        self.saved_step = None
+        self.unlogged_tokens = []
+        self.log = None
+        self.clock = None
+
+    def finish(self):
+        """Restore, train the steps that are missing, and return what `train` returns."""
+        self.restore()
+        if self.step < self.config.train_steps:
+            self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
+                                  is_chief(self.strategy))
+            try:
+                with StopRequest() as stop, _explained_errors():
+                    self.run_steps(stop)
+            finally:
+                self.log.close()
+        return {"step": self.step, "evaluation": self.evaluation, "best": self.best}
+
+    def run_steps(self, stop):
+        """Train until the last step or until a process is asked to stop."""
+        dataset = distribute(self.strategy, lambda num_replicas, replicas: self.input_data.dataset(
+            start_step=self.step, num_replicas=num_replicas, replicas=replicas))
+        iterator = iter(dataset)
+        previous = None
+        self.restart_clock()
+        while self.step < self.config.train_steps:
+            results, self.loss_scale = self.train_step(
+                iterator, tf.constant(self.step, tf.int64), tf.constant(stop.requested),
+                self.loss_scale)
+            self.step += 1
+            self.unlogged_tokens.append(results["tokens"])
+            # The step before this one: its scalars are there without waiting for the device.
+            stopping = previous is not None and self.check(self.step - 1, previous)
+            first, previous = previous is None, results
+            due = [name for name in ("log", "eval", "checkpoint") if self.is_due(name)]
+            if due or stopping:
+                self.check(self.step, results)
+            if "log" in due:
+                self.write_metrics(results)
+            if "eval" in due and self.evaluator:
+                self.evaluate()
+            if "checkpoint" in due or stopping:
+                self.save()
+            if due or first:  # the first step's time is that of building its graph
+                self.restart_clock()
+            self.log.bar.update()
+            if stopping and self.step < self.config.train_steps:
+                raise KeyboardInterrupt(
+                    f"step {self.step} of {self.config.train_steps} is saved in "
+                    f"{self.checkpoints.path(self.step)}; the same command goes on from there")
+
+    def is_due(self, name):
+        """Whether a finished step is one of every `<name>_every`, or the last."""
+        return (self.step % getattr(self.config, f"{name}_every") == 0
+                or self.step == self.config.train_steps)
+
+    def restart_clock(self):
+        """Measure the rate of the steps from here on."""
+        self.clock = time.perf_counter()
+        self.unlogged_tokens.clear()
+
+    def check(self, step, results):
+        """Whether a process was asked to stop at `step`; BertTfError if its loss is not finite."""
+        finite = math.isfinite(results["loss"]) and math.isfinite(results["gradient_norm"])
+        if not finite and not results.get("loss_scale", 0) >= 1:
+            last = (f"the last good checkpoint is {self.checkpoints.path(self.saved_step)}"
+                    if self.saved_step is not None else "there is no checkpoint yet")
+            hint = (f"a lower learning_rate (now {self.config.learning_rate:g}) or more "
+                    f"warmup_steps (now {self.config.warmup_steps})")
+            if self.config.dtype == "mixed_float16":
+                hint += " or dtype=mixed_bfloat16"
+            raise BertTfError(explain(
+                f"step {step}: the loss is {float(results['loss']):g}, the gradient norm "
+                f"{float(results['gradient_norm']):g}; {last}", attempt=hint))
+        return bool(results["stop"] > 0)
+
+    def write_metrics(self, results):
+        """Log the step that has just been made."""
+        values = {name: float(value) for name, value in results.items()
+                  if name not in ("tokens", "stop", "good_steps")}
+        tokens = float(tf.add_n(self.unlogged_tokens))
+        values["tokens_per_second"] = tokens / (time.perf_counter() - self.clock)
+        self.log.write(self.step, "train", values)
+
+    def evaluate(self):
+        """Evaluate, log, and remember the best."""
+        self.evaluation = self.evaluator()
+        self.log.write(self.step, "eval", self.evaluation)
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
+        self.log.say(f"step {self.step}, held out: {shown}")
+        if self.best is None or self.evaluation["loss"] < self.best["loss"]:
+            self.best = {"step": self.step, **self.evaluation}
+
+    def save(self):
+        """Write a checkpoint of everything; the data position is the step."""
+        if is_chief(self.strategy):
+            self.checkpoints.save(
+                self.step,
+                {variable.path: variable.value for variable in self.variables},
+                {"loss_scale": {name: value.numpy().item()
+                                for name, value in self.loss_scale.items()},
+                 "evaluation": self.evaluation, "best": self.best})
+        self.saved_step = self.step
+
+    def restore(self):
+        """Go back to the newest sound checkpoint, if there is one."""
+        if is_chief(self.strategy):
+            files.clean_temporary(self.checkpoints.folder)
+        found = self.checkpoints.load_newest(print)
+        if found is None:
+            return
+        tensors, state = found
+        self.step = self.saved_step = state["step"]
+        assign_variables(self.variables, tensors, self.checkpoints.path(self.step))
+        self.loss_scale = {name: tf.constant(state["loss_scale"][name], value.dtype)
+                           for name, value in self.loss_scale.items()}
+        self.evaluation, self.best = state["evaluation"], state["best"]

@@ -1,0 +1,72 @@
+"""What a run writes about itself: `metrics.jsonl`, TensorBoard events, the progress bar."""
+
+import json
+import os
+import sys
+
+import tensorflow as tf
+import tqdm
+
+from bert_tf import files
+
+
+class MetricsLog:
+    """Writes one line a logged step to `metrics.jsonl` and the same numbers to TensorBoard.
+
+    A line is `{"step": …, "split": "train" or "eval", …}`; no step has two lines of one split
+    unless a mark `{"restart": step}` stands between them: the run went back to that step.
+
+    Args:
+        folder: the run folder; events go to `logs/train` and `logs/eval` in it.
+        start_step: finished steps.
+        train_steps: steps of the whole run.
+        active: False for a process that writes nothing.
+    """
+
+    def __init__(self, folder, start_step, train_steps, active=True):
+        self._active = active
+        self._path = os.path.join(folder, "metrics.jsonl")
+        self._logs = os.path.join(folder, "logs")
+        self._writers = {}
+        terminal = sys.stderr.isatty()
+        self.bar = tqdm.tqdm(total=train_steps, initial=start_step, unit="step", desc="training",
+                             disable=not active, mininterval=0.2 if terminal else 10.0,
+                             dynamic_ncols=terminal)
+        if active:
+            self._mark_restart(start_step)
+
+    def _mark_restart(self, step):
+        files.make_folder(os.path.dirname(self._path))
+        if not files.exists(self._path) or not files.size(self._path):
+            return
+        text = files.read_text(self._path)
+        whole = text[:text.rfind("\n") + 1]
+        if whole != text:  # the last write was cut short
+            files.write_text(self._path, whole)
+        files.append_text(self._path, json.dumps({"restart": step}) + "\n")
+
+    def write(self, step, split, values):
+        """Log `values`, plain numbers by name, at a step."""
+        if not self._active:
+            return
+        # JSON has no NaN.
+        line = {name: value if value == value else None for name, value in values.items()}
+        files.append_text(self._path, json.dumps({"step": step, "split": split, **line}) + "\n")
+        if split not in self._writers:
+            self._writers[split] = tf.summary.create_file_writer(os.path.join(self._logs, split))
+        with self._writers[split].as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        if split == "train":
+            self.bar.set_postfix_str(f"loss {values['loss']:.4f}", refresh=False)
+
+    def say(self, text):
+        """Print a line for the user without breaking the bar."""
+        if self._active:
+            self.bar.write(text, file=sys.stderr)
+
+    def close(self):
+        """Flush everything."""
+        for writer in self._writers.values():
+            writer.close()
+        self.bar.close()

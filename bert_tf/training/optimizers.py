@@ -1,0 +1,144 @@
+"""AdamW and LAMB as Keras optimizers with few operations a variable.
+
+Both keep two moments of the gradient and decay the weights directly, biases and LayerNorm
+excepted. `apply_reduced` is for a loop that reduces and clips gradients itself: Keras' own
+`apply` would sum them over the replicas once more.
+"""
+
+import math
+import re
+
+import keras
+import tensorflow as tf
+
+from bert_tf.training.schedules import WarmupLinearDecay
+
+# google-research/bert's optimization.py; `beta` and `gamma` lie under LayerNorm.
+NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
+
+
+class _MomentOptimizer(keras.optimizers.Optimizer):
+    """What AdamW and LAMB share: two moments, bias correction, decoupled decay.
+
+    Args:
+        learning_rate: number or schedule.
+        beta_1, beta_2: decay of the means of the gradient and of its square.
+        epsilon: added to the root of the bias-corrected second moment.
+        weight_decay: share of a weight, times the learning rate, taken off at each update.
+        not_decayed: regular expressions; a variable with a match in its path is not decayed.
+        name: of the optimizer.
+        kwargs: of `keras.optimizers.Optimizer`, for use with `compile` and `fit`.
+    """
+
+    def __init__(self, learning_rate=1e-4, beta_1=0.9, beta_2=0.999, epsilon=1e-6,
+                 weight_decay=0.01, not_decayed=NOT_DECAYED, name=None, **kwargs):
+        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, name=name,
+                         **kwargs)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.not_decayed = tuple(not_decayed)
+
+    def build(self, variables):
+        """Create both moments of each of the Keras `variables`, float32 zeros."""
+        if self.built:
+            return
+        super().build(variables)
+        self._first, self._second = self.add_optimizer_variables(variables, ["m", "v"])
+        self._decayed = [not any(re.search(pattern, variable.path) for pattern in self.not_decayed)
+                         for variable in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Keras' hook: update one variable from its reduced gradient."""
+        self._update(gradient, variable, *self._factors(learning_rate))
+
+    def apply_reduced(self, strategy, gradients, variables):
+        """Update `variables` once from gradients that are already summed and clipped.
+
+        To be called in the cross-replica context, for instance in a `tf.function` behind
+        `strategy.run`.
+
+        Args:
+            strategy: the `tf.distribute.Strategy` that the variables were made under.
+            gradients: dense, as `strategy.run` returned them, the same on every replica.
+            variables: the Keras variables that `build` was called with.
+        """
+        factors = self._factors(self.learning_rate)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            strategy.extended.update(
+                variable.value,
+                lambda local, gradient, *factors: self._update(gradient, local, *factors),
+                args=(gradient, *factors), group=False)
+        self.iterations.assign_add(1)
+
+    def _apply_weight_decay(self, variables):
+        """Nothing: Keras would decay here by its own exclusions; `_update` does it by ours."""
+
+    def _factors(self, learning_rate):
+        """The learning rate and both bias corrections `1 - beta ** n` of this update, float32."""
+        number = tf.cast(self.iterations + 1, tf.float32)
+        # expm1 keeps the digits that 1 - 0.999 loses.
+        corrections = [-tf.math.expm1(number * math.log(beta)) if beta else tf.ones_like(number)
+                       for beta in (self.beta_1, self.beta_2)]
+        return tf.cast(learning_rate, tf.float32), *corrections
+
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2,
+                "epsilon": self.epsilon, "not_decayed": list(self.not_decayed)}
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class AdamW(_MomentOptimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled Weight Decay").
+
+    The arguments are those of the shared base; epsilon is added to the root of the
+    bias-corrected second moment, as in the paper's algorithm 2.
+    """
+
+    def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
+        index = self._get_variable_index(variable)
+        if self.weight_decay and self._decayed[index]:
+            variable.assign_sub(variable * (learning_rate * self.weight_decay))
+        root = tf.sqrt(correction_2)
+        # With powers of 0 the kernel corrects nothing itself; its epsilon stands beside the
+        # uncorrected root, so both move into its two factors.
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle, m=self._first[index].value.handle,
+            v=self._second[index].value.handle, beta1_power=0.0, beta2_power=0.0,
+            lr=learning_rate * root / correction_1, beta1=self.beta_1, beta2=self.beta_2,
+            epsilon=self.epsilon * root, grad=tf.cast(gradient, variable.dtype))
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class Lamb(_MomentOptimizer):
+    """LAMB (You et al. 2020, "Large Batch Optimization", algorithm 2, phi the identity).
+
+    The arguments are those of the shared base. As in the official code, a variable that is not
+    decayed is not scaled by its trust ratio either.
+    """
+
+    def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
+        index = self._get_variable_index(variable)
+        gradient = tf.cast(gradient, variable.dtype)
+        first, second = self._first[index].value, self._second[index].value
+        mean = first.assign_add((gradient - first) * (1 - self.beta_1))
+        square = second.assign_add((tf.square(gradient) - second) * (1 - self.beta_2))
+        update = (mean / correction_1) / (tf.sqrt(square / correction_2) + self.epsilon)
+        ratio = 1.0
+        if self._decayed[index]:
+            update += self.weight_decay * variable
+            weight_norm, update_norm = tf.norm(variable), tf.norm(update)
+            ratio = tf.where((weight_norm > 0) & (update_norm > 0),
+                             tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
+        variable.assign_sub(learning_rate * ratio * update)
+
+
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
+
+
+def build_optimizer(config):
+    """The optimizer and schedule that a `TrainConfig` names; call it in the strategy's scope."""
+    schedule = WarmupLinearDecay(config.learning_rate, config.warmup_steps, config.train_steps)
+    return OPTIMIZERS[config.optimizer](
+        schedule, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon,
+        weight_decay=config.weight_decay)

@@ -1,0 +1,157 @@
+"""One training step and one evaluation step over all replicas.
+
+A model is trained through its accounting methods (see `bert_tf/tasks/pretraining.py`):
+`loss_weights(batch)`, `loss_sums(outputs, batch)` and `metric_sums(outputs, batch)`.
+"""
+
+import tensorflow as tf
+
+from bert_tf.randomness import draw_at
+
+INITIAL_LOSS_SCALE = 2.0**15
+GROWTH_INTERVAL = 2000
+
+
+def initial_loss_scale(config):
+    """State of dynamic loss scaling: `{}` unless the layers compute in float16.
+
+    `loss_scale` is float32, `good_steps` int32: the steps since it changed.
+    """
+    if config.dtype != "mixed_float16":
+        return {}
+    return {"loss_scale": tf.constant(INITIAL_LOSS_SCALE), "good_steps": tf.constant(0)}
+
+
+def _next_loss_scale(state, finite):
+    """Halve after a step that was skipped, double after enough good ones."""
+    good_steps = tf.where(finite, state["good_steps"] + 1, 0)
+    grow = good_steps >= GROWTH_INTERVAL
+    scale = state["loss_scale"] * tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
+    return {"loss_scale": scale, "good_steps": tf.where(grow, 0, good_steps)}
+
+
+def _sum_over_replicas(values):
+    """Sum a structure of scalars over all replicas, in one reduction."""
+    flat = [tf.cast(value, tf.float32) for value in tf.nest.flatten(values)]
+    context = tf.distribute.get_replica_context()
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stack(flat))
+    return tf.nest.pack_sequence_as(values, tf.unstack(total))
+
+
+def means(loss_sums, weights, metric_sums):
+    """`{"loss": …, "<name>_loss": …, <metrics>}` from sums over all replicas."""
+    losses = {f"{name}_loss": tf.math.divide_no_nan(value, weights[name])
+              for name, value in loss_sums.items()}
+    metrics = {name: tf.math.divide_no_nan(value, weight)
+               for name, (value, weight) in metric_sums.items()}
+    return {"loss": tf.add_n(list(losses.values())), **losses, **metrics}
+
+
+def _micro_batch(batch, index, count):
+    """The `index`-th of `count` equal parts of a replica's batch, at its own draw position."""
+    size = next(value.shape[0] for value in batch.values() if value.shape.rank) // count
+    part = {name: value[index * size:(index + 1) * size] if value.shape.rank else value
+            for name, value in batch.items()}
+    part["first_example"] += tf.cast(index * size, part["first_example"].dtype)
+    return part
+
+
+def make_train_step(model, optimizer, strategy, config):
+    """The step as a `tf.function`.
+
+    Loss and gradients are those of the whole batch, whatever the number of replicas and of
+    micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas
+    first, each replica divides its sums by them, and gradients are summed over the replicas, then
+    clipped by their global norm, then applied once.
+
+    Returns:
+        `train_step(iterator, step, stop, loss_scale)`: the distributed iterator, the number of
+        finished steps (int64), whether this process was asked to stop (bool) and the state of
+        `initial_loss_scale`; gives `(results, loss_scale)`. `results` are float32 scalars, the
+        same in every process: `loss`, each loss and metric, `learning_rate`, `gradient_norm`
+        (before clipping), `tokens` (real ones) and `stop` (above 0 where any process was asked).
+    """
+    variables = model.trainable_variables
+    count = config.accumulate_steps
+
+    def part_gradients(part, weights, step, scale):
+        inputs = {name: value for name, value in part.items() if name != "first_example"}
+        with draw_at(config.seed, step, part["first_example"]), tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            sums = model.loss_sums(outputs, inputs)
+            scaled = scale * tf.add_n([tf.math.divide_no_nan(value, weights[name])
+                                       for name, value in sums.items()])
+        gradients = tape.gradient(scaled, [variable.value for variable in variables],
+                                  unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        # Embedding gradients come as slices; dense ones add up and reduce in a fixed order.
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return gradients, (sums, model.metric_sums(outputs, inputs))
+
+    def batch_gradients(batch, *arguments):
+        if count == 1:
+            return part_gradients(batch, *arguments)
+
+        def add_part(index, totals):
+            part = part_gradients(_micro_batch(batch, index, count), *arguments)
+            return index + 1, tf.nest.map_structure(tf.add, totals, part)
+
+        # A loop, not `count` copies of the graph: one micro-batch's activations at a time.
+        first = part_gradients(_micro_batch(batch, 0, count), *arguments)
+        return tf.while_loop(lambda index, totals: index < count, add_part, (1, first),
+                             parallel_iterations=1)[1]
+
+    def replica_step(batch, step, stop, scale):
+        weights, tokens, stop = _sum_over_replicas(
+            (model.loss_weights(batch), tf.reduce_sum(batch["input_mask"]), stop))
+        gradients, sums = batch_gradients(batch, weights, step, scale)
+        loss_sums, metric_sums = _sum_over_replicas(sums)
+        gradients = tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, gradients)
+        gradients = [gradient / scale for gradient in gradients]
+        gradients, norm = tf.clip_by_global_norm(gradients, config.clip_norm)
+        results = {**means(loss_sums, weights, metric_sums),
+                   "gradient_norm": norm, "tokens": tokens, "stop": stop}
+        return gradients, results
+
+    @tf.function
+    def train_step(iterator, step, stop, loss_scale):
+        scale = loss_scale.get("loss_scale", tf.constant(1.0))
+        learning_rate = tf.cast(optimizer.learning_rate, tf.float32)
+        gradients, results = strategy.run(replica_step, args=(next(iterator), step, stop, scale))
+        results = _of_first_replica(strategy, results)
+        if loss_scale:
+            finite = tf.math.is_finite(results["gradient_norm"])
+            tf.cond(finite, lambda: optimizer.apply_reduced(strategy, gradients, variables),
+                    lambda: None)
+            loss_scale = _next_loss_scale(loss_scale, finite)
+        else:
+            optimizer.apply_reduced(strategy, gradients, variables)
+        return {**results, "learning_rate": learning_rate, **loss_scale}, loss_scale
+
+    return train_step
+
+
+def make_eval_step(model, strategy):
+    """The evaluation step as a `tf.function`.
+
+    Returns:
+        `eval_step(iterator)`: gives `(loss_sums, weights, metric_sums)` of one step's batches
+        over all replicas, float32 scalars, to be added up.
+    """
+    def replica_step(batch):
+        inputs = {name: value for name, value in batch.items() if name != "first_example"}
+        outputs = model(inputs, training=False)
+        return _sum_over_replicas((model.loss_sums(outputs, inputs), model.loss_weights(inputs),
+                                   model.metric_sums(outputs, inputs)))
+
+    @tf.function
+    def eval_step(iterator):
+        return _of_first_replica(strategy, strategy.run(replica_step, args=(next(iterator),)))
+
+    return eval_step
+
+
+def _of_first_replica(strategy, values):
+    """Values that are the same on every replica, as plain tensors."""
+    return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0],
+                                 values)
