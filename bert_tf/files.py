@@ -3,6 +3,7 @@
 Writing is atomic: a file or folder appears under its name whole, or not at all.
 """
 
+import codecs
 import contextlib
 import errno
 import fcntl
@@ -12,6 +13,7 @@ import json
 import os
 import shutil
 import uuid
+import zlib
 
 from bert_tf.errors import BertTfError, UsageError, explain
 
@@ -59,26 +61,52 @@ def open_binary(path):
         return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
 
 
-def read_lines(path):
-    """Yield the lines of a UTF-8 file (optionally `.gz`) without their ends; a BOM is dropped.
+def read_line_blocks(path, block_size=1 << 20):
+    """Yield the lines of a UTF-8 file (optionally `.gz`) as lists, of about `block_size` bytes each.
+
+    Lines come without their ends; a BOM is dropped.
 
     Raises:
         BertTfError: unreadable, damaged gzip, or not UTF-8; the line number is named.
     """
     number = 0
+    rest = b""
     with explained("read", path), open_binary(path) as stream:
         try:
-            for number, raw in enumerate(stream, 1):
-                try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise BertTfError(explain(
-                        f"{path} line {number}: byte {error.object[error.start]:#04x} "
-                        f"at column {error.start + 1} is not UTF-8",
-                        attempt="converting the file, for example with iconv -t UTF-8")) from error
-                yield line.rstrip("\r\n")
-        except (EOFError, gzip.BadGzipFile) as error:
+            while data := stream.read(block_size):
+                if not number and not rest:
+                    data = data.removeprefix(codecs.BOM_UTF8)
+                lines, newline, tail = data.rpartition(b"\n")
+                if newline:
+                    block = _decoded_lines(rest + lines, path, number)
+                    rest = tail
+                    number += len(block)
+                    yield block
+                else:
+                    rest += data
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
+        if rest:
+            yield _decoded_lines(rest, path, number)
+
+
+def _decoded_lines(data, path, number):
+    """Lines in `data`, which begins behind line `number` of the file."""
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        line = number + 1 + data.count(b"\n", 0, error.start)
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise BertTfError(explain(
+            f"{path} line {line}: byte {data[error.start]:#04x} at column {column} is not UTF-8",
+            attempt="converting the file, for example with iconv -t UTF-8")) from error
+    return [line.rstrip("\r") for line in lines] if b"\r" in data else lines
+
+
+def read_lines(path):
+    """Yield the lines of a UTF-8 file one by one; see `read_line_blocks`."""
+    for lines in read_line_blocks(path):
+        yield from lines
 
 
 def read_text(path):

@@ -108,8 +108,7 @@ class Tokenizer(tf.Module):
         # Of two pieces of one character (İ is "i" and a dot) the first ends where the second does.
         ends = ends.with_values(tf.where(ends.values > starts.values, ends.values,
                                          tf.roll(ends.values, -1, axis=0)))
-        return (ids, tf_text.find_source_offsets(composed_map, starts),
-                tf_text.find_source_offsets(composed_map, ends))
+        return ids, _before_nfc(composed_map, starts), _before_nfc(composed_map, ends)
 
     def tokens(self, ids):
         """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""
@@ -117,7 +116,6 @@ class Tokenizer(tf.Module):
 
     def save(self, folder):
         """Write `vocab.txt` and `tokenizer_config.json`."""
-        files.make_folder(folder)
         self.vocabulary.save(os.path.join(folder, VOCABULARY_NAME))
         files.write_json(os.path.join(folder, CONFIG_NAME), {
             "lower_case": self.lower_case, "strip_accents": self.strip_accents})
@@ -125,15 +123,28 @@ class Tokenizer(tf.Module):
     @classmethod
     def load(cls, folder):
         """Read what `save` wrote."""
+        return cls(Vocabulary.load(os.path.join(folder, VOCABULARY_NAME)),
+                   **_read_config(os.path.join(folder, CONFIG_NAME)))
+
+    @staticmethod
+    def casing(folder, lower_case=None, strip_accents=None):
+        """The casing flags that `folder`'s `tokenizer_config.json` states, or else the given ones.
+
+        Returns: dict of `lower_case` and `strip_accents`; None where nothing states one.
+
+        Raises:
+            UsageError: a given flag contradicts the folder.
+        """
+        given = {"lower_case": lower_case, "strip_accents": strip_accents}
         path = os.path.join(folder, CONFIG_NAME)
-        config = files.read_json(path)
-        names = {"lower_case", "strip_accents"}
-        right = isinstance(config, dict) and set(config) == names and all(
-            isinstance(value, bool) for value in config.values())
-        if not right:
-            raise UsageError(explain(f"{path} holds {config!r}",
-                                     'true or false for "lower_case" and "strip_accents"'))
-        return cls(Vocabulary.load(os.path.join(folder, VOCABULARY_NAME)), **config)
+        if not files.exists(path):
+            return given
+        stated = _read_config(path)
+        for key, value in given.items():
+            if value not in (None, stated[key]):
+                raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated[key]}",
+                                         attempt=f"leaving --{key} away"))
+        return stated
 
     def _final_sigma(self, text):
         """Σ at the end of a word becomes ς, as `str.lower` has it, which has as many bytes."""
@@ -178,6 +189,8 @@ class Tokenizer(tf.Module):
             parts, begins, ends: ragged `[n, (parts)]`, special tokens emptied, and byte offsets.
             is_special: bool `[all parts, 5]`, which special token a part is.
         """
+        # The op stops reading at a NUL; another control character vanishes just as well.
+        text = tf.strings.regex_replace(text, r"\x00", "\x01")
         parts, begins, ends = tf_text.regex_split_with_offsets(
             text, _SPECIAL_PATTERN, _SPECIAL_PATTERN)
         is_special = parts.values[:, tf.newaxis] == tf.constant(SPECIAL_TOKENS)
@@ -207,6 +220,23 @@ def character_offsets(text, offsets):
     sought = offsets.values + tf.gather(bases, offsets.value_rowids())
     found = tf.searchsorted(positions, sought, out_type=tf.int64)
     return offsets.with_values(found - tf.gather(starts.row_starts(), offsets.value_rowids()))
+
+
+def _read_config(path):
+    config = files.read_json(path)
+    right = isinstance(config, dict) and set(config) == {"lower_case", "strip_accents"} and all(
+        isinstance(value, bool) for value in config.values())
+    if not right:
+        raise UsageError(explain(f"{path} holds {config!r}",
+                                 'true or false for "lower_case" and "strip_accents"'))
+    return config
+
+
+def _before_nfc(composed_map, offsets):
+    """Offsets ragged `[n, (k)]` into NFC text -> into the text before."""
+    # The op refuses rows without offsets: each row gets one more, first.
+    zero = tf.zeros_like(offsets.row_lengths())[:, tf.newaxis]
+    return tf_text.find_source_offsets(composed_map, tf.concat([zero, offsets], axis=1))[:, 1:]
 
 
 def _join(parts, special, pieces):

@@ -1,0 +1,178 @@
+"""Input texts as streams of documents and sentences, in bounded memory.
+
+- `.jsonl`: a document a line, an object whose field `text` holds it.
+- any other name: plain text. With `split="lines"` a line is a sentence and a blank line ends a
+  document; with `"sentences"` a blank line ends a document too, and what lies between is joined
+  and cut into sentences; with `"none"` every line that is not blank is a document of one sentence.
+
+Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentences (`lines`), are
+white space like any other (`sentences`), or the whole text is one sentence (`none`).
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+import typing
+
+from bert_tf import files
+from bert_tf.errors import BertTfError, explain
+
+STDIN_NAME = "stdin.txt"
+
+# What may end a sentence, with the quotes and brackets that close behind it. The ideographic marks
+# need no blank after them.
+_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+|([。！？]+["'”’」』）]*)\s*""")
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms dr prof rev gen sen rep gov capt col lt sgt st jr sr vs etc no fig al inc ltd co corp "
+    "jan feb mar apr jun jul aug sep sept oct nov dec e.g i.e u.s u.k a.m p.m".split())
+_LAST_WORD = re.compile(r"[^\s\"'“‘(\[]*$")
+
+
+class Piece(typing.NamedTuple):
+    """A document, or the next part of one that is too long to hold."""
+
+    document: int  # running number over all files, from 0
+    sentences: list  # of str, stripped, none empty
+    is_end: bool  # whether the document ends here
+
+
+def split_sentences(text):
+    """Cut text into sentences: a plain rule for English and Korean.
+
+    A sentence ends behind `.`, `!`, `?` or `…`, closing quotes included, before white space, and
+    behind `。`, `！` and `？` anywhere; not where the next letter is a small one, nor behind a
+    single full stop of an initial (`J.`) or of a common abbreviation (`Mr.`, `e.g.`).
+
+    Returns:
+        list of str, white space within a sentence reduced to single blanks.
+    """
+    sentences = []
+    start = 0
+    text = " ".join(text.split())
+    for match in _END.finditer(text):
+        if match[1] and _goes_on(text, start, match):
+            continue
+        sentences.append(text[start:match.end()].rstrip())
+        start = match.end()
+    if start < len(text):
+        sentences.append(text[start:])
+    return sentences
+
+
+def _goes_on(text, start, match):
+    """Whether the sentence from `start` goes on behind the mark found."""
+    if text[match.end():match.end() + 1].islower():
+        return True
+    if match[1] != ".":
+        return False
+    word = _LAST_WORD.search(text, start, match.start())[0]
+    initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
+    return initial or word.lower() in _ABBREVIATIONS
+
+
+def read_documents(paths, split="lines", max_characters=1 << 20):
+    """Yield the documents of the files in order.
+
+    Args:
+        paths: files, as in the module's description.
+        split: `"lines"`, `"sentences"` or `"none"`.
+        max_characters: a document of about twice as much or more comes in several pieces.
+
+    Yields:
+        Piece.
+
+    Raises:
+        BertTfError: a file is missing, unreadable, not UTF-8, or holds no text at all; a line of a
+            `.jsonl` file is no object with a string `text`. File and line are named.
+    """
+    document = 0
+    for path in paths:
+        read = _json_documents if path.removesuffix(".gz").endswith(".jsonl") else _plain_documents
+        first = document
+        begun = False
+        for sentences, is_end in read(path, split, max_characters):
+            begun = begun or bool(sentences)
+            if begun and (sentences or is_end):
+                yield Piece(document, sentences, is_end)
+            if is_end:
+                document += begun
+                begun = False
+        if document == first:
+            raise BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
+                                      "leaving the file out"))
+
+
+def _plain_documents(path, split, max_characters):
+    """Yield (sentences, whether the document ends)."""
+    held, size = [], 0
+    for lines in files.read_line_blocks(path):
+        for line in lines:
+            line = line.strip()
+            if split == "none":
+                if line:
+                    yield [line], True
+            elif line:
+                held.append(line)
+                size += len(line)
+                if size > max_characters:
+                    done, held = _sentences(held, split, is_end=False)
+                    size = sum(map(len, held))
+                    yield done, False
+            elif held:
+                yield _sentences(held, split)[0], True
+                held, size = [], 0
+    yield _sentences(held, split)[0], True
+
+
+def _json_documents(path, split, max_characters):
+    """Yield (sentences, whether the document ends)."""
+    for number, line in enumerate(files.read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)["text"]
+            text.encode("utf-8")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise BertTfError(explain(f"{path} line {number}: not a document",
+                                      'an object such as {"text": "One sentence."}')) from error
+        if split == "none":
+            yield [" ".join(text.split())] if text.strip() else [], True
+            continue
+        lines = [line for line in map(str.strip, text.split("\n")) if line]
+        yield _sentences(lines, split)[0], True
+
+
+def _sentences(lines, split, is_end=True):
+    """Cut lines into sentences; what may go on is left over unless the document ends."""
+    if split == "lines":
+        return lines, []
+    sentences = split_sentences(" ".join(lines))
+    if is_end or len(sentences) < 2:
+        return sentences, []
+    return sentences[:-1], sentences[-1:]
+
+
+def expand_inputs(patterns, folder):
+    """Paths of the texts that the user's `--input` names.
+
+    Args:
+        patterns: file names or glob patterns; `-` is standard input, plain text, which is written
+            to `folder` once so that it can be read again.
+        folder: an existing or new folder.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    paths = []
+    for pattern in patterns:
+        if pattern == "-":
+            path = os.path.join(folder, STDIN_NAME)
+            if path not in paths:
+                with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+                    shutil.copyfileobj(sys.stdin.buffer, stream)
+        else:
+            path = None
+        paths.extend(p for p in ([path] if path else files.expand([pattern])) if p not in paths)
+    return paths
