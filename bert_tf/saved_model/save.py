@@ -18,6 +18,7 @@ from bert_tf.models.pretrained import CHECKPOINT, CONFIG
 from bert_tf.saved_model.ops import unservable_ops
 from bert_tf.saved_model.server_config import versions, write_local_config
 from bert_tf.saved_model.signatures import SIGNATURES, ServedModel
+from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.warmup import write_warmup
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
@@ -33,21 +34,21 @@ _TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요,
           "Café 🙂 [MASK] [MASK]!", "A sentence that is longer than any window. " * 400]
 
 
-def export_saved_model(model_folder, export_dir, *, dtype="float32", seq_length=None, top_k=5,
-                       extra_files=()):
-    """Publish a model folder as the next version of `export_dir`, for TF Serving.
+def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5):
+    """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
     `serving/models.local.config` is written too (see `write_local_config`).
 
     Args:
-        model_folder: what `save_pretrained` wrote, with its tokenizer.
-        export_dir: the served model's folder, `saved_models/NAME`; versions are its subfolders.
+        model: path of a model folder (`save_pretrained`, with its tokenizer) or of a finished run,
+            whose training configuration and metrics are kept in `assets.extra/`.
+        export_dir: the served model's folder, whose subfolders are versions; default
+            `saved_models/NAME` with the name of the run or the model folder.
         dtype: what the graph computes in, `float32` or `bfloat16`; outputs are float32.
-        seq_length: the window in tokens, to which longer text is cut; default the model's
-            positions.
+        seq_length: the window in tokens, to which longer text is cut; default what the run trained
+            on, else all positions the model has.
         top_k: predictions that `fill_mask` gives for a mask.
-        extra_files: paths of files to keep beside the model's configuration in `assets.extra/`.
 
     Returns: the path of the new version.
 
@@ -57,20 +58,22 @@ def export_saved_model(model_folder, export_dir, *, dtype="float32", seq_length=
             model; nothing is published then.
     """
     check_choice("dtype", dtype, DTYPES)
-    served = load_served(model_folder, dtype, seq_length, top_k)
+    source = find_source(model)
+    served = load_served(source.model_folder, dtype, seq_length or source.seq_length, top_k)
+    export_dir = export_dir or os.path.join("saved_models", source.name)
     with files.locked(export_dir):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))
         with files.atomic_path(version) as folder:
-            _write(served, os.path.join(model_folder, VOCABULARY_NAME), folder)
+            _write(served, os.path.join(source.model_folder, VOCABULARY_NAME), folder)
             verify(served, folder, DTYPES[dtype])
-            _write_extra(served, model_folder, folder, extra_files)
+            _write_extra(served, source, folder)
     write_local_config(export_dir)
     return version
 
 
 def load_served(model_folder, dtype, seq_length, top_k):
-    """Read a model folder as a `ServedModel` that computes in `dtype`."""
+    """Read a model folder as a `ServedModel`; arguments as of `export_saved_model`."""
     config = ModelConfig.load(os.path.join(model_folder, CONFIG))
     tokenizer = Tokenizer.load(model_folder)
     if len(tokenizer.vocabulary) != config.vocab_size:
@@ -81,6 +84,8 @@ def load_served(model_folder, dtype, seq_length, top_k):
     if not _SHORTEST <= seq_length <= longest:
         raise UsageError(explain(f"seq_length={seq_length}", f"{_SHORTEST} to {longest}, the "
                                  "model's max_position_embeddings"))
+    if not 1 <= top_k <= config.vocab_size:
+        raise UsageError(explain(f"top_k={top_k}", f"1 to {config.vocab_size}, the vocabulary"))
     prefix = os.path.join(model_folder, CHECKPOINT)
     tensors = variables.read_variables(prefix)
     pretrainer = Pretrainer(
@@ -95,8 +100,8 @@ def _write(served, vocabulary_path, folder):
     exported.weights = [variable.value for variable in served.pretrainer.weights]
     exported.vocabulary = tf.saved_model.Asset(vocabulary_path)
     functions = {
-        name: tf.function(functools.partial(signature.function, served)).get_concrete_function(
-            **signature.inputs)
+        name: tf.function(functools.partial(signature.function, served), autograph=False)
+        .get_concrete_function(**signature.inputs)
         for name, signature in served.signatures().items()}
     try:
         tf.saved_model.save(exported, folder, signatures=functions)
@@ -150,12 +155,11 @@ def sample_requests(served, texts):
             for name, signature in served.signatures().items()}
 
 
-def _write_extra(served, model_folder, folder, extra_files):
+def _write_extra(served, source, folder):
     extra = files.make_folder(os.path.join(folder, "assets.extra"))
-    own = [os.path.join(model_folder, name) for name in (CONFIG, TOKENIZER_CONFIG)]
-    for path in [*own, *extra_files]:
+    own = [os.path.join(source.model_folder, name) for name in (CONFIG, TOKENIZER_CONFIG)]
+    for path in [*own, *source.records]:
         with files.open_binary(path) as stream:
             files.write_bytes(os.path.join(extra, os.path.basename(path)), stream.read())
-    # The long text and the empty one, for both ends of the range of shapes.
-    requests = sample_requests(served, _TEXTS)
-    write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), requests)
+    write_warmup(os.path.join(extra, "tf_serving_warmup_requests"),
+                 sample_requests(served, _TEXTS))

@@ -23,7 +23,7 @@ class ServedModel:
     pretrainer: Pretrainer
     tokenizer: Tokenizer
     seq_length: int  # the window in tokens; longer text is cut
-    top_k: int  # predictions that `fill_mask` gives for a `[MASK]`, at most the vocabulary
+    top_k: int  # predictions that `fill_mask` gives for a `[MASK]`
 
     def signatures(self):
         """The rows of `SIGNATURES` that this model can answer."""
