@@ -157,7 +157,7 @@ class Tokenizer(tf.Module):
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(text)
         is_start = tf.logical_not(tf.gather(self._continuation, ids.values))
         first = tf.where(is_start)[:, 0]
-        last = tf.concat([first[1:], ids.row_splits[-1:]], axis=0) - 1
+        last = tf.concat([first, ids.row_splits[-1:]], axis=0)[1:] - 1
         lengths = tf.gather(ends.values, last) - tf.gather(starts.values, first)
         return tf.cond(tf.reduce_any(lengths > MAX_CHARACTERS_PER_WORD),
                        lambda: self._without_long_words(text, ids, starts, ends, is_start),
