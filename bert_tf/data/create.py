@@ -1,0 +1,219 @@
+"""Text becomes shards of pre-training examples and a manifest, by several processes.
+
+The bytes written depend on the text, the vocabulary and the options only, not on the number of
+processes. A killed run is continued: shards that are there are kept.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import itertools
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+
+from tqdm import tqdm
+
+from bert_tf import files, manifest
+from bert_tf.data import pairing, records
+from bert_tf.data.chunks import cut_into_chunks
+from bert_tf.data.documents import read_documents
+from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.tokenization.vocabulary import Vocabulary
+
+MANIFEST = "manifest.json"
+_STARTED = "started.json"
+DUPE_FACTOR = {"static": 10, "dynamic": 1}
+
+
+def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents, seq_length,
+                    format, masking, whole_word, dupe_factor, max_predictions_per_seq,
+                    short_seq_prob, seed, num_processes, split, holdout=0.0, overwrite=False,
+                    progress=True):
+    """Write shards, indexes and `manifest.json` into `output_dir`; what is finished is reused.
+
+    Args:
+        inputs: paths of text files.
+        vocab_path: path of the vocabulary.
+        output_dir: folder.
+        lower_case, strip_accents: options of the tokenizer.
+        seq_length: tokens of an example at most.
+        format: input form, one of `pairing.FORMATS`.
+        masking: `dynamic` or `static`.
+        whole_word: mask all pieces of a word together.
+        dupe_factor: passes over the text; None for 10 (static) or 1 (dynamic).
+        max_predictions_per_seq: masked positions of an example at most.
+        short_seq_prob: share of short examples.
+        seed: seed of every draw.
+        num_processes: processes at once.
+        split: how text is cut into sentences, see `documents.read_documents`.
+        holdout: share of the documents that go to the split `eval`; the others to `train`.
+        overwrite: replace the result of other options.
+        progress: show a bar.
+
+    Returns:
+        The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `next_sentence`
+        and `splits`: for `train` and `eval` the `num_documents`, `num_examples`, `num_tokens`
+        (real ones), `mean_tokens` (of an example), `random_next` (share of examples, with labels
+        only) and `shards` (`name`, `num_examples`).
+
+    Raises:
+        UsageError: options out of range, or another run's result is there.
+        BertTfError: the text does not do, the disk is full, a process died.
+    """
+    check_choice("format", format, pairing.FORMATS)
+    check_choice("masking", masking, DUPE_FACTOR)
+    if seq_length < pairing.MINIMUM_SEQ_LENGTH:
+        raise UsageError(explain(f"seq_length={seq_length}",
+                                 f"at least {pairing.MINIMUM_SEQ_LENGTH}", "128"))
+    for name, share in (("short_seq_prob", short_seq_prob), ("holdout", holdout)):
+        if not 0 <= share < 1:
+            raise UsageError(explain(f"{name}={share}", "in [0, 1)"))
+    options = ExampleOptions(
+        lower_case=lower_case, strip_accents=strip_accents, seq_length=seq_length, format=format,
+        masking=masking, whole_word=whole_word,
+        dupe_factor=dupe_factor or DUPE_FACTOR[masking],
+        max_predictions_per_seq=max_predictions_per_seq, short_seq_prob=short_seq_prob, seed=seed)
+    stated = {**dataclasses.asdict(options), "split": split, "holdout": holdout}
+    sources = [*inputs, vocab_path]
+    path = os.path.join(output_dir, MANIFEST)
+    before = manifest.finished(path, stated, sources, overwrite)
+    if before:
+        if progress:
+            print(f"{output_dir}: examples are there already, reused", file=sys.stderr)
+        return before
+
+    vocabulary = Vocabulary.load(vocab_path)
+    _begin(output_dir, stated, sources, overwrite)
+    chunks = cut_into_chunks(lambda: read_documents(inputs, split), holdout=holdout, seed=seed,
+                             next_sentence=options.next_sentence)
+    bar = tqdm(desc="examples", unit="B", unit_scale=True, disable=not progress,
+               total=sum(map(_text_size, inputs)))
+    with bar:
+        splits = _run(chunks, options, vocabulary.tokens, output_dir, num_processes, bar)
+    if not splits["train"]["num_examples"]:
+        raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
+    if splits["train"].get("random_next") == 1:
+        raise BertTfError(explain(
+            "no document has two sentences, which next-sentence prediction needs",
+            attempt="another --split, --format full_sentences or --format doc_sentences"))
+    made = manifest.write(
+        path, stated, sources, next_sentence=options.next_sentence, splits=splits,
+        vocabulary={"size": len(vocabulary), "special_ids": list(vocabulary.special_ids),
+                    "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})
+    files.remove(os.path.join(output_dir, _STARTED))
+    return made
+
+
+def _text_size(path):
+    """Bytes of text in a file; of a `.gz` what its end states."""
+    if not path.endswith(".gz"):
+        return files.size(path)
+    with files.explained("read", path), open(path, "rb") as stream:
+        stream.seek(-4, os.SEEK_END)
+        return int.from_bytes(stream.read(), "little")
+
+
+def _begin(output_dir, stated, sources, overwrite):
+    """Make room for shards; keep those of the same run, killed before it was finished."""
+    started = os.path.join(output_dir, _STARTED)
+    if not manifest.finished(started, stated, sources, overwrite):
+        for name in files.list_folder(output_dir):
+            if name in (MANIFEST, _STARTED) or name.endswith((".tfrecord", ".index.npz")):
+                files.remove(os.path.join(output_dir, name))
+        manifest.write(started, stated, sources)
+    files.clean_temporary(output_dir)
+
+
+def _run(chunks, options, tokens, output_dir, num_processes, bar):
+    """Make the shards of all chunks; facts of both splits."""
+    splits = {split: collections.Counter(num_documents=0, num_examples=0, num_tokens=0)
+              for split in ("train", "eval")}
+    shards = {split: [] for split in splits}
+    random_next = collections.Counter()
+
+    def tasks():
+        for chunk in chunks:
+            name = f"{chunk.split}-{chunk.number:05d}.tfrecord"
+            yield chunk, os.path.join(output_dir, name)
+
+    for chunk, path in _in_processes(tasks(), options, tokens, num_processes):
+        index = records.read_index(path)
+        count = len(index["num_tokens"])
+        splits[chunk.split].update(num_documents=chunk.finished_documents, num_examples=count,
+                                   num_tokens=int(index["num_tokens"].sum()))
+        random_next[chunk.split] += int(index["next_sentence_labels"].sum())
+        shards[chunk.split].append({"name": os.path.basename(path), "num_examples": count})
+        bar.update(chunk.size)
+    for split, facts in splits.items():
+        count = max(facts["num_examples"], 1)
+        facts["mean_tokens"] = facts["num_tokens"] / count
+        if options.next_sentence:
+            facts["random_next"] = random_next[split] / count
+        facts["shards"] = shards[split]
+    return {split: dict(facts) for split, facts in splits.items()}
+
+
+def _in_processes(tasks, options, tokens, num_processes):
+    """Make the shard of each (chunk, path) that is not there; yield the pairs, in order."""
+    first = list(itertools.islice(tasks, 2))
+    tasks = itertools.chain(first, tasks)
+    if num_processes == 1 or len(first) < 2:
+        _start(options, tokens)
+        for chunk, path in tasks:
+            _make(chunk, path)
+            yield chunk, path
+        return
+    executor = concurrent.futures.ProcessPoolExecutor(
+        num_processes, multiprocessing.get_context("spawn"), _start_process, (options, tokens))
+    waiting = collections.deque()
+    try:
+        for chunk, path in tasks:
+            waiting.append((chunk, path, executor.submit(_make, chunk, path)))
+            if len(waiting) > num_processes + 1:
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise BertTfError(explain(
+            "a process died while it made examples, perhaps for want of memory (finished shards "
+            "are kept)", attempt="fewer --num_processes, the same command again")) from error
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _finished(chunk, path, future):
+    future.result()
+    return chunk, path
+
+
+_maker = None
+
+
+def _start(options, tokens):
+    global _maker
+    _maker = ExampleMaker(options, tokens)
+
+
+def _start_process(options, tokens):
+    import tensorflow as tf
+
+    # Ctrl-C is the parent's to handle; where the parent dies, nobody is left to work for.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    _start(options, tokens)
+
+
+def _die_with_parent():
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
+def _make(chunk, path):
+    if not files.exists(path):
+        _maker(chunk, path)

@@ -1,0 +1,171 @@
+"""Batches of pre-training examples, a pure function of the seed and the position.
+
+The examples of epoch e are visited in a permutation drawn from the seed and e, computed element
+by element; masks are drawn from the seed and the position in the endless stream. So any step can
+be produced without those before it: a resumed run continues exactly, at once.
+"""
+
+import contextlib
+import os
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.data import records
+from bert_tf.data.masking import Masking
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.randomness import stream_key
+
+
+def examples_per_batch(manifest, batch_tokens, multiple=1):
+    """Number of training examples that hold about `batch_tokens` real tokens.
+
+    Args:
+        manifest: what `create_examples` returned.
+        batch_tokens: tokens wanted in a batch.
+        multiple: the result is a multiple of it (replicas), at least once.
+    """
+    wanted = batch_tokens / manifest["splits"]["train"]["mean_tokens"]
+    return max(1, round(wanted / multiple)) * multiple
+
+
+class PretrainingInput:
+    """The examples of one split of a folder that `create_examples` filled.
+
+    Args:
+        data_dir: the folder.
+        split: `train` (shuffled anew every epoch, without end) or `eval` (in order, each example
+            once, the same masks every time).
+        batch_size: examples of a step, over all replicas.
+        seed: of the order and of dynamic masks.
+        max_predictions_per_seq: masked positions of an example at most (P); None for what the
+            folder was made with. Static masks cannot change it.
+
+    Raises:
+        UsageError: the options do not fit the data.
+        BertTfError: the data is missing or damaged.
+    """
+
+    def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None):
+        check_choice("split", split, ("train", "eval"))
+        made = files.read_json(os.path.join(data_dir, "manifest.json"))
+        options, vocabulary = made["options"], made["vocabulary"]
+        predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
+        if options["masking"] == "static" and predictions != options["max_predictions_per_seq"]:
+            raise UsageError(explain(
+                f"max_predictions_per_seq={predictions} with masks stored in {data_dir}",
+                str(options["max_predictions_per_seq"])))
+        self.split = split
+        self.batch_size = batch_size
+        self.seed = seed
+        self.seq_length = options["seq_length"]
+        self.next_sentence = made["next_sentence"]
+        self.pad_id = vocabulary["pad_id"]
+        shards = made["splits"][split]["shards"]
+        self.records = records.Records(os.path.join(data_dir, shard["name"]) for shard in shards)
+        self.num_examples = len(self.records)
+        if not self.num_examples:
+            raise BertTfError(explain(f"{data_dir} has no {split} examples",
+                                      attempt="more documents or a larger holdout"))
+        self.table = records.feature_table(options["masking"], self.next_sentence,
+                                           self.seq_length, predictions)
+        self.masking = None
+        if options["masking"] == "dynamic":
+            self.masking = Masking(
+                vocab_size=vocabulary["size"], special_ids=vocabulary["special_ids"],
+                mask_id=vocabulary["mask_id"], max_predictions_per_seq=predictions,
+                whole_word=options["whole_word"])
+
+    def dataset(self, start_step=0, num_replicas=1, replicas=(0,), num_steps=None):
+        """Batches, step by step and, within a step, replica by replica.
+
+        Args:
+            start_step: first step.
+            num_replicas: replicas that share a batch.
+            replicas: those whose batches are wanted, in order.
+            num_steps: steps to produce; None is without end for `train`, and what covers each
+                example once for `eval`.
+
+        Returns:
+            A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
+            `input_word_ids input_mask input_type_ids` `[b, seq_length]`, `masked_lm_positions
+            masked_lm_ids` `[b, P]` and, for forms that have it, `next_sentence_labels` `[b]`;
+            float32 `masked_lm_weights` `[b, P]`; int64 scalar `first_example`, the position in
+            the stream. Those of `eval` also hold `example_weights`, float32 `[b]`, 0 for what
+            fills up the last batch.
+
+        Raises:
+            UsageError: the batch does not divide among the replicas.
+        """
+        if self.batch_size % num_replicas:
+            near = max(1, round(self.batch_size / num_replicas)) * num_replicas
+            raise UsageError(explain(f"batch_size={self.batch_size} on {num_replicas} replicas",
+                                     "a multiple", f"batch_size={near}"))
+        size = self.batch_size // num_replicas
+        if num_steps is None and self.split == "eval":
+            num_steps = -(-self.num_examples // self.batch_size) - start_step
+        share = tf.constant(list(replicas), tf.int64)
+        counter = (tf.data.Dataset.counter(start_step) if num_steps is None
+                   else tf.data.Dataset.range(start_step, start_step + num_steps))
+        first = counter.flat_map(lambda step: tf.data.Dataset.from_tensor_slices(
+            step * self.batch_size + share * size))
+        batches = first.map(lambda position: self._batch(position, size),
+                            num_parallel_calls=2, deterministic=True)
+        return batches.prefetch(2 * len(share))
+
+    @tf.autograph.experimental.do_not_convert
+    def _batch(self, first, size):
+        position = first + tf.range(size, dtype=tf.int64)
+        here = position < self.num_examples
+        if self.split == "train":
+            index = self._shuffled(position)
+        else:
+            index = tf.minimum(position, self.num_examples - 1)
+        serialized = tf.ensure_shape(tf.numpy_function(self._read, [index], tf.string), [size])
+        batch = records.parse(self.table, serialized)
+        if self.masking:
+            batch = self._mask(batch, first, size)
+        batch["first_example"] = first
+        if self.next_sentence:
+            batch["next_sentence_labels"] = batch["next_sentence_labels"][:, 0]
+        if self.split == "eval":
+            batch["example_weights"] = tf.cast(here, tf.float32)
+            batch["masked_lm_weights"] *= batch["example_weights"][:, None]
+        return batch
+
+    def _shuffled(self, position):
+        count = self.num_examples
+        epoch = tf.cast(position // count, tf.uint32)
+        seed = tf.stack([tf.fill(tf.shape(epoch), tf.constant(self.seed, tf.uint32)), epoch,
+                         tf.zeros_like(epoch)], axis=1)
+        # The public tf.random.experimental.index_shuffle refuses a vector of seeds.
+        return tf.raw_ops.RandomIndexShuffle(
+            index=position % count, seed=seed, max_index=tf.constant(count - 1, tf.int64))
+
+    def _read(self, index):
+        return np.array(self.records.read(index), object)
+
+    def _mask(self, batch, first, size):
+        num_tokens = tf.cast(batch["input_word_ids"].row_lengths(), tf.int32)
+        shape = [size, self.seq_length]
+        word_ids = batch.pop("input_word_ids").to_tensor(self.pad_id, shape=shape)
+        word_starts = batch.pop("word_starts").to_tensor(0, shape=shape)
+        masked = self.masking(stream_key(self.seed, f"{self.split} masking"), first, word_ids,
+                              num_tokens, word_starts)
+        return {**batch, **masked,
+                "input_type_ids": batch["input_type_ids"].to_tensor(0, shape=shape),
+                "input_mask": tf.sequence_mask(num_tokens, self.seq_length, tf.int32)}
+
+
+@contextlib.contextmanager
+def explained_errors():
+    """What reading a batch raises inside TensorFlow becomes the one-line BertTfError again."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        found = re.search(r"(?:BertTfError|UsageError): (.*)", str(error.message))
+        if not found:
+            raise
+        raise BertTfError(found.group(1)) from error

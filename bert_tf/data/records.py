@@ -1,0 +1,288 @@
+"""TFRecord files of `tf.train.Example`: one feature table, a vectorised writer, random access.
+
+A shard is a TFRecord file (`.tfrecord`) with an index beside it (`.index.npz`): `offsets`, where
+each record begins and the last one ends, `num_tokens`, the real tokens of each, and its
+`next_sentence_labels`, where there are any.
+"""
+
+import functools
+import os
+import zipfile
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.errors import BertTfError, explain
+
+_ALIASES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
+_OPEN_FILES = 256
+_AGAIN = "creating the data again with --overwrite"
+
+
+def feature_table(masking, next_sentence, seq_length, max_predictions_per_seq):
+    """Features of a record: `{name: (dtype, length)}`, length None where it varies.
+
+    Dynamic records hold the unmasked tokens, unpadded. Static records have the names and padding
+    of tf-models-official (`official/nlp/data/create_pretraining_data.py`), in both versions of
+    its names. `next_sentence_labels` is 1 where the second segment is random.
+    """
+    if masking == "dynamic":
+        table = dict.fromkeys(("input_word_ids", "input_type_ids", "word_starts"),
+                              (np.int64, None))
+    else:
+        table = dict.fromkeys(("input_mask", *_ALIASES, *_ALIASES.values()),
+                              (np.int64, seq_length))
+        table |= {"masked_lm_positions": (np.int64, max_predictions_per_seq),
+                  "masked_lm_ids": (np.int64, max_predictions_per_seq),
+                  "masked_lm_weights": (np.float32, max_predictions_per_seq)}
+    if next_sentence:
+        table["next_sentence_labels"] = (np.int64, 1)
+    return table
+
+
+def parse(table, records):
+    """Serialised records, string `[batch]` -> `{name: tensor}`: int32 or float32
+    `[batch, length]`, or a RaggedTensor where the length varies."""
+    names = set(table) - set(_ALIASES.values())
+    features = {
+        name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) if length is None
+        else tf.io.FixedLenFeature([length], tf.as_dtype(dtype))
+        for name, (dtype, length) in table.items() if name in names}
+    parsed = tf.io.parse_example(records, features)
+    return {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in parsed.items()}
+
+
+# Rows of different lengths are pairs (flat values, lengths) here.
+
+def concatenate(pieces):
+    """Join `pieces`, each of the same number of rows, row by row."""
+    lengths = np.stack([piece_lengths for _, piece_lengths in pieces], axis=1)
+    ends = np.cumsum(lengths.ravel()).reshape(lengths.shape)
+    joined = np.empty(ends[-1, -1] if lengths.size else 0, pieces[0][0].dtype)
+    for column, (values, piece_lengths) in enumerate(pieces):
+        shift = ends[:, column] - np.cumsum(piece_lengths)
+        joined[np.arange(len(values)) + np.repeat(shift, piece_lengths)] = values
+    return joined, lengths.sum(axis=1)
+
+
+def take(rows, index):
+    """The rows at `index`, in that order."""
+    values, lengths = rows
+    starts = np.cumsum(lengths) - lengths
+    taken = lengths[index]
+    shift = starts[index] - (np.cumsum(taken) - taken)
+    return values[np.arange(taken.sum()) + np.repeat(shift, taken)], taken
+
+
+def _varints(values, lengths):
+    """Rows of non-negative integers as rows of protocol-buffer varints (uint8)."""
+    sizes = np.ones(len(values), np.int64)
+    for shift in range(7, int(values.max(initial=0)).bit_length(), 7):
+        sizes += values >> shift > 0
+    place = np.arange(sizes.max(initial=1))
+    groups = (values[:, None] >> (7 * place)) & 127
+    groups |= (place < sizes[:, None] - 1) * 128
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.concatenate([[0], np.cumsum(lengths)])
+    return groups[place < sizes[:, None]].astype(np.uint8), np.diff(ends[rows])
+
+
+def _varint(value):
+    groups = []
+    while value > 127:
+        groups.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*groups, value])
+
+
+def _field(number, content_size):
+    """Head of a length-delimited protocol-buffer field."""
+    return _varint(number << 3 | 2) + _varint(content_size)
+
+
+def _feature_head(name, dtype, size):
+    """Bytes before `size` bytes of packed values in an entry of the map of features."""
+    values = _field(1, size)  # Int64List.value or FloatList.value
+    kind = _field(3 if dtype == np.int64 else 2, len(values) + size)  # Feature.int64_list, ….
+    key = _field(1, len(name)) + name.encode()
+    entry = key + _field(2, len(kind) + len(values) + size)
+    content = len(entry) + len(kind) + len(values) + size
+    return _field(1, content) + entry + kind + values  # Features.feature
+
+
+def _heads(make, sizes):
+    """Rows `make(size)` for every size."""
+    distinct, index = np.unique(sizes, return_inverse=True)
+    heads = [make(int(size)) for size in distinct]
+    table = np.frombuffer(b"".join(heads), np.uint8), np.array([len(head) for head in heads])
+    return take(table, index)
+
+
+def serialize(table, columns):
+    """Rows of bytes, one `tf.train.Example` each.
+
+    Args:
+        table: from `feature_table`.
+        columns: `{name: (flat values, lengths)}`; integers are not negative.
+    """
+    pieces = []
+    for name in sorted(table):
+        dtype = table[name][0]
+        source = next((key for key, alias in _ALIASES.items() if alias == name), name)
+        values, lengths = columns[source]
+        if dtype == np.float32:
+            packed = np.ascontiguousarray(values, "<f4").view(np.uint8), 4 * lengths
+        else:
+            packed = _varints(values.astype(np.int64), lengths)
+        pieces += [_heads(functools.partial(_feature_head, name, dtype), packed[1]), packed]
+    sizes = sum(lengths for _, lengths in pieces)
+    return concatenate([_heads(functools.partial(_field, 1), sizes), *pieces])
+
+
+@functools.cache
+def _crc_byte_table():
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> 1) ^ np.where(table & 1, np.uint32(0x82F63B78), np.uint32(0))
+    return table
+
+
+_crc_tables = [np.empty((0, 256), np.uint32), np.empty(0, np.uint32)]
+
+
+def _crc_contributions(size):
+    """What a byte contributes by its distance from the end, and what the start value does."""
+    table, start = _crc_tables
+    if len(start) <= size:
+        length = max(1024, 2 * size)
+        step = _crc_byte_table()
+        table = np.empty((length, 256), np.uint32)
+        start = np.empty(length, np.uint32)
+        row, value = step, np.uint32(0xFFFFFFFF)
+        for distance in range(length):
+            table[distance], start[distance] = row, value
+            row = step[row & 255] ^ (row >> 8)
+            value = step[value & 255] ^ (value >> np.uint32(8))
+        _crc_tables[:] = table, start
+    return table, start
+
+
+def masked_crc32c(rows):
+    """The checksum that TFRecord keeps of each row of bytes: uint32 `[rows]`.
+
+    A CRC is linear over exclusive or, so that each byte adds a term of its own, looked up by its
+    value and its distance from the end; no row may be empty.
+    """
+    data, lengths = rows
+    table, start = _crc_contributions(int(lengths.max(initial=0)))
+    ends = np.cumsum(lengths)
+    distance = np.repeat(ends - 1, lengths) - np.arange(len(data))
+    terms = table.ravel()[distance * 256 + data]
+    crc = np.bitwise_xor.reduceat(terms, ends - lengths) ^ start[lengths] ^ np.uint32(0xFFFFFFFF)
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
+
+
+def _fixed(array):
+    """The bytes of each element as a row."""
+    return array.view(np.uint8), np.full(len(array), array.itemsize)
+
+
+def frame(rows):
+    """Rows of bytes in the TFRecord frame: length, its checksum, data, its checksum."""
+    size = rows[1].astype("<u8")
+    return concatenate([_fixed(size), _fixed(masked_crc32c(_fixed(size)).astype("<u4")), rows,
+                        _fixed(masked_crc32c(rows).astype("<u4"))])
+
+
+def index_path(path):
+    """Path of the index of the shard at `path`."""
+    return path.removesuffix(".tfrecord") + ".index.npz"
+
+
+def write_shard(path, blocks, num_tokens, next_sentence_labels):
+    """Write a shard and its index; the shard appears last, whole.
+
+    Args:
+        path: ends in `.tfrecord`.
+        blocks: rows of framed records, in order.
+        num_tokens: int `[records]`, real tokens of each record.
+        next_sentence_labels: int `[records]`, or empty.
+    """
+    sizes = np.concatenate([[0], *(lengths for _, lengths in blocks)])
+    with files.atomic_path(index_path(path)) as temporary, open(temporary, "wb") as stream:
+        np.savez(stream, offsets=np.cumsum(sizes), num_tokens=np.asarray(num_tokens, np.int32),
+                 next_sentence_labels=np.asarray(next_sentence_labels, np.int8))
+    with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+        for data, _ in blocks:
+            stream.write(data.tobytes())
+
+
+def read_index(path):
+    """Index of the shard at `path`: dict of `offsets` int64 `[records + 1]`, `num_tokens` int32
+    `[records]`, `next_sentence_labels` int8 `[records]` or `[0]`.
+
+    Raises:
+        BertTfError: the index is damaged or the shard has another size than it says.
+    """
+    index = index_path(path)
+    try:
+        with files.explained("read", index), np.load(index) as arrays:
+            arrays = dict(arrays)
+            offsets = arrays["offsets"]
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise BertTfError(explain(f"{index} is damaged: {error}", attempt=_AGAIN)) from error
+    if files.size(path) != offsets[-1]:
+        whole = int(np.searchsorted(offsets, files.size(path), "right")) - 1
+        raise BertTfError(explain(f"{path} record {whole}: the file ends after "
+                                  f"{files.size(path)} bytes", f"{offsets[-1]} bytes",
+                                  _AGAIN))
+    return arrays
+
+
+class Records:
+    """Random access to the records of several shards, numbered through from 0.
+
+    Args:
+        paths: the shards.
+
+    Raises:
+        BertTfError: a shard or its index is missing or damaged.
+    """
+
+    def __init__(self, paths):
+        self.paths = list(paths)
+        self.offsets = [read_index(path)["offsets"] for path in self.paths]
+        self.first = np.cumsum([0, *(len(offsets) - 1 for offsets in self.offsets)])
+        self._open = functools.lru_cache(_OPEN_FILES)(files.open_binary)
+
+    def __len__(self):
+        return int(self.first[-1])
+
+    def read(self, index):
+        """Records at `index`, int64 `[n]` -> list of bytes; checksums are checked.
+
+        Raises:
+            BertTfError: a record is damaged; its file and its number there are named.
+        """
+        shards = np.searchsorted(self.first, index, "right") - 1
+        places = [(int(shard), int(record)) for shard, record in
+                  zip(shards, index - self.first[shards], strict=True)]
+        framed = [self._frame(*place) for place in places]
+        records = [data[12:-4] for data in framed]
+        lengths = np.array([len(record) for record in records])
+        sums = masked_crc32c((np.frombuffer(b"".join(records), np.uint8), lengths))
+        for place, data, length, right in zip(places, framed, lengths, sums, strict=True):
+            if data[:8] != int(length).to_bytes(8, "little") or data[-4:] != right.tobytes():
+                path, record = self.paths[place[0]], place[1]
+                raise BertTfError(explain(f"{path} record {record} is damaged",
+                                          attempt=_AGAIN))
+        return records
+
+    def _frame(self, shard, record):
+        path = self.paths[shard]
+        start, end = self.offsets[shard][record:record + 2].tolist()
+        with files.explained("read", path):
+            data = os.pread(self._open(path).fileno(), end - start, start)
+        return data if len(data) == end - start > 16 else bytes(17)
