@@ -33,7 +33,14 @@ class ServedModel:
     def pack(self, *segments, split_special=False):
         """Token ids, mask and segment ids int32 `[B, S]` of one or two string `[B]` tensors."""
         pieces = [self.tokenizer.tokenize(text, split_special) for text in segments]
-        return pack(self.tokenizer.vocabulary, pieces, self.seq_length, fixed=False)
+        inputs = pack(self.tokenizer.vocabulary, pieces, self.seq_length, fixed=False)
+        return self.fit(inputs)
+
+    def fit(self, inputs):
+        """Cut `inputs` to the window; give a batch without rows or positions one position."""
+        missing = tf.maximum(1 - tf.shape(inputs["input_word_ids"])[1], 0)
+        return {name: tf.pad(ids[:, :self.seq_length], [[0, 0], [0, missing]])
+                for name, ids in inputs.items()}
 
 
 def embed(model, text):
@@ -54,7 +61,7 @@ def encode(model, text):
 
 def encode_ids(model, **inputs):
     """What `encode` gives, of `input_word_ids`, `input_mask` and `input_type_ids` `[B, S]`."""
-    return _encode(model, {name: ids[:, :model.seq_length] for name, ids in inputs.items()})
+    return _encode(model, model.fit(inputs))
 
 
 def _encode(model, inputs):
