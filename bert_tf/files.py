@@ -62,7 +62,7 @@ def open_binary(path):
 
 
 def read_line_blocks(path, block_size=1 << 20):
-    """Yield the lines of a UTF-8 file (optionally `.gz`) as lists, of about `block_size` bytes each.
+    """Yield the lines of a UTF-8 file (optionally `.gz`), in lists of about `block_size` bytes.
 
     Lines come without their ends; a BOM is dropped.
 
@@ -107,6 +107,24 @@ def read_lines(path):
     """Yield the lines of a UTF-8 file one by one; see `read_line_blocks`."""
     for lines in read_line_blocks(path):
         yield from lines
+
+
+def read_json_texts(path):
+    """Yield the field `text` of each line of a `.jsonl` file; blank lines are passed over.
+
+    Raises:
+        BertTfError: as `read_lines`, or a line is no object with a string `text`.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)["text"]
+            text.encode("utf-8")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise BertTfError(explain(f"{path} line {number}: not a document",
+                                      'an object such as {"text": "One sentence."}')) from error
+        yield text
 
 
 def read_text(path):

@@ -9,7 +9,7 @@ Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentenc
 white space like any other (`sentences`), or the whole text is one sentence (`none`).
 """
 
-import json
+import glob
 import os
 import re
 import shutil
@@ -24,9 +24,11 @@ STDIN_NAME = "stdin.txt"
 # What may end a sentence, with the quotes and brackets that close behind it. The ideographic marks
 # need no blank after them.
 _END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+|([。！？]+["'”’」』）]*)\s*""")
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof rev gen sen rep gov capt col lt sgt st jr sr vs etc no fig al inc ltd co corp "
-    "jan feb mar apr jun jul aug sep sept oct nov dec e.g i.e u.s u.k a.m p.m".split())
+_ABBREVIATIONS = frozenset((
+    "mr", "mrs", "ms", "dr", "prof", "rev", "gen", "sen", "rep", "gov", "capt", "col", "lt", "sgt",
+    "st", "jr", "sr", "vs", "etc", "no", "fig", "al", "inc", "ltd", "co", "corp", "jan", "feb",
+    "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "u.s",
+    "u.k", "a.m", "p.m"))
 _LAST_WORD = re.compile(r"[^\s\"'“‘(\[]*$")
 
 
@@ -126,17 +128,9 @@ def _plain_documents(path, split, max_characters):
     yield _sentences(held, split)[0], True
 
 
-def _json_documents(path, split, max_characters):
+def _json_documents(path, split, _):
     """Yield (sentences, whether the document ends)."""
-    for number, line in enumerate(files.read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)["text"]
-            text.encode("utf-8")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BertTfError(explain(f"{path} line {number}: not a document",
-                                      'an object such as {"text": "One sentence."}')) from error
+    for text in files.read_json_texts(path):
         if split == "none":
             yield [" ".join(text.split())] if text.strip() else [], True
             continue
@@ -165,14 +159,9 @@ def expand_inputs(patterns, folder):
     Raises:
         UsageError: a pattern matches no file.
     """
-    paths = []
-    for pattern in patterns:
-        if pattern == "-":
-            path = os.path.join(folder, STDIN_NAME)
-            if path not in paths:
-                with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
-                    shutil.copyfileobj(sys.stdin.buffer, stream)
-        else:
-            path = None
-        paths.extend(p for p in ([path] if path else files.expand([pattern])) if p not in paths)
-    return paths
+    spool = os.path.join(folder, STDIN_NAME)
+    if "-" in patterns:
+        with files.atomic_path(spool) as temporary, open(temporary, "wb") as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream)
+    return files.expand([glob.escape(spool) if pattern == "-" else pattern
+                         for pattern in patterns])

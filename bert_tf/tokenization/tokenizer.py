@@ -50,9 +50,12 @@ class Tokenizer(tf.Module):
         rules = normalization.character_rules(lower_case, strip_accents)
         model = np.frombuffer(normalization.normalizer_model(rules), np.uint8)
         self._characters = tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
-        self._wordpiece = tf_text.FastWordpieceTokenizer(
-            vocabulary.tokens, token_out_type=tf.int32,
-            max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MAX_BYTES_PER_CHARACTER)
+        try:
+            self._wordpiece = tf_text.FastWordpieceTokenizer(
+                vocabulary.tokens, token_out_type=tf.int32,
+                max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MAX_BYTES_PER_CHARACTER)
+        except RuntimeError as error:
+            raise UsageError(f"the vocabulary cannot be used: {error}") from error
         self._continuation = tf.constant(vocabulary.continuation)
         self._tokens = tf.constant(vocabulary.tokens)
 
@@ -74,7 +77,7 @@ class Tokenizer(tf.Module):
         """
         text = tf.convert_to_tensor(text, tf.string)
         if not split_special:
-            return self._cut(self.normalize(text))[0]
+            return self.cut(self.normalize(text))[0]
         parts, _, _, is_special = self._split_special(text)
         special_ids = self._special_rows(is_special, self.vocabulary.special_ids)
         return _join(parts, special_ids, self.tokenize(parts.values))
@@ -102,13 +105,29 @@ class Tokenizer(tf.Module):
                     _join(parts, self._special_rows(is_special, ends), inner_ends + begins))
         composed, composed_map = tf_text.normalize_utf8_with_offsets_map(text, "NFC")
         normalized, sources = self._characters.normalize_with_offsets(self._final_sigma(composed))
-        ids, starts, ends = self._cut(normalized)
+        ids, starts, ends = self.cut(normalized)
         starts = tf.gather(sources, starts, batch_dims=1)
         ends = tf.gather(sources, ends, batch_dims=1)
         # Of two pieces of one character (İ is "i" and a dot) the first ends where the second does.
         ends = ends.with_values(tf.where(ends.values > starts.values, ends.values,
                                          tf.roll(ends.values, -1, axis=0)))
         return ids, _before_nfc(composed_map, starts), _before_nfc(composed_map, ends)
+
+    def cut(self, text):
+        """Cut text that is already normalized, string `[n]`.
+
+        Returns:
+            ids, starts, ends: RaggedTensors `[n, (tokens)]`, as of `tokenize_with_offsets`, with
+            byte offsets into `text`.
+        """
+        ids, starts, ends = self._wordpiece.tokenize_with_offsets(text)
+        is_start = tf.logical_not(tf.gather(self._continuation, ids.values))
+        first = tf.where(is_start)[:, 0]
+        last = tf.concat([first, ids.row_splits[-1:]], axis=0)[1:] - 1
+        lengths = tf.gather(ends.values, last) - tf.gather(starts.values, first)
+        return tf.cond(tf.reduce_any(lengths > MAX_CHARACTERS_PER_WORD),
+                       lambda: self._without_long_words(text, ids, starts, ends, is_start),
+                       lambda: (ids, starts, ends))
 
     def tokens(self, ids):
         """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""
@@ -151,17 +170,6 @@ class Tokenizer(tf.Module):
         if not self.lower_case:
             return text
         return tf.strings.regex_replace(text, normalization.final_sigma_pattern(), r"\1ς\2")
-
-    def _cut(self, text):
-        """Normalised text `[n]` -> ids, starts, ends, ragged `[n, (tokens)]`."""
-        ids, starts, ends = self._wordpiece.tokenize_with_offsets(text)
-        is_start = tf.logical_not(tf.gather(self._continuation, ids.values))
-        first = tf.where(is_start)[:, 0]
-        last = tf.concat([first, ids.row_splits[-1:]], axis=0)[1:] - 1
-        lengths = tf.gather(ends.values, last) - tf.gather(starts.values, first)
-        return tf.cond(tf.reduce_any(lengths > MAX_CHARACTERS_PER_WORD),
-                       lambda: self._without_long_words(text, ids, starts, ends, is_start),
-                       lambda: (ids, starts, ends))
 
     def _without_long_words(self, text, ids, starts, ends, is_start):
         """Each word of more than 200 characters becomes one `[UNK]`."""

@@ -1,0 +1,95 @@
+"""How often each word occurs in any amount of text: what a vocabulary is learned from."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from bert_tf import files
+from bert_tf.errors import BertTfError, explain
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+_BATCH_CHARACTERS = 1 << 22
+
+
+class WordCounter:
+    """Counts the words that a `Tokenizer` of the same options cuts into pieces.
+
+    Args:
+        lower_case, strip_accents: as for `Tokenizer`.
+        max_words: different words held; beyond that the rarest are forgotten, all of a count alike.
+    """
+
+    def __init__(self, lower_case=False, strip_accents=False, max_words=4_000_000):
+        # Where no piece continues a word, each word is one token, whose offsets tell it.
+        vocabulary = Vocabulary([*SPECIAL_TOKENS, "a"])
+        self._tokenizer = Tokenizer(vocabulary, lower_case, strip_accents)
+        self._max_words = max_words
+        self.counts = collections.Counter()
+
+    def add(self, texts):
+        """Count the words of a list of str."""
+        normalized = self._tokenizer.normalize(tf.constant(texts, tf.string)).numpy()
+        # Blanks first: each different stretch between two is then cut into words only once.
+        stretches = collections.Counter(b" ".join(normalized.tolist()).split())
+        keys = list(stretches)
+        if not keys:
+            return
+        _, starts, ends = self._tokenizer.cut(tf.constant(keys))
+        counts = self.counts
+        for row, start, end in zip(starts.value_rowids().numpy().tolist(),
+                                   starts.values.numpy().tolist(),
+                                   ends.values.numpy().tolist(), strict=True):
+            key = keys[row]
+            counts[key[start:end]] += stretches[key]
+        if len(counts) > self._max_words:
+            self._forget()
+
+    def _forget(self):
+        values = np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        floor = np.partition(values, -self._max_words // 2)[-self._max_words // 2]
+        self.counts = collections.Counter(
+            {word: count for word, count in self.counts.items() if count > floor})
+
+
+def count_words(paths, lower_case=False, strip_accents=False, progress=False):
+    """Count the words of files (plain text or `.jsonl`, either also `.gz`).
+
+    How the text is cut into lines, sentences or documents makes no difference to its words.
+
+    Returns:
+        dict of UTF-8 bytes -> int.
+
+    Raises:
+        BertTfError: a file is missing, unreadable, not UTF-8, or holds no text.
+    """
+    counter = WordCounter(lower_case, strip_accents)
+    with tqdm.tqdm(desc="counting words", total=sum(map(files.size, paths)), unit="B",
+                   unit_scale=True, disable=not progress) as bar:
+        for path in paths:
+            before = counter.counts.total()
+            for texts in _batches(path):
+                counter.add(texts)
+            if counter.counts.total() == before:
+                raise BertTfError(explain(f"{path} holds no text", "UTF-8 text",
+                                          "leaving the file out"))
+            bar.update(files.size(path))
+    return counter.counts
+
+
+def _batches(path):
+    """Yield lists of str of about 4 million characters from a file."""
+    if path.removesuffix(".gz").endswith(".jsonl"):
+        blocks = ([text] for text in files.read_json_texts(path))
+    else:
+        blocks = files.read_line_blocks(path)
+    batch, size = [], 0
+    for block in blocks:
+        batch += block
+        size += sum(map(len, block))
+        if size > _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    yield batch
