@@ -102,6 +102,7 @@ def _field(number, content_size):
     return _varint(number << 3 | 2) + _varint(content_size)
 
 
+@functools.lru_cache(1 << 16)
 def _feature_head(name, dtype, size):
     """Bytes before `size` bytes of packed values in an entry of the map of features."""
     values = _field(1, size)  # Int64List.value or FloatList.value
@@ -284,5 +285,6 @@ class Records:
         path = self.paths[shard]
         start, end = self.offsets[shard][record:record + 2].tolist()
         with files.explained("read", path):
-            data = os.pread(self._open(path).fileno(), end - start, start)
+            stream = self._open(path)  # held: another thread may push it out of the cache
+            data = os.pread(stream.fileno(), end - start, start)
         return data if len(data) == end - start > 16 else bytes(17)
