@@ -33,3 +33,20 @@ def preset(family, name, vocab_size=30522, **changes):
               "hidden_size": hidden, "num_attention_heads": hidden // 64,
               "intermediate_size": 4 * hidden}
     return ModelConfig(**{**values, **changes})
+
+# Peak learning rate and batch size: the paper's for base and large (A.2), larger steps where the
+# model is small enough to bear them.
+_TRAINING = {
+    "tiny": (1e-3, 32),
+    "mini": (5e-4, 32),
+    "small": (5e-4, 64),
+    "medium": (2e-4, 128),
+    "base": (1e-4, 256),
+    "large": (1e-4, 256),
+}
+
+
+def training_defaults(name=None):
+    """`learning_rate` and `batch_size` that suit a preset; the paper's for other sizes."""
+    learning_rate, batch_size = _TRAINING.get(name, (1e-4, 256))
+    return {"learning_rate": learning_rate, "batch_size": batch_size}

@@ -1,0 +1,199 @@
+"""Pre-train BERT: raw text to vocabulary, examples, a trained encoder and a SavedModel.
+
+    python -m bert_tf.pretrain
+    python -m bert_tf.pretrain --input 'texts/*.txt.gz' --preset mini --train_steps 20000
+
+Without --input it trains on the English reference prose that Python itself carries. Stop it at any
+moment and run the same command again: it goes on where it stood.
+"""
+
+import contextlib
+import os
+import sys
+import time
+
+from bert_tf import cli, files
+from bert_tf.config import FAMILIES, ModelConfig
+from bert_tf.errors import UsageError, explain
+from bert_tf.presets import PRESETS, preset, training_defaults
+from bert_tf.training.config import DTYPES, OPTIMIZERS, STRATEGIES, TrainConfig
+
+OBJECTIVES = ("mlm+nsp", "mlm")
+PAIR_FORMATS = ("segment_pair", "sentence_pair")
+OWN_PROSE_VOCABULARY = 4000
+OWN_PROSE_STEPS = 3000
+
+
+def _parser():
+    parser = cli.Parser("pretrain", __doc__)
+    add = parser.add_argument
+    add("--input", nargs="+", metavar="GLOB",
+        help="text files (.txt, .jsonl, either also .gz) or - for standard input "
+             "(default: Python's own prose)")
+    add("--vocab", metavar="FILE", help="WordPiece vocabulary (default: learned from the input)")
+    add("--vocab_size", type=cli.positive, help="entries to learn (default: 30522, or 4000 for "
+                                                "Python's own prose)")
+    cli.add_casing_flags(parser)
+    add("--output_dir", metavar="runs/NAME", help="run folder (default: named after the family, "
+                                                  "the preset and the first input)")
+    add("--family", choices=FAMILIES, default="bert", help="architecture")
+    add("--preset", choices=PRESETS["bert"], help="size of the model (default: tiny)")
+    add("--config", metavar="FILE", help="model_config.json or an official bert_config.json "
+                                         "instead of a preset")
+    add("--init", metavar="PATH", help="model folder whose weights and vocabulary to start from")
+    add("--objective", choices=OBJECTIVES, help="what is predicted (default: mlm+nsp for the "
+                                                "formats with pairs, else mlm)")
+    cli.add_example_flags(parser)
+    add("--holdout", type=float, default=0.05, help="share of documents held out for evaluation")
+    add("--train_steps", type=cli.positive, help="optimizer steps (default: 100000, or 3000 for "
+                                                 "Python's own prose)")
+    add("--batch_size", type=cli.positive, help="examples a step over all replicas "
+                                                "(default: by preset, 32 for tiny and mini)")
+    add("--batch_tokens", type=cli.positive,
+        help="size of a batch in real tokens, instead of --batch_size")
+    add("--learning_rate", type=float, help="peak (default: by preset, 1e-3 for tiny)")
+    add("--warmup_steps", type=cli.natural,
+        help="steps of linear warm-up (default: a tenth of --train_steps, at most 10000)")
+    add("--optimizer", choices=OPTIMIZERS, default="adamw", help="optimizer")
+    add("--accumulate_steps", type=cli.positive, default=1, help="micro-batches a step")
+    add("--dtype", choices=DTYPES, default="float32",
+        help="what layers compute in; weights stay float32")
+    add("--strategy", choices=STRATEGIES, default="mirrored",
+        help="tf.distribute strategy; multi_worker reads TF_CONFIG")
+    add("--num_devices", type=cli.positive, default=1,
+        help="logical CPU devices, where there is no GPU")
+    add("--log_every", type=cli.positive, default=10, help="steps between logged lines")
+    add("--eval_every", type=cli.positive, default=1000, help="steps between evaluations")
+    add("--checkpoint_every", type=cli.positive, default=500, help="steps between checkpoints")
+    add("--keep_checkpoints", type=cli.positive, default=3, help="newest checkpoints to keep")
+    add("--export_dir", metavar="saved_models/NAME", help="where the SavedModel goes "
+                                                          "(default: named as the run folder)")
+    cli.add_seed_flag(parser)
+    cli.add_overwrite_flag(parser)
+    return parser
+
+
+def _check(arguments):
+    """Refuse contradictions before any work, and fill in what depends on other flags."""
+    given = arguments
+    if given.init and (given.preset or given.config):
+        raise UsageError("--init brings its own sizes; leave out --preset and --config")
+    if given.preset and given.config:
+        raise UsageError("--preset and --config both give the sizes; leave one out")
+    if given.vocab_size and (given.vocab or given.init):
+        raise UsageError(f"--vocab_size beside {'--vocab' if given.vocab else '--init'}: the "
+                         "vocabulary is given, leave --vocab_size out")
+    if given.vocab and given.init:
+        raise UsageError("--init brings its own vocabulary; leave --vocab out")
+    if given.batch_size and given.batch_tokens:
+        raise UsageError("--batch_size and --batch_tokens both size a batch; leave one out")
+    if not 0 <= given.holdout < 1:
+        raise UsageError(explain(f"--holdout {given.holdout}", "a share in [0, 1)"))
+    pairs = given.format in PAIR_FORMATS
+    given.objective = given.objective or ("mlm+nsp" if pairs else "mlm")
+    if given.objective == "mlm+nsp" and not pairs:
+        raise UsageError(explain(f"--objective mlm+nsp needs pairs, --format {given.format} has "
+                                 "none", attempt="--objective mlm or --format segment_pair"))
+    if not (given.config or given.init):
+        given.preset = given.preset or "tiny"
+    own_prose = not given.input
+    given.train_steps = given.train_steps or (OWN_PROSE_STEPS if own_prose else 100_000)
+    if given.warmup_steps is None:
+        given.warmup_steps = min(10_000, given.train_steps // 10)
+    defaults = training_defaults(given.preset)
+    given.learning_rate = given.learning_rate or defaults["learning_rate"]
+    if not given.batch_tokens:
+        given.batch_size = given.batch_size or defaults["batch_size"]
+    size = given.preset or _stem(given.init or given.config)
+    name = "_".join([given.family, size] + ([] if own_prose else [_stem(given.input[0])]))
+    given.output_dir = given.output_dir or os.path.join("runs", name)
+    given.export_dir = given.export_dir or os.path.join(
+        "saved_models", os.path.basename(os.path.normpath(given.output_dir)))
+    return given
+
+
+def _stem(path):
+    name = os.path.basename(os.path.normpath(path))
+    return "stdin" if path == "-" else name.strip(".*").split(".")[0].replace("*", "") or "text"
+
+
+def _configs(arguments):
+    """The model's and the run's configuration, before vocabulary and batch size are known."""
+    if arguments.init:
+        config = ModelConfig.load(os.path.join(arguments.init, "model_config.json"))
+    elif arguments.config:
+        official = "family" not in files.read_json(arguments.config)
+        config = (ModelConfig.load_official if official else ModelConfig.load)(arguments.config)
+    else:
+        size = {} if arguments.input else {"vocab_size": OWN_PROSE_VOCABULARY}
+        config = preset(arguments.family, arguments.preset, **size)
+    arguments.vocab_size = arguments.vocab_size or config.vocab_size
+    if arguments.seq_length > config.max_position_embeddings:
+        raise UsageError(explain(f"--seq_length {arguments.seq_length} is beyond the model's "
+                                 f"{config.max_position_embeddings} positions",
+                                 attempt=f"--seq_length {config.max_position_embeddings}"))
+    names = ("train_steps", "learning_rate", "warmup_steps", "optimizer", "accumulate_steps",
+             "strategy", "seed", "log_every", "eval_every", "checkpoint_every", "keep_checkpoints")
+    train_config = TrainConfig(
+        dtype=arguments.dtype,
+        batch_size=arguments.batch_size or arguments.accumulate_steps,
+        **{name: getattr(arguments, name) for name in names})
+    return config, train_config
+
+
+def _report(run, metrics, version, seconds):
+    """Say how good the model is, let it fill in three examples, and name the next commands."""
+    import tensorflow as tf
+
+    print(f"\nfinished in {seconds:.0f} s: {run.path()}")
+    if metrics:
+        print(f"held-out documents: MLM loss {metrics['masked_lm_loss']:.3f} nats, unigram entropy "
+              f"of the same tokens {metrics['unigram_entropy']:.3f}, MLM accuracy "
+              f"{metrics['masked_lm_accuracy']:.3f}", end="")
+        nsp = metrics.get("next_sentence_accuracy")
+        print(f", NSP accuracy {nsp:.3f}" if nsp is not None else "")
+    fill_mask = tf.saved_model.load(version).signatures["fill_mask"]
+    for text, word in run.blanked_texts():
+        filled = fill_mask(text=tf.constant([text]))
+        guesses = ", ".join(
+            f"{token.decode()} {score:.2f}" for token, score in
+            zip(filled["tokens"].numpy()[0, 0], filled["scores"].numpy()[0, 0], strict=True))
+        print(f"\n  {text}\n  -> {guesses}   (was: {word})")
+    name = os.path.basename(os.path.normpath(run.arguments.export_dir))
+    print(f"""
+exported {version}
+
+next:
+  python -m bert_tf.export --model {run.path()} --dtype bfloat16    another version
+  tensorboard --logdir {run.path('logs')}
+  tensorflow_model_server --rest_api_port=8501 --model_name={name} \\
+      --model_base_path={os.path.abspath(run.arguments.export_dir)}""")
+
+
+def main(argv=None):
+    started = time.monotonic()
+    arguments = _check(_parser().parse_args(argv))
+    config, train_config = _configs(arguments)
+
+    import tensorflow as tf
+
+    from bert_tf.training.strategy import is_chief, make_strategy
+
+    if arguments.num_devices > 1:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * arguments.num_devices)
+    # Before other TensorFlow work: multi_worker asks for it.
+    strategy = make_strategy(arguments.strategy)
+
+    from bert_tf.pretraining_run import PretrainingRun
+
+    run = PretrainingRun(arguments, config, train_config, strategy)
+    with files.locked(run.path()) if is_chief(strategy) else contextlib.nullcontext():
+        metrics, version = run.finish()
+        if version:
+            _report(run, metrics, version, time.monotonic() - started)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

@@ -1,0 +1,229 @@
+"""The stages of a pre-training run: text, vocabulary, examples, training, model, SavedModel.
+
+Each stage is reused where it is done, so that the same command goes on where a run stood. A run
+folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.json`, `data/`,
+`train_config.json`, `model_config.json`, `checkpoints/`, `metrics.jsonl`, `logs/`, `model/` (what
+`save_pretrained` writes) and `results.json`.
+"""
+
+import os
+
+import tensorflow as tf
+
+from bert_tf import files, manifest
+from bert_tf.data import python_prose
+from bert_tf.data.create import create_examples
+from bert_tf.data.documents import expand_inputs
+from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
+from bert_tf.models.pretrained import restore, save_pretrained
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.server_config import versions
+from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
+from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.training.evaluate import unigram_entropy
+from bert_tf.training.loop import train
+from bert_tf.training.optimizers import build_optimizer
+from bert_tf.training.strategy import barrier, is_chief
+
+# Flags that say how and where to work, not what comes out.
+_NOT_RESULT = ("num_processes", "overwrite", "output_dir", "log_every", "keep_checkpoints")
+_RESULTS = "results.json"
+_MADE_BY_TRAINING = (_RESULTS, "model", "checkpoints", "logs", "metrics.jsonl")
+
+
+class PretrainingRun:
+    """One run: what was asked for, and its folder.
+
+    Args:
+        arguments: the flags of `pretrain`, checked and filled in.
+        config: the `ModelConfig`; its `vocab_size` yields to the vocabulary's.
+        train_config: the `TrainConfig`; its `batch_size` yields to `arguments.batch_tokens`.
+        strategy: from `make_strategy`.
+    """
+
+    def __init__(self, arguments, config, train_config, strategy):
+        self.arguments = arguments
+        self.config = config
+        self.train_config = train_config
+        self.strategy = strategy
+        self.is_chief = is_chief(strategy)
+        self.split = arguments.split if arguments.input else "sentences"
+
+    def path(self, *names):
+        """A path in the run folder."""
+        return os.path.join(self.arguments.output_dir, *names)
+
+    def finish(self):
+        """Do the stages that are missing.
+
+        Returns: `(metrics, version)`: held-out losses and metrics, and the SavedModel's path; the
+            latter None on workers other than the chief.
+        """
+        if self.is_chief:
+            inputs = self.read_inputs()
+            self.claim(inputs)
+            done = self.published()
+            if done:
+                print(f"the run in {self.path()} is finished; nothing to do")
+                return files.read_json(self.path(_RESULTS))["metrics"], done
+            tokenizer = self.make_vocabulary(inputs)
+            self.make_examples(inputs, tokenizer)
+        barrier(self.strategy)
+        metrics = self.train()
+        version = self.export(metrics) if self.is_chief else None
+        barrier(self.strategy)
+        return metrics, version
+
+    def read_inputs(self):
+        """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
+        files.make_folder(self.path())
+        if self.arguments.input:
+            return expand_inputs(self.arguments.input, self.path())
+        path = self.path("python_prose.txt")
+        files.write_text(path, python_prose.text())
+        return [path]
+
+    def claim(self, inputs):
+        """Take the run folder; refuse another run's, or clear it under --overwrite."""
+        record = self.path("run.json")
+        options = {name: value for name, value in vars(self.arguments).items()
+                   if name not in _NOT_RESULT}
+        # A run that never finished a stage has nothing to lose.
+        replace = self.arguments.overwrite or not files.exists(self.path("vocab.json"))
+        if manifest.finished(record, options, inputs, replace):
+            return
+        for name in _MADE_BY_TRAINING:
+            files.remove(self.path(name))
+        manifest.write(record, options, inputs)
+
+    def make_vocabulary(self, inputs):
+        """Learn or copy the vocabulary; return its Tokenizer."""
+        arguments, folder = self.arguments, self.path()
+        given = arguments.vocab
+        if arguments.init:
+            given = os.path.join(arguments.init, VOCABULARY_NAME)
+        casing = {"lower_case": arguments.lower_case, "strip_accents": arguments.strip_accents}
+        if given:
+            casing = Tokenizer.casing(os.path.dirname(given), **casing)
+        casing = {name: bool(value) for name, value in casing.items()}
+        options = {"vocab": given, **casing} if given else {
+            "vocab_size": arguments.vocab_size, "split": self.split, **casing}
+        sources = [given] if given else inputs
+        record = self.path("vocab.json")
+        if manifest.finished(record, options, sources, arguments.overwrite):
+            print(f"vocabulary: {self.path(VOCABULARY_NAME)} is reused")
+            return Tokenizer.load(folder)
+        if given:
+            vocabulary = Vocabulary.load(given)
+        else:
+            vocabulary = learn_wordpiece(
+                inputs, arguments.vocab_size, split=self.split,
+                num_processes=arguments.num_processes, **casing)
+        tokenizer = Tokenizer(vocabulary, **casing)
+        tokenizer.save(folder)
+        manifest.write(record, options, sources, entries=len(vocabulary))
+        print(f"vocabulary: {len(vocabulary):,} entries in {self.path(VOCABULARY_NAME)}")
+        return tokenizer
+
+    def make_examples(self, inputs, tokenizer):
+        """Create the pre-training examples."""
+        names = ("seq_length", "format", "masking", "whole_word", "dupe_factor",
+                 "max_predictions_per_seq", "short_seq_prob", "seed", "num_processes", "holdout",
+                 "overwrite")
+        create_examples(inputs, self.path(VOCABULARY_NAME), self.path("data"), split=self.split,
+                        lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
+                        **{name: getattr(self.arguments, name) for name in names})
+
+    def train(self):
+        """Train, save the model folder, and return the held-out losses and metrics."""
+        tf.config.experimental.enable_op_determinism()
+        config, train_config = self.final_configs()
+        with self.strategy.scope():
+            model = Pretrainer(config, next_sentence=self.arguments.objective == "mlm+nsp",
+                               dtype=train_config.policy, seed=train_config.seed)
+            if self.arguments.init:
+                restore(model, self.arguments.init)
+            optimizer = build_optimizer(train_config)
+        held_out = self.input_data("eval", train_config) if self.arguments.holdout else None
+        with explained_errors():
+            trained = train(model, optimizer, self.strategy, train_config,
+                            self.input_data("train", train_config), held_out, self.path())
+            metrics = trained["evaluation"] or {}
+            if held_out:
+                metrics["unigram_entropy"] = unigram_entropy(
+                    held_out.dataset(), "masked_lm_ids", "masked_lm_weights")
+        if self.is_chief:
+            files.remove(self.path("model"))
+            save_pretrained(self.path("model"), model, config, Tokenizer.load(self.path()))
+        return metrics
+
+    def input_data(self, split, train_config):
+        """The examples of a split, batched for this run."""
+        return PretrainingInput(self.path("data"), split, batch_size=train_config.batch_size,
+                                seed=train_config.seed)
+
+    def final_configs(self):
+        """Both configurations, now that vocabulary and examples are there; written as well."""
+        made = files.read_json(self.path("data", "manifest.json"))
+        config = self.config.replace(vocab_size=files.read_json(self.path("vocab.json"))["entries"])
+        train_config = self.train_config
+        if self.arguments.batch_tokens:
+            parts = self.strategy.num_replicas_in_sync * train_config.accumulate_steps
+            train_config = train_config.replace(
+                batch_size=examples_per_batch(made, self.arguments.batch_tokens, parts))
+        if self.is_chief:
+            config.save(self.path("model_config.json"))
+            train_config.save(self.path("train_config.json"))
+        return config, train_config
+
+    def mark(self):
+        """What tells this run's SavedModel from others."""
+        return files.read_json(self.path("run.json"))["fingerprint"]
+
+    def published(self):
+        """Path of the version that this run has exported, or None."""
+        folder = self.arguments.export_dir
+        for version in versions(folder):
+            path = os.path.join(folder, str(version))
+            results = os.path.join(path, "assets.extra", _RESULTS)
+            if (files.exists(results) and files.exists(self.path(_RESULTS))
+                    and files.read_json(results)["run"] == self.mark()):
+                return path
+        return None
+
+    def export(self, metrics):
+        """Publish the trained model once; return the version's path."""
+        files.write_json(self.path(_RESULTS), {"run": self.mark(), "metrics": metrics})
+        return self.published() or export_saved_model(
+            self.path(), self.arguments.export_dir, seq_length=self.arguments.seq_length)
+
+    def blanked_texts(self, count=3, pieces=24):
+        """Held-out texts with one word blanked out: `[(text with [MASK], the word)]`."""
+        tokenizer = Tokenizer.load(self.path())
+        split = "eval" if self.arguments.holdout else "train"
+        data = PretrainingInput(self.path("data"), split, batch_size=1, seed=self.arguments.seed)
+        texts = []
+        for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
+            ids = tf.tensor_scatter_nd_update(
+                batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
+                batch["masked_lm_ids"][0])
+            words = []
+            for token in tokenizer.tokens(ids[1:pieces]).numpy():
+                token = token.decode()
+                if token in ("[SEP]", "[PAD]"):
+                    break
+                if token.startswith("##") and words:
+                    words[-1] += token[2:]
+                else:
+                    words.append(token)
+            known = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 2
+                     and word in tokenizer.vocabulary.tokens]
+            if len(known) > 4:
+                place = known[len(known) // 2]
+                texts.append((" ".join([*words[:place], "[MASK]", *words[place + 1:]]),
+                              words[place]))
+            if len(texts) == count:
+                break
+        return texts
