@@ -22,6 +22,7 @@ _PUBLIC = {
     "build_encoder": "bert_tf.models.families",
     "Pretrainer": "bert_tf.tasks.pretraining",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
+    "pack": "bert_tf.tokenization.packing",
     "Vocabulary": "bert_tf.tokenization.vocabulary",
     "AdamW": "bert_tf.training.optimizers",
     "Lamb": "bert_tf.training.optimizers",
