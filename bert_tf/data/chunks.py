@@ -88,14 +88,24 @@ class _Cutter:
 
     def add(self, piece):
         """Take in a piece; yield the chunks that are full."""
-        if piece.document not in self.recent:
-            self._remember(piece)
-        for sentence in piece.sentences:
-            self.own.setdefault(piece.document, []).append(sentence)
-            self.size += len(sentence.encode())
-            if self.size >= CHUNK_BYTES:
-                yield self._chunk()
+        self.recent.setdefault(piece.document, piece.sentences)
+        if len(self.recent) > _RECENT:
+            self.recent.popitem(last=False)
+        sentences = piece.sentences
+        size = _size(sentences)
+        while self.size + size >= CHUNK_BYTES:
+            count = _count_until(sentences, CHUNK_BYTES - self.size)
+            full, sentences = sentences[:count], sentences[count:]
+            self._take(piece.document, full, _size(full))
+            yield self._chunk()
+            size = _size(sentences)
+        self._take(piece.document, sentences, size)
         self.finished += piece.is_end
+
+    def _take(self, document, sentences, size):
+        if sentences:
+            self.own.setdefault(document, []).extend(sentences)
+            self.size += size
 
     def finish(self):
         """Yield the last chunk."""
@@ -105,7 +115,8 @@ class _Cutter:
     def _chunk(self):
         lent = []
         if self.next_sentence and len(self.own) < _FEW:
-            lent = [head for number, head in self.recent.items() if number not in self.own]
+            lent = [_head(sentences) for document, sentences in self.recent.items()
+                    if document not in self.own]
             if not lent and len(self.own) == 1:
                 lent = [self._look_ahead(*self.own)]
         chunk = TextChunk(self.split, self.count, list(self.own.values()), lent, self.size,
@@ -118,16 +129,23 @@ class _Cutter:
         """The first sentences of the document behind `own` in this split."""
         for piece in self.pieces_of(self.split):
             if piece.document > own:
-                return self._remember(piece)
+                self.recent[piece.document] = piece.sentences
+                return _head(piece.sentences)
         raise BertTfError(explain(
             "the text is a single document, so that next-sentence prediction has no other to draw "
             "from", attempt="blank lines between documents, --format full_sentences or "
                             "--format doc_sentences"))
 
-    def _remember(self, piece):
-        ends = itertools.accumulate(len(sentence.encode()) for sentence in piece.sentences)
-        count = sum(1 for _ in itertools.takewhile(lambda end: end < _HEAD_BYTES, ends))
-        self.recent[piece.document] = piece.sentences[:count + 1]
-        if len(self.recent) > _RECENT:
-            self.recent.popitem(last=False)
-        return self.recent[piece.document]
+
+def _size(sentences):
+    return len("".join(sentences).encode())
+
+
+def _count_until(sentences, size):
+    """How many sentences it takes to reach `size` bytes; all where they do not."""
+    ends = itertools.accumulate(len(sentence.encode()) for sentence in sentences)
+    return next((count for count, end in enumerate(ends, 1) if end >= size), len(sentences))
+
+
+def _head(sentences):
+    return sentences[:_count_until(sentences, _HEAD_BYTES)]

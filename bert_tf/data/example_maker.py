@@ -12,7 +12,7 @@ from bert_tf.randomness import stream_key
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
 
-_BLOCK = 4096  # examples that are worked on at once
+_BLOCK = 512  # examples that are worked on at once: small enough for the processor's caches
 
 
 @dataclasses.dataclass(frozen=True)

@@ -81,12 +81,15 @@ def _varints(values, lengths):
     sizes = np.ones(len(values), np.int64)
     for shift in range(7, int(values.max(initial=0)).bit_length(), 7):
         sizes += values >> shift > 0
-    place = np.arange(sizes.max(initial=1))
-    groups = (values[:, None] >> (7 * place)) & 127
-    groups |= (place < sizes[:, None] - 1) * 128
+    width = sizes.max(initial=1)
+    if width == 1:
+        return values.astype(np.uint8), lengths
+    groups = np.empty((len(values), width), np.uint8)
+    for place in range(width):
+        groups[:, place] = values >> 7 * place & 127 | (sizes > place + 1) * 128
     ends = np.concatenate([[0], np.cumsum(sizes)])
     rows = np.concatenate([[0], np.cumsum(lengths)])
-    return groups[place < sizes[:, None]].astype(np.uint8), np.diff(ends[rows])
+    return groups[np.arange(width) < sizes[:, None]], np.diff(ends[rows])
 
 
 def _varint(value):
@@ -126,18 +129,18 @@ def serialize(table, columns):
 
     Args:
         table: from `feature_table`.
-        columns: `{name: (flat values, lengths)}`; integers are not negative.
+        columns: `{name: (flat values, lengths)}` of the table's types; integers are not negative.
     """
-    pieces = []
-    for name in sorted(table):
-        dtype = table[name][0]
-        source = next((key for key, alias in _ALIASES.items() if alias == name), name)
-        values, lengths = columns[source]
-        if dtype == np.float32:
-            packed = np.ascontiguousarray(values, "<f4").view(np.uint8), 4 * lengths
+    pieces, packed = [], {}
+    for name, (values, lengths) in columns.items():
+        if values.dtype.kind == "f":
+            packed[name] = np.ascontiguousarray(values, "<f4").view(np.uint8), 4 * lengths
         else:
-            packed = _varints(values.astype(np.int64), lengths)
-        pieces += [_heads(functools.partial(_feature_head, name, dtype), packed[1]), packed]
+            packed[name] = _varints(values, lengths)
+    packed |= {alias: packed[name] for name, alias in _ALIASES.items() if name in packed}
+    for name in sorted(table):
+        head = functools.partial(_feature_head, name, table[name][0])
+        pieces += [_heads(head, packed[name][1]), packed[name]]
     sizes = sum(lengths for _, lengths in pieces)
     return concatenate([_heads(functools.partial(_field, 1), sizes), *pieces])
 

@@ -1,0 +1,52 @@
+"""Make pre-training examples from text.
+
+    python -m bert_tf.create_data --input 'texts/*.txt.gz' --vocab vocab.txt --output_dir data
+
+The folder gets shards (TFRecord), an index beside each, and manifest.json. The same command again
+reuses what is finished and continues what was stopped.
+"""
+
+import os
+import sys
+
+from bert_tf import cli, files
+
+
+def _parser():
+    parser = cli.Parser("create_data", __doc__)
+    add = parser.add_argument
+    add("--input", nargs="+", required=True, metavar="GLOB",
+        help="text files (.txt, .jsonl, either also .gz) or - for standard input")
+    add("--vocab", required=True, metavar="FILE",
+        help="WordPiece vocabulary; a tokenizer_config.json beside it states the casing")
+    add("--output_dir", required=True, metavar="DIR", help="folder for the examples")
+    cli.add_casing_flags(parser)
+    cli.add_example_flags(parser)
+    add("--holdout", type=float, default=0.0, help="share of documents that become the split eval")
+    cli.add_seed_flag(parser)
+    cli.add_overwrite_flag(parser)
+    return parser
+
+
+def main(argv=None):
+    arguments = vars(_parser().parse_args(argv))
+
+    from bert_tf.data.create import create_examples
+    from bert_tf.data.documents import expand_inputs
+    from bert_tf.tokenization.tokenizer import Tokenizer
+
+    patterns, vocab = arguments.pop("input"), arguments.pop("vocab")
+    casing = {name: arguments.pop(name) for name in ("lower_case", "strip_accents")}
+    casing = Tokenizer.casing(os.path.dirname(vocab), **casing)
+    with files.locked(arguments["output_dir"]):
+        made = create_examples(expand_inputs(patterns, arguments["output_dir"]), vocab,
+                               **{name: bool(value) for name, value in casing.items()},
+                               **arguments)
+    for split, facts in made["splits"].items():
+        if facts["num_examples"]:
+            print(f"{split}: {facts['num_examples']:,} examples from {facts['num_documents']:,} "
+                  f"documents, {facts['mean_tokens']:.1f} tokens each")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))
