@@ -10,7 +10,7 @@ import heapq
 import numpy as np
 import tqdm
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.tokenizer import MAX_CHARACTERS_PER_WORD
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, SUFFIX, Vocabulary
 from bert_tf.tokenization.word_counts import count_words
@@ -39,12 +39,17 @@ def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False,
 
     Raises:
         UsageError: `vocab_size` is too small.
-        BertTfError: a file is missing, unreadable, not UTF-8, or holds no text.
+        BertTfError: a file is missing, unreadable, not UTF-8, or holds no text, or all files
+            together hold too little.
     """
     if vocab_size < MIN_VOCAB_SIZE:
         raise UsageError(explain(f"vocab_size={vocab_size}", f"at least {MIN_VOCAB_SIZE}"))
     counts = count_words(paths, lower_case, strip_accents, progress)
-    return Vocabulary(learn_pieces(counts, vocab_size, min_frequency, progress))
+    entries = learn_pieces(counts, vocab_size, min_frequency, progress)
+    if len(entries) == len(SPECIAL_TOKENS):
+        raise BertTfError(explain(f"no character of the text occurs {min_frequency} times",
+                                  attempt="more text"))
+    return Vocabulary(entries)
 
 
 def learn_pieces(counts, vocab_size, min_frequency=2, progress=False):
@@ -107,12 +112,13 @@ def _characters(counts, max_alphabet, min_frequency):
 
     keep = usable[word_of]
     first = np.diff(word_of, prepend=-1)[keep] > 0
-    # Each character's piece at a word's start, then that behind it.
-    coded, symbols = np.unique(characters[keep] + np.where(first, 0, len(alphabet)),
-                               return_inverse=True)
+    # Codes of pieces: a character at a word's start (each gets one), then those behind it.
+    codes = characters[keep] + np.where(first, 0, len(alphabet))
+    entries = np.union1d(codes, np.flatnonzero(kept))
     pieces = [SUFFIX * int(code >= len(alphabet)) + chr(alphabet[code % len(alphabet)])
-              for code in coded]
-    return symbols.astype(np.int32), first, word_counts[word_of[keep]], pieces
+              for code in entries]
+    symbols = np.searchsorted(entries, codes).astype(np.int32)
+    return symbols, first, word_counts[word_of[keep]], pieces
 
 
 class _Pairs:

@@ -136,8 +136,13 @@ class Tokenizer(tf.Module):
     def save(self, folder):
         """Write `vocab.txt` and `tokenizer_config.json`."""
         self.vocabulary.save(os.path.join(folder, VOCABULARY_NAME))
+        self.save_casing(folder, self.lower_case, self.strip_accents)
+
+    @staticmethod
+    def save_casing(folder, lower_case, strip_accents):
+        """Write `tokenizer_config.json`, which goes beside every vocabulary."""
         files.write_json(os.path.join(folder, CONFIG_NAME), {
-            "lower_case": self.lower_case, "strip_accents": self.strip_accents})
+            "lower_case": lower_case, "strip_accents": strip_accents})
 
     @classmethod
     def load(cls, folder):

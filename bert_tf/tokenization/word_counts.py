@@ -66,16 +66,16 @@ def count_words(paths, lower_case=False, strip_accents=False, progress=False):
         BertTfError: a file is missing, unreadable, not UTF-8, or holds no text.
     """
     counter = WordCounter(lower_case, strip_accents)
-    with tqdm.tqdm(desc="counting words", total=sum(map(files.size, paths)), unit="B",
-                   unit_scale=True, disable=not progress) as bar:
+    with tqdm.tqdm(desc="counting words", unit=" characters", unit_scale=True,
+                   disable=not progress) as bar:
         for path in paths:
             before = counter.counts.total()
             for texts in _batches(path):
                 counter.add(texts)
+                bar.update(sum(map(len, texts)))
             if counter.counts.total() == before:
                 raise BertTfError(explain(f"{path} holds no text", "UTF-8 text",
                                           "leaving the file out"))
-            bar.update(files.size(path))
     return counter.counts
 
 

@@ -1,0 +1,82 @@
+"""Learn a WordPiece vocabulary from text.
+
+    python -m bert_tf.learn_vocab --input 'texts/*.txt' --output vocab.txt --vocab_size 32000
+
+Input is UTF-8, plain text or .jsonl (field "text"), also .gz; - is standard input. Beside the
+vocabulary, tokenizer_config.json says how text is to be lower-cased and stripped of accents.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+
+from bert_tf import cli, files, manifest
+from bert_tf.errors import UsageError, explain
+
+
+def main(argv=None):
+    """Run the command line; see the module's docstring."""
+    parser = cli.Parser("learn_vocab", __doc__)
+    add = parser.add_argument
+    add("--input", nargs="+", required=True, metavar="GLOB", help="text files; - is standard input")
+    add("--output", required=True, metavar="FILE", help="vocabulary, one token a line")
+    add("--vocab_size", type=cli.positive, default=30522, help="entries wanted")
+    cli.add_casing_flags(parser)
+    add("--min_frequency", type=cli.positive, default=2,
+        help="how often a character or piece must occur to become an entry")
+    cli.add_overwrite_flag(parser)
+    arguments = parser.parse_args(argv)
+
+    from bert_tf.data.documents import expand_inputs
+
+    output = arguments.output
+    if os.path.isdir(output):
+        raise UsageError(explain(f"--output {output} is a folder",
+                                 attempt=f"--output {os.path.join(output, 'vocab.txt')}"))
+    options = {"vocab_size": arguments.vocab_size, "lower_case": bool(arguments.lower_case),
+               "strip_accents": bool(arguments.strip_accents),
+               "min_frequency": arguments.min_frequency}
+    record = output + ".manifest.json"
+    with contextlib.ExitStack() as stack:
+        spool = stack.enter_context(_temporary_folder()) if "-" in arguments.input else ""
+        paths = expand_inputs(arguments.input, spool)
+        if manifest.finished(record, options, paths, arguments.overwrite):
+            print(f"{output} is there already, from the same text and options")
+            return
+        if files.exists(output) and not files.exists(record) and not arguments.overwrite:
+            raise UsageError(explain(f"{output} exists, from elsewhere",
+                                     attempt="another --output, or --overwrite"))
+        _learn(paths, output, options, arguments.overwrite)
+        manifest.write(record, options, paths)
+
+
+def _learn(paths, output, options, overwrite):
+    from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
+    from bert_tf.tokenization.tokenizer import Tokenizer
+
+    folder = os.path.dirname(output)
+    casing = {key: options[key] for key in ("lower_case", "strip_accents")}
+    if not overwrite:
+        Tokenizer.casing(folder, **casing)
+    vocabulary = learn_wordpiece(paths, **options)
+    vocabulary.save(output)
+    Tokenizer.save_casing(folder, **casing)
+    print(f"{len(vocabulary):,} entries in {output}")
+    if len(vocabulary) < options["vocab_size"]:
+        print(f"The text has no more pieces that occur {options['min_frequency']} times; "
+              "more text or a smaller --min_frequency gives more.")
+
+
+@contextlib.contextmanager
+def _temporary_folder():
+    folder = tempfile.mkdtemp(prefix="bert_tf-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))
