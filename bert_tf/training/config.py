@@ -8,7 +8,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 
 OPTIMIZERS = ("adamw", "lamb")
 STRATEGIES = ("mirrored", "one_device", "multi_worker")
-DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class TrainConfig(Config):
     weight_decay: float = 0.01  # decoupled; biases and LayerNorm are excluded
     clip_norm: float = 1.0  # largest global norm of the reduced gradients
     accumulate_steps: int = 1  # micro-batches that a replica's share of a batch is cut into
-    dtype: str = "float32"  # Keras policy of the model: what layers compute in
+    dtype: str = "float32"  # what layers compute in; weights are float32 always
     strategy: str = "mirrored"  # row of the table in training/strategy.py
     seed: int = 12345  # of every random draw
     log_every: int = 10  # steps between lines of metrics.jsonl
@@ -60,3 +60,8 @@ class TrainConfig(Config):
             raise UsageError(explain(
                 f"batch_size={self.batch_size} in accumulate_steps={self.accumulate_steps} "
                 "micro-batches leaves a remainder", attempt=f"batch_size={near}"))
+
+    @property
+    def policy(self):
+        """The Keras policy of `dtype`, to build the model with."""
+        return self.dtype if self.dtype == "float32" else f"mixed_{self.dtype}"

@@ -67,7 +67,7 @@ def _explained_errors():
     except tf.errors.ResourceExhaustedError as error:
         raise BertTfError(explain("a step does not fit into the device's memory",
                                   attempt="a larger accumulate_steps, a smaller batch_size or "
-                                          "dtype=mixed_bfloat16")) from error
+                                          "dtype=bfloat16")) from error
     except tf.errors.DataLossError as error:
         raise BertTfError(f"damaged input: {str(error).splitlines()[0]}") from error
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
@@ -162,8 +162,8 @@ class _Run:
                     if self.saved_step is not None else "there is no checkpoint yet")
             hint = (f"a lower learning_rate (now {self.config.learning_rate:g}) or more "
                     f"warmup_steps (now {self.config.warmup_steps})")
-            if self.config.dtype == "mixed_float16":
-                hint += " or dtype=mixed_bfloat16"
+            if self.config.dtype == "float16":
+                hint += " or dtype=bfloat16"
             raise BertTfError(explain(
                 f"step {step}: the loss is {float(results['loss']):g}, the gradient norm "
                 f"{float(results['gradient_norm']):g}; {last}", attempt=hint))

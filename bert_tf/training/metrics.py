@@ -39,11 +39,13 @@ class MetricsLog:
         files.make_folder(os.path.dirname(self._path))
         if not files.exists(self._path) or not files.size(self._path):
             return
-        text = files.read_text(self._path)
-        whole = text[:text.rfind("\n") + 1]
-        if whole != text:  # the last write was cut short
-            files.write_text(self._path, whole)
-        files.append_text(self._path, json.dumps({"restart": step}) + "\n")
+        lines = list(files.read_lines(self._path))
+        try:
+            json.loads(lines[-1])
+        except json.JSONDecodeError:  # the last write was cut short
+            lines.pop()
+        lines.append(json.dumps({"restart": step}))
+        files.write_text(self._path, "\n".join(lines) + "\n")
 
     def write(self, step, split, values):
         """Log `values`, plain numbers by name, at a step."""

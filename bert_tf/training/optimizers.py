@@ -32,8 +32,9 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
 
     def __init__(self, learning_rate=1e-4, beta_1=0.9, beta_2=0.999, epsilon=1e-6,
                  weight_decay=0.01, not_decayed=NOT_DECAYED, name=None, **kwargs):
-        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, name=name,
-                         **kwargs)
+        # Keras would number the names, and with them the variables' paths in a checkpoint.
+        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay,
+                         name=name or type(self).__name__.lower(), **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon

@@ -17,7 +17,7 @@ def initial_loss_scale(config):
 
     `loss_scale` is float32, `good_steps` int32: the steps since it changed.
     """
-    if config.dtype != "mixed_float16":
+    if config.dtype != "float16":
         return {}
     return {"loss_scale": tf.constant(INITIAL_LOSS_SCALE), "good_steps": tf.constant(0)}
 

@@ -52,7 +52,11 @@ def make_strategy(name="mirrored"):
         return _multi_worker()
     if name == "one_device":
         return tf.distribute.OneDeviceStrategy(_devices()[0])
-    return tf.distribute.MirroredStrategy(_devices())
+    # On CPU devices, sums in a fixed order on the first one. Collectives, the default, number
+    # themselves from the same start in every strategy of a process, and then meet each other.
+    on_cpu = not tf.config.list_logical_devices("GPU")
+    return tf.distribute.MirroredStrategy(
+        _devices(), tf.distribute.ReductionToOneDevice() if on_cpu else None)
 
 
 def is_chief(strategy):
@@ -74,3 +78,14 @@ def distribute(strategy, make_dataset):
         return make_dataset(context.num_replicas_in_sync, range(first, first + local))
 
     return strategy.distribute_datasets_from_function(make)
+
+
+def barrier(strategy):
+    """Wait until every process of `strategy` has come here; one process goes on at once."""
+    @tf.function
+    def meet():
+        return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, tf.ones(())))
+
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        meet()

@@ -1,5 +1,7 @@
 """A tiny pre-training model and made-up data with the interfaces that `train` asks for."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -36,7 +38,7 @@ class MadeUpInput:
         self.batch_size = batch_size
         self.num_examples = num_examples
 
-    def dataset(self, start_step=0, num_replicas=1, replicas=range(1)):
+    def dataset(self, start_step=0, num_replicas=1, replicas=(0,)):
         share = self.batch_size // num_replicas
 
         def batches():
@@ -67,32 +69,47 @@ def build_model(dropout=0.0, dtype="float32", seed=3):
     return Pretrainer(config, dtype=dtype, seed=seed)
 
 
-@pytest.fixture
-def made_up_input():
-    return MadeUpInput
+class Tiny:
+    """Trains the tiny model in folders of `root`."""
 
+    def __init__(self, root):
+        self.root = root
 
-@pytest.fixture
-def run(tmp_path):
-    """Train the tiny model in a folder; returns `(model weights, metrics lines, result)`."""
-    import json
+    def model(self, dropout=0.0, policy="float32"):
+        return build_model(dropout, policy)
 
-    from bert_tf.training.config import TrainConfig
-    from bert_tf.training.loop import train
-    from bert_tf.training.optimizers import build_optimizer
+    def input(self, num_examples=None):
+        return MadeUpInput(16, num_examples)
 
-    def run(name, strategy, dropout=0.0, schedule=None, eval_examples=None, data=None, **fields):
-        config = TrainConfig(**{"batch_size": 16, "log_every": 1, **fields})
-        folder = tmp_path / name
+    def train(self, name, strategy="mirrored", dropout=0.0, schedule=None, data=None,
+              eval_examples=None, **fields):
+        """Train in the folder `name`, or go on there; weights by path, and the result."""
+        from bert_tf.training.config import TrainConfig
+        from bert_tf.training.loop import train
+        from bert_tf.training.optimizers import build_optimizer
+        from bert_tf.training.strategy import make_strategy
+
+        config = TrainConfig(**{"batch_size": 16, "log_every": 1, "strategy": strategy,
+                                "learning_rate": 1e-3, **fields})
+        strategy = make_strategy(strategy)
         with strategy.scope():
-            model = build_model(dropout, config.dtype)
+            model = build_model(dropout, config.policy)
             optimizer = build_optimizer(config)
             if schedule is not None:
-                optimizer.learning_rate = schedule
-        eval_data = MadeUpInput(16, eval_examples) if eval_examples else None
-        result = train(model, optimizer, strategy, config, data or MadeUpInput(config.batch_size),
-                       eval_data, str(folder))
-        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        return {v.path: v.numpy() for v in model.weights}, lines, result
+                optimizer = type(optimizer)(schedule)
+        result = train(model, optimizer, strategy, config, data or self.input(),
+                       self.input(eval_examples) if eval_examples else None,
+                       str(self.root / name))
+        return {v.path: v.numpy() for v in model.weights}, result
 
-    return run
+    def lines(self, name):
+        text = (self.root / name / "metrics.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def logged(self, name, key, split="train"):
+        return [line[key] for line in self.lines(name) if line.get("split") == split]
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    return Tiny(tmp_path)

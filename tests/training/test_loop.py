@@ -1,0 +1,86 @@
+"""The whole batch decides a step, however it is spread over replicas and micro-batches."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.training import step as step_module
+
+
+def distance(one, other):
+    assert one.keys() == other.keys()
+    return max(np.abs(one[name] - other[name]).max() for name in one)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_replicas_and_micro_batches_change_nothing(tiny, dropout):
+    """2 replicas x 8 and 2 x 2 micro-batches of 4 equal 1 x 16; dropout is drawn by position."""
+    options = {"train_steps": 5, "schedule": 1e-3, "dropout": dropout}
+    one, _ = tiny.train("one", "one_device", **options)
+    start = {v.path: v.numpy() for v in tiny.model().weights}
+    for name in one:  # a bias of the keys cancels in the softmax
+        assert name.endswith("bias") or np.abs(one[name] - start[name]).max() >= 1e-3, name
+    for name, accumulate_steps in (("two", 1), ("four", 2)):
+        if dropout and accumulate_steps == 1:
+            continue
+        weights, _ = tiny.train(name, "mirrored", accumulate_steps=accumulate_steps, **options)
+        assert distance(weights, one) <= 1e-5
+        for key in ("loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm",
+                    "masked_lm_accuracy", "next_sentence_accuracy"):
+            np.testing.assert_allclose(tiny.logged(name, key), tiny.logged("one", key), atol=1e-5)
+
+
+def test_predicted_tokens_differ_between_replicas(tiny):
+    """Else the test above would pass with a mean of means."""
+    batches = list(tiny.input().dataset(num_replicas=2, replicas=(0, 1)).take(10))
+    counts = [batch["masked_lm_weights"].numpy().sum() for batch in batches]
+    assert all(first != second for first, second in zip(counts[::2], counts[1::2], strict=True))
+
+
+def test_evaluation_counts_every_held_out_example_once(tiny):
+    """40 examples in 3 steps of 16 over 2 replicas; padding rows weigh nothing."""
+    weights, result = tiny.train("run", train_steps=1, eval_examples=40)
+    model = tiny.model()
+    for variable in model.weights:
+        variable.assign(weights[variable.path])
+    batches = list(tiny.input(40).dataset())
+    batch = {name: tf.concat([batch[name] for batch in batches], 0)[:40]
+             for name in batches[0] if name != "first_example"}
+    outputs = model(batch)
+    sums, counts = model.loss_sums(outputs, batch), model.loss_weights(batch)
+    for name in ("masked_lm", "next_sentence"):
+        assert result["evaluation"][f"{name}_loss"] == pytest.approx(
+            float(sums[name] / counts[name]), abs=1e-5)
+    right, weight = model.metric_sums(outputs, batch)["masked_lm_accuracy"]
+    assert result["evaluation"]["masked_lm_accuracy"] == pytest.approx(float(right / weight))
+    assert result["best"] == {"step": 1, **result["evaluation"]}
+    assert tiny.logged("run", "loss", "eval") == [result["evaluation"]["loss"]]
+
+
+def test_non_finite_loss_stops_the_run(tiny):
+    with pytest.raises(BertTfError) as caught:
+        tiny.train("run", "one_device", train_steps=20, checkpoint_every=1, schedule=1e30)
+    message = str(caught.value)
+    assert message.startswith("step 2: the loss is nan")
+    assert "step_00000001" in message and "learning_rate" in message
+    assert tiny.logged("run", "step") == [1]
+
+
+def test_float16_skips_steps_until_the_scale_fits(tiny, monkeypatch):
+    monkeypatch.setattr(step_module, "INITIAL_LOSS_SCALE", 2.0**21)
+    monkeypatch.setattr(step_module, "GROWTH_INTERVAL", 3)
+    weights, result = tiny.train("run", "mirrored", dtype="float16", train_steps=12)
+    scales = tiny.logged("run", "loss_scale")
+    norms = tiny.logged("run", "gradient_norm")
+    rates = tiny.logged("run", "learning_rate")
+    assert norms[0] is None and scales[0] == 2.0**20
+    assert None not in norms[-1:] and max(scales) > scales[-1] > 1 or None not in norms[6:]
+    # A skipped step does not count as an update, for the schedule either.
+    assert rates[0] == rates[1]
+    assert all(np.isfinite(value).all() for value in weights.values())
+
+
+def test_batch_must_divide(tiny):
+    with pytest.raises(UsageError, match="batch_size=18 over 2 replicas .* try batch_size=20"):
+        tiny.train("run", batch_size=18, accumulate_steps=2, train_steps=1)

@@ -1,0 +1,84 @@
+"""Thirty steps of Hugging Face's BertForPreTraining and torch's AdamW, met by the whole loop."""
+
+import json
+import re
+
+import numpy as np
+import tensorflow as tf
+from safetensors.numpy import load_file
+
+from bert_tf.config import ModelConfig
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.loop import train
+from bert_tf.training.optimizers import AdamW
+from bert_tf.training.schedules import WarmupLinearDecay
+from bert_tf.training.strategy import make_strategy
+
+RENAMED = [("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"),
+           ("_embeddings.weight", "_embeddings"), (".layer.", ".layer_"),
+           ("seq_relationship.weight", "seq_relationship.output_weights"),
+           ("seq_relationship.bias", "seq_relationship.output_bias"),
+           ("predictions.bias", "predictions.output_bias"), (".weight", ".kernel")]
+
+
+def official(name, value):
+    """Official variable name and layout of a Hugging Face parameter."""
+    for old, new in RENAMED:
+        name = name.replace(old, new)
+    return name.replace(".", "/"), value.T if name.endswith("kernel") else value
+
+
+class Trajectory:
+    """The `dataset` interface over the given batches of four."""
+
+    def __init__(self, given):
+        predicted = given["labels"] != -100
+        order = np.argsort(~predicted, axis=-1, kind="stable")
+        self.features = {
+            "input_word_ids": given["input_ids"], "input_mask": given["attention_mask"],
+            "input_type_ids": given["token_type_ids"],
+            "masked_lm_positions": order.astype(np.int32),
+            "masked_lm_ids": np.take_along_axis(np.where(predicted, given["labels"], 0), order, -1),
+            "masked_lm_weights": np.take_along_axis(predicted, order, -1).astype(np.float32),
+            "next_sentence_labels": given["next_sentence_label"]}
+
+    def dataset(self, start_step, num_replicas, replicas):
+        assert (start_step, num_replicas, list(replicas)) == (0, 2, [0, 1])
+        dataset = tf.data.Dataset.from_tensor_slices(
+            {name: value.reshape(60, 2, *value.shape[2:])
+             for name, value in self.features.items()})
+        return dataset.enumerate().map(lambda i, batch: {**batch, "first_example": 2 * i})
+
+
+def test_trajectory(shared, tmp_path):
+    from bert_tf.tasks.pretraining import Pretrainer
+
+    folder = shared / "reference/hf_bert"
+    given = np.load(folder / "training.npz")
+    hf = json.loads((folder / "config.json").read_text())
+    names = {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "hidden_act",
+             "intermediate_size", "max_position_embeddings", "type_vocab_size"}
+    model_config = ModelConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                               **{name: hf[name] for name in names})
+    config = TrainConfig(train_steps=30, batch_size=4, log_every=1)
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        model = Pretrainer(model_config)
+        optimizer = AdamW(WarmupLinearDecay(2e-3, 5, 39))
+    weights = dict(official(*item) for item in load_file(folder / "model.safetensors").items())
+    assert weights.keys() == {variable.path for variable in model.trainable_variables}
+    for variable in model.trainable_variables:
+        variable.assign(weights[variable.path])
+
+    train(model, optimizer, strategy, config, Trajectory(given), None, str(tmp_path))
+
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for name, relative in (("loss", 1e-5), ("gradient_norm", 1e-4), ("learning_rate", 1e-6)):
+        np.testing.assert_allclose([line[name] for line in lines], given[name], rtol=relative,
+                                   err_msg=name)
+    final = {variable.path: variable.numpy() for variable in model.trainable_variables}
+    checked = [key for key in given if re.match("final:", key)]
+    assert checked
+    for key in checked:
+        name, value = official(key.removeprefix("final:"), given[key])
+        np.testing.assert_allclose(final[name], value, rtol=0, atol=2e-5, err_msg=name)

@@ -1,0 +1,119 @@
+"""A run that was stopped, killed or damaged ends with the bytes of an undisturbed one."""
+
+import itertools
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError
+from bert_tf.training.checkpoint import Checkpoints
+from bert_tf.training.signals import StopRequest
+
+OPTIONS = {"train_steps": 8, "checkpoint_every": 3, "dropout": 0.1, "accumulate_steps": 2,
+           "eval_examples": 20, "eval_every": 4}
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(
+        one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+class Fails(Exception):
+    pass
+
+
+class FailingInput:
+    """Input that runs `event` when it is asked for the batch of a step."""
+
+    def __init__(self, data, step, event):
+        self.data, self.step, self.event = data, step, event
+
+    def dataset(self, start_step=0, num_replicas=1, replicas=(0,)):
+        counter = itertools.count(start_step * len(replicas))
+
+        def check(batch):
+            if next(counter) == self.step * len(replicas):
+                self.event()
+            return batch
+
+        dataset = self.data.dataset(start_step, num_replicas, replicas)
+        return tf.data.Dataset.from_generator(lambda: map(check, dataset),
+                                              output_signature=dataset.element_spec)
+
+
+def metrics(tiny, name):
+    """Training lines without rates; what was repeated behind a restart replaces its first."""
+    steps = {}
+    seen = set()
+    for line in tiny.lines(name):
+        if "restart" in line:
+            seen = {key for key in seen if key[0] <= line["restart"]}
+            continue
+        key = line["step"], line["split"]
+        assert key not in seen, f"{key} stands twice"
+        seen.add(key)
+        line.pop("tokens_per_second", None)
+        steps[key] = line
+    return steps
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_resumed_run_equals_the_undisturbed_one(tiny, dtype):
+    """Stopped by SIGTERM, then by an error far from a checkpoint."""
+    whole, result = tiny.train("whole", dtype=dtype, **OPTIONS)
+    stopping = FailingInput(tiny.input(), 4, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt, match="is saved in .*step_0000000.; the same command"):
+        tiny.train("stopped", dtype=dtype, data=stopping, **OPTIONS)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert 1 <= Checkpoints(str(tiny.root / "stopped/checkpoints")).steps()[-1] < 8
+    weights, resumed = tiny.train("stopped", dtype=dtype, **OPTIONS)
+    assert equal(weights, whole) and resumed == result
+    assert metrics(tiny, "stopped") == metrics(tiny, "whole")
+    assert tiny.train("stopped", dtype=dtype, **OPTIONS)[1] == result  # finished: nothing to do
+    assert sum("restart" in line for line in tiny.lines("stopped")) == 1
+
+
+def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys):
+    options = {"strategy": "one_device", "train_steps": 8, "checkpoint_every": 3}
+    whole, _ = tiny.train("run", **options)
+    folder = tiny.root / "run/checkpoints"
+    assert sorted(os.listdir(folder)) == ["step_00000003", "step_00000006", "step_00000008"]
+    data = folder / "step_00000008/variables.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    os.truncate(folder / "step_00000006/variables.index", 10)
+    (folder / ".tmp-step_00000009-abc").mkdir()
+    weights, _ = tiny.train("run", **options)
+    assert equal(weights, whole)
+    told = capsys.readouterr().out
+    assert "step_00000008/variables.data-00000-of-00001 is damaged" in told
+    assert "step_00000006/variables.index is damaged" in told
+    assert not (folder / ".tmp-step_00000009-abc").exists()
+    for step in (3, 6, 8):
+        os.truncate(folder / f"step_{step:08d}/variables.index", 10)
+    with pytest.raises(BertTfError, match="every checkpoint .* is damaged"):
+        tiny.train("run", **options)
+
+
+def test_a_failed_write_keeps_the_earlier_checkpoints(tmp_path):
+    checkpoints = Checkpoints(str(tmp_path), keep=2)
+    for step in (1, 2, 3):
+        checkpoints.save(step, {"x": np.float32(step)}, {})
+    assert checkpoints.steps() == [2, 3]
+    with pytest.raises(TypeError):
+        checkpoints.save(4, {"x": np.float32(4)}, {"unwritable": object()})
+    assert sorted(os.listdir(tmp_path)) == ["step_00000002", "step_00000003"]
+    tensors, state = checkpoints.load_newest(print)
+    assert tensors == {"x": 3.0} and state["step"] == 3
+
+
+def test_second_signal_interrupts_at_once():
+    with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested
+        os.kill(os.getpid(), signal.SIGINT)
