@@ -7,6 +7,7 @@ drawn, and a restarted run repeats them.
 """
 
 import contextlib
+import math
 import threading
 import zlib
 
@@ -38,23 +39,25 @@ def example_bits(key, first_example, shape, dtype=tf.uint32):
     Args:
         key: uint64 `[1]` from `stream_key`.
         first_example: global index of the first example, scalar integer; the others follow it.
-        shape: `[batch, …]`, integers or a tensor. An example's bits depend on the shape behind
-            the batch, on the key and on its index only.
+        shape: `[batch, …]`, a tensor or a list of integers and scalar tensors. An example's
+            bits depend on the shape behind the batch, on the key and on its index only.
         dtype: `tf.uint32`, or `tf.uint16` for half the work.
     """
+    per_block = 16 // dtype.size  # a Philox block is 128 bits
+    axes = shape if isinstance(shape, (list, tuple)) else tf.unstack(shape)
+    known = [tf.get_static_value(axis) for axis in axes[1:]]
+    whole_blocks = math.prod(int(axis) for axis in known if axis is not None) % per_block == 0
     shape = tf.convert_to_tensor(shape, tf.int32)
-    per_word = 4 // dtype.size
     size = tf.reduce_prod(shape[1:])
-    blocks = (size + 4 * per_word - 1) // (4 * per_word)  # of four uint32
+    blocks = (size + per_block - 1) // per_block
     start = tf.cast(first_example, tf.uint64) * tf.cast(blocks, tf.uint64)
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=tf.stack([shape[0], blocks * 4]), key=key,
         counter=tf.stack([start, tf.constant(0, tf.uint64)]), alg=_PHILOX, dtype=tf.uint32)
-    if dtype != tf.uint32:
-        bits = tf.reshape(tf.bitcast(bits, dtype), [shape[0], -1])
-    if tf.get_static_value(size) is not None and tf.get_static_value(size) % (4 * per_word) == 0:
-        return tf.reshape(bits, shape)
-    return tf.reshape(bits[:, :size], shape)
+    if dtype == tf.uint16:
+        bits = tf.reshape(tf.bitcast(bits, tf.uint16), [shape[0], blocks * per_block])
+    # Cutting off the rest of the last block costs a copy.
+    return tf.reshape(bits if whole_blocks else bits[:, :size], shape)
 
 
 class DrawPosition:

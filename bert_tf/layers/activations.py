@@ -1,22 +1,80 @@
-"""The activations a model configuration can name."""
+"""The activations a model configuration can name.
+
+Each is called as `function(x, training=False)`. TensorFlow fuses `tf.nn.gelu` into the matrix
+product before it, but only where no gradient is taken; for training, its gradient op by op is
+slow and in bfloat16 inexact, so that there both forms are computed in float32 inside, with their
+gradients written out.
+"""
+
+import math
 
 import tensorflow as tf
 
 from bert_tf.errors import check_choice
 
+_SLOPE = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715 * _SLOPE
 
-def gelu(x):
+
+def gelu(x, training=False):
     """x Φ(x) with the exact normal distribution function (Hendrycks and Gimpel 2016)."""
-    return tf.nn.gelu(x, approximate=False)
+    return _trained_gelu(x) if training else tf.nn.gelu(x, approximate=False)
 
 
-def gelu_approximate(x):
+def gelu_approximate(x, training=False):
     """The tanh form of `gelu`: what google-research/bert computes under the name "gelu"."""
-    return tf.nn.gelu(x, approximate=True)
+    return _trained_gelu_approximate(x) if training else tf.nn.gelu(x, approximate=True)
 
 
-_TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": tf.nn.relu,
-          "tanh": tf.math.tanh}
+def relu(x, training=False):
+    """max(x, 0)."""
+    return tf.nn.relu(x)
+
+
+def tanh(x, training=False):
+    """Hyperbolic tangent."""
+    return tf.math.tanh(x)
+
+
+def _in_float32(function_and_slope):
+    """An activation of any float type from `x -> (y, slope)` in float32, `slope()` being dy/dx."""
+
+    @tf.custom_gradient
+    def call(x):
+        y, slope = function_and_slope(tf.cast(x, tf.float32))
+
+        def gradient(upstream):
+            return tf.cast(tf.cast(upstream, tf.float32) * slope(), x.dtype)
+
+        return tf.cast(y, x.dtype), gradient
+
+    return call
+
+
+@_in_float32
+def _trained_gelu(x):
+    share = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))  # Φ(x)
+
+    def slope():
+        density = tf.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+        return share + x * density
+
+    return x * share, slope
+
+
+@_in_float32
+def _trained_gelu_approximate(x):
+    square = x * x
+    share = 0.5 + 0.5 * tf.math.tanh(x * (_SLOPE + _CUBIC * square))
+
+    def slope():
+        # tanh' = 1 - tanh²; with share = (1 + tanh) / 2 that is 4 share (1 - share).
+        return share + x * share * (1.0 - share) * (2 * _SLOPE + 6 * _CUBIC * square)
+
+    return x * share, slope
+
+
+_TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": relu, "tanh": tanh}
 
 
 def activation(name):

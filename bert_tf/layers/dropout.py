@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import randomness
+from bert_tf.errors import UsageError, explain
 
 _LEVELS = 1 << 16  # sixteen random bits an element
 
@@ -27,37 +28,41 @@ class Dropout(keras.Layer):
 
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise UsageError(explain(f"rate={rate}", "in [0, 1)"))
         self.rate = rate
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if rate else None
-        self.built = True
 
     def build(self, input_shape):
-        """Nothing to create."""
+        """Nothing to create; gives the layer its path."""
 
     def call(self, inputs, training=False):
         """Drop elements of `inputs` if `training`."""
         if not training or not self.rate:
             return inputs
-        dropped = round(self.rate * _LEVELS)
-        position = randomness.current_position()
-        if position is None:
-            key, first_example = self._replica_key(), 0
-        else:
-            key = randomness.stream_key(position.seed, f"dropout/{self.path}", position.step)
-            first_example = position.first_example
-        bits = randomness.example_bits(key, first_example, tf.shape(inputs), tf.uint16)
-        keep = tf.ensure_shape(bits >= dropped, inputs.shape)
-        scale = tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype)
-        return inputs * (tf.cast(keep, inputs.dtype) * scale)
+        dropped = int(self.rate * _LEVELS)
+        key, first_example = self._stream()
+        sizes = tf.shape(inputs)
+        shape = [sizes[axis] if size is None else size for axis, size in enumerate(inputs.shape)]
+        bits = randomness.example_bits(key, first_example, shape, tf.uint16)
+        # The gradient needs the mask again: kept, as drawing is dearer than the memory.
+        keep = tf.cast(tf.ensure_shape(bits >= dropped, inputs.shape), inputs.dtype)
+        return inputs * (keep * tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype))
 
-    def _replica_key(self):
-        """Stream key uint64 `[1]` from the seed generator's next state and the replica."""
+    def _stream(self):
+        """The stream's key and the index of this call's first example in it."""
+        purpose = f"dropout/{self.path}"
+        position = randomness.current_position()
+        if position is not None:
+            key = randomness.stream_key(position.seed, purpose, position.step)
+            return key, position.first_example
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0
-        state = tf.cast(self.seed_generator.next(), tf.uint64)
-        count = tf.bitwise.left_shift(state[1], tf.constant(20, tf.uint64))
-        return randomness.stream_key(state[0], "dropout", count + tf.cast(replica, tf.uint64))
+        seed, calls = tf.unstack(tf.cast(self.seed_generator.next(), tf.uint64))
+        # Replicas take neighbouring steps of one stream: at most 2**20 of them.
+        step = tf.bitwise.left_shift(calls, tf.constant(20, tf.uint64))
+        return randomness.stream_key(seed, purpose, step + tf.cast(replica, tf.uint64)), 0
 
     def compute_output_shape(self, input_shape):
         """As the input."""

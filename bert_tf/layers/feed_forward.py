@@ -30,9 +30,9 @@ class Intermediate(keras.Layer):
         """Create the dense layer."""
         self.dense.build(input_shape)
 
-    def call(self, inputs):
+    def call(self, inputs, training=False):
         """Map `[…, hidden]` to `[…, intermediate]`."""
-        return self.activation(self.dense(inputs))
+        return self.activation(self.dense(inputs), training)
 
     def compute_output_shape(self, input_shape):
         """`[…, intermediate]`."""

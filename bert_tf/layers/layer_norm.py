@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.layers.dense import unflatten
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class LayerNorm(keras.Layer):
@@ -30,13 +32,10 @@ class LayerNorm(keras.Layer):
 
     def call(self, inputs):
         """Normalize `[…, D]`."""
-        x = tf.cast(inputs, tf.float32)
-        mean = tf.reduce_mean(x, -1, keepdims=True)
-        variance = tf.reduce_mean(tf.math.squared_difference(x, mean), -1, keepdims=True)
-        outputs = tf.nn.batch_normalization(
-            x, mean, variance, tf.convert_to_tensor(self.beta), tf.convert_to_tensor(self.gamma),
-            self.epsilon)
-        return tf.cast(outputs, self.compute_dtype)
+        width = self.gamma.shape[0]
+        outputs = _normalize(tf.reshape(inputs, [-1, width]), tf.convert_to_tensor(self.gamma),
+                             tf.convert_to_tensor(self.beta), self.epsilon)
+        return unflatten(outputs, inputs)
 
     def compute_output_shape(self, input_shape):
         """As the input."""
@@ -45,3 +44,30 @@ class LayerNorm(keras.Layer):
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "epsilon": self.epsilon}
+
+
+def _normalize(tokens, gamma, beta, epsilon):
+    """LayerNorm of `tokens [K, D]`, with its gradient written out: half the passes over memory."""
+
+    @tf.custom_gradient
+    def call(tokens, gamma, beta):
+        x = tf.cast(tokens, tf.float32)
+        centred = x - tf.reduce_mean(x, -1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
+        scale = tf.math.rsqrt(variance + epsilon)  # [K, 1]
+        normal = centred * scale
+
+        def gradient(upstream):
+            upstream = tf.cast(upstream, tf.float32)
+            projected = upstream * normal
+            d_normal = upstream * gamma
+            d_tokens = scale * (d_normal - tf.reduce_mean(d_normal, -1, keepdims=True)
+                                - normal * tf.reduce_mean(projected * gamma, -1, keepdims=True))
+            # The quickest sum over rows that TensorFlow has.
+            d_gamma, d_beta = (tf.raw_ops.BiasAddGrad(out_backprop=x)
+                               for x in (projected, upstream))
+            return tf.cast(d_tokens, tokens.dtype), d_gamma, d_beta
+
+        return tf.cast(normal * gamma + beta, tokens.dtype), gradient
+
+    return call(tokens, gamma, beta)

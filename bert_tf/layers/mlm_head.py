@@ -34,9 +34,9 @@ class Transform(keras.Layer):
         self.dense.build(input_shape)
         self.layer_norm.build(self.dense.compute_output_shape(input_shape))
 
-    def call(self, inputs):
+    def call(self, inputs, training=False):
         """Map `[…, in]` to `[…, hidden]`."""
-        return self.layer_norm(self.activation(self.dense(inputs)))
+        return self.layer_norm(self.activation(self.dense(inputs), training))
 
     def compute_output_shape(self, input_shape):
         """`[…, hidden]`."""
@@ -80,13 +80,14 @@ class MaskedLMHead(keras.Layer):
         self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
                                            initializer="zeros", autocast=False)
 
-    def call(self, sequence_output, masked_lm_positions, word_embeddings):
+    def call(self, sequence_output, masked_lm_positions, word_embeddings, training=False):
         """Logits float32 `[batch, P, vocab]`."""
         shape = tf.shape(sequence_output)
         starts = tf.range(shape[0], dtype=masked_lm_positions.dtype)[:, tf.newaxis]
         rows = masked_lm_positions + starts * tf.cast(shape[1], masked_lm_positions.dtype)
         tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
-        masked = self.transform(gather_rows(tokens, tf.reshape(rows, [-1])))  # [B P, D]
+        masked = gather_rows(tokens, tf.reshape(rows, [-1]))  # [B P, D]
+        masked = self.transform(masked, training=training)
         table = tf.cast(word_embeddings, self.compute_dtype)
         logits = tf.cast(tf.matmul(masked, table, transpose_b=True), tf.float32)  # [B P, V]
         logits = tf.nn.bias_add(logits, tf.convert_to_tensor(self.output_bias))

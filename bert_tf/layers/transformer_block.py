@@ -95,7 +95,8 @@ class TransformerBlock(keras.Layer):
         """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
         hidden, attention_probs = self.attention(hidden, adder, training=training,
                                                  return_attention_probs=True)
-        hidden = self.block_output(self.intermediate(hidden), hidden, training=training)
+        intermediate = self.intermediate(hidden, training=training)
+        hidden = self.block_output(intermediate, hidden, training=training)
         return (hidden, attention_probs) if return_attention_probs else hidden
 
     def compute_output_shape(self, hidden_shape, adder_shape=None, return_attention_probs=False):

@@ -69,7 +69,7 @@ class Pretrainer(keras.Model):
         outputs = self.encoder({name: batch[name] for name in INPUTS}, training=training)
         table = tf.convert_to_tensor(self.embeddings.word_embeddings)
         logits = {"masked_lm_logits": self.masked_lm_head(
-            outputs["sequence_output"], batch["masked_lm_positions"], table)}
+            outputs["sequence_output"], batch["masked_lm_positions"], table, training=training)}
         if self.next_sentence:
             logits["next_sentence_logits"] = self.next_sentence_head(outputs["pooled_output"])
         return logits
