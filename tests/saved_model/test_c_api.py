@@ -8,8 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from conftest import TEXTS, caller
+from tiny_model import SEQ_LENGTH, TEXTS
 
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, used_ops
 from bert_tf.tokenization.packing import pack
@@ -33,17 +32,15 @@ def run(version, libraries, requests):
                           capture_output=True, timeout=120)
 
 
-@pytest.mark.parametrize(("fixture", "folder", "tolerance"), [
-    ("version", "model_folder", 1e-5), ("cased_version", "cased_folder", 0.02)])
-def test_every_signature(fixture, folder, tolerance, request):
-    version = request.getfixturevalue(fixture)
-    reloaded = tf.saved_model.load(version)
-    tokenizer = Tokenizer.load(request.getfixturevalue(folder))
-    ids = pack(tokenizer.vocabulary, [tokenizer.tokenize(TEXTS)], 24)
+@pytest.mark.parametrize(("prefix", "tolerance"), [("", 1e-5), ("cased_", 0.02)])
+def test_every_signature(prefix, tolerance, request):
+    version, call = (request.getfixturevalue(prefix + name) for name in ("version", "call"))
+    tokenizer = Tokenizer.load(request.getfixturevalue(f"{prefix or 'model_'}folder"))
+    ids = pack(tokenizer.vocabulary, [tokenizer.tokenize(TEXTS)], SEQ_LENGTH)
     everything = {"text": TEXTS, "text_a": TEXTS, "text_b": TEXTS[::-1],
                   **{name: value.numpy().tolist() for name, value in ids.items()}}
     requests = []
-    for name, function in reloaded.signatures.items():
+    for name, function in call.signatures.items():
         names = function.structured_input_signature[1]
         requests += [(name, {key: everything[key] for key in names}),
                      (name, {key: everything[key][:1] for key in names})]
@@ -52,7 +49,7 @@ def test_every_signature(fixture, folder, tolerance, request):
     process = run(version, sorted(libraries), requests)
     assert process.returncode == 0, process.stderr
     for (signature, inputs), answer in zip(requests, json.loads(process.stdout), strict=True):
-        expected = caller(reloaded)(signature, **inputs)
+        expected = call(signature, **inputs)
         assert set(answer) == set(expected)
         for output, wanted in expected.items():
             given = np.array(answer[output]["values"]).reshape(answer[output]["shape"])

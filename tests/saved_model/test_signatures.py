@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import SEQ_LENGTH, TEXTS, TOP_K, caller
+from tiny_model import SEQ_LENGTH, TEXTS, TOP_K
 
-from bert_tf.config import ModelConfig
 from bert_tf.models.pretrained import load_pretrained
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tokenization.packing import pack
@@ -37,17 +36,17 @@ def _ids(tokenizer, texts, split_special=False):
     return pack(tokenizer.vocabulary, pieces, SEQ_LENGTH, fixed=True)
 
 
-@pytest.mark.parametrize("fixture", ["version", "cased_version"])
+@pytest.mark.parametrize("fixture", ["call", "cased_call"])
 def test_types_and_ranks(fixture, request):
-    reloaded = tf.saved_model.load(request.getfixturevalue(fixture))
+    signatures = request.getfixturevalue(fixture).signatures
     shapes = {name: {output: (spec.dtype.name, spec.shape.rank)
                      for output, spec in function.structured_outputs.items()}
-              for name, function in reloaded.signatures.items()}
+              for name, function in signatures.items()}
     expected = dict(SHAPES)
-    if fixture == "cased_version":
+    if fixture == "cased_call":
         del expected["next_sentence"]
     assert shapes == expected
-    for function in reloaded.signatures.values():
+    for function in signatures.values():
         assert all(spec.shape[0] is None for spec in function.structured_outputs.values())
 
 
@@ -177,19 +176,15 @@ def test_bytes_that_are_not_utf8_are_no_error(call):
     np.testing.assert_allclose(answer["pooled_output"][1], alone["pooled_output"][0], atol=1e-5)
 
 
-def test_the_casing_of_the_tokenizer_is_in_the_graph(call, cased_version):
-    text = ["The CAFÉ"]
-    lower = [token.decode() for token in call("encode", text=text)["tokens"][0]]
-    cased = caller(tf.saved_model.load(cased_version))("encode", text=text)["tokens"][0]
+def test_the_casing_of_the_tokenizer_is_in_the_graph(call, cased_call):
+    lower, cased = ([token.decode() for token in answer("encode", text=["The CAFÉ"])["tokens"][0]]
+                    for answer in (call, cased_call))
     assert lower == ["[CLS]", "the", "café", "[SEP]"]
-    assert [token.decode() for token in cased] == ["[CLS]", "The", "C", "##A", "##F", "##É", "[SEP]"]
+    assert cased == ["[CLS]", "The", "C", "##A", "##F", "##É", "[SEP]"]
 
 
-def test_bfloat16_answers_near_float32(cased_folder, cased_version):
-    config = ModelConfig.load(f"{cased_folder}/model_config.json")
-    model = Pretrainer(config, next_sentence=False, dtype="float32")
-    model = load_pretrained(cased_folder, lambda config: model)
+def test_bfloat16_answers_near_float32(cased_folder, cased_call):
+    model = load_pretrained(cased_folder, Pretrainer, next_sentence=False, dtype="float32")
     expected = model.encoder(_ids(Tokenizer.load(cased_folder), [TEXTS]))["pooled_output"].numpy()
-    answer = caller(tf.saved_model.load(cased_version))("encode", text=TEXTS)["pooled_output"]
-    difference = np.abs(answer - expected).max()
+    difference = np.abs(cased_call("encode", text=TEXTS)["pooled_output"] - expected).max()
     assert 0 < difference < 0.1

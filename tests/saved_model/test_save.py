@@ -1,0 +1,173 @@
+"""Versions appear whole and checked, or not at all."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tiny_model import save_model
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.saved_model import save
+from bert_tf.saved_model.save import export_saved_model
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Exports that hold a file instead of a graph: seconds saved where the graph is not tested."""
+    def write(served, vocabulary_path, folder):
+        os.makedirs(folder)
+        pathlib.Path(folder, "saved_model.pb").touch()
+
+    monkeypatch.setattr(save, "_write", write)
+    monkeypatch.setattr(save, "verify", lambda *_: None)
+
+
+def test_what_a_version_holds(version, model_folder):
+    folder, model = pathlib.Path(version), pathlib.Path(model_folder)
+    assert folder.name == "1"
+    assert (folder / "assets/vocab.txt").read_text() == (model / "vocab.txt").read_text()
+    extra = folder / "assets.extra"
+    for name in ("model_config.json", "tokenizer_config.json"):
+        assert (extra / name).read_text() == (model / name).read_text()
+    assert os.listdir(folder.parent) == ["1"]
+
+
+def test_warm_up_requests_are_the_servers_protos(version, call):
+    prediction_log_pb2 = pytest.importorskip(
+        "tensorflow_serving.apis.prediction_log_pb2", reason="the extra [serving] is not installed")
+    path = os.path.join(version, "assets.extra", "tf_serving_warmup_requests")
+    signatures = set()
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+        inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
+        assert call(request.model_spec.signature_name, **inputs)
+        signatures.add(request.model_spec.signature_name)
+    assert signatures == set(call.signatures)
+
+
+def test_the_next_free_number(quick, model_folder, tmp_path):
+    for name in ("2", "9", "10", "latest", ".hidden"):
+        (tmp_path / name).mkdir()
+    assert export_saved_model(model_folder, str(tmp_path)) == str(tmp_path / "11")
+
+
+def test_a_wrong_graph_is_not_published(model_folder, tmp_path, monkeypatch):
+    load = save.load_served
+    write = save._write
+
+    def write_another_model(served, vocabulary_path, folder):
+        other = load(model_folder, "float32", None, 5)
+        for weight in other.pretrainer.weights:
+            weight.assign(weight + 0.01)
+        write(other, vocabulary_path, folder)
+
+    monkeypatch.setattr(save, "_write", write_another_model)
+    with pytest.raises(BertTfError, match="Keras model; nothing is published"):
+        export_saved_model(model_folder, str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_killed_export_leaves_nothing_that_counts(quick, model_folder, tmp_path):
+    script = ("import os, signal, sys\n"
+              "from bert_tf.saved_model import save\n"
+              "save.verify = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+              "save.export_saved_model(sys.argv[1], sys.argv[2])\n")
+    process = subprocess.run([sys.executable, "-c", script, model_folder, tmp_path], timeout=120)
+    assert process.returncode == -9
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".tmp-")
+    assert (tmp_path / left / "saved_model.pb").exists()
+    version = export_saved_model(model_folder, str(tmp_path))
+    assert os.listdir(tmp_path) == ["1"]
+    assert version == str(tmp_path / "1")
+
+
+def test_exports_at_once_take_different_numbers(quick, model_folder, tmp_path):
+    threads = [threading.Thread(target=export_saved_model, args=(model_folder, str(tmp_path)))
+               for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(os.listdir(tmp_path)) == ["1", "2", "3", "4"]
+
+
+def test_a_full_disk_is_one_line(model_folder, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise tf.errors.ResourceExhaustedError(None, None, "variables: No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", full)
+    with pytest.raises(BertTfError, match="the disk is full"):
+        export_saved_model(model_folder, str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_run_brings_its_window_and_its_records(quick, tmp_path, monkeypatch):
+    run = tmp_path / "runs" / "demo"
+    (run / "data").mkdir(parents=True)
+    save_model(str(run / "model"))
+    (run / "data" / "manifest.json").write_text(json.dumps({"options": {"seq_length": 17}}))
+    (run / "train_config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    windows = []
+    load = save.load_served
+    monkeypatch.setattr(save, "load_served",
+                        lambda *given: windows.append(given[2]) or load(*given))
+    for path in ("runs/demo", "runs/demo/model/", "runs/demo"):
+        version = export_saved_model(path, seq_length=9 if len(windows) == 2 else None)
+    assert version == os.path.join("saved_models", "demo", "3")
+    assert windows == [17, 17, 9]
+    assert set(os.listdir(os.path.join(version, "assets.extra"))) == {
+        "model_config.json", "tokenizer_config.json", "train_config.json",
+        "tf_serving_warmup_requests"}
+
+
+def test_the_local_config_lists_every_model(quick, model_folder, tmp_path):
+    model_server_config_pb2 = pytest.importorskip(
+        "tensorflow_serving.config.model_server_config_pb2",
+        reason="the extra [serving] is not installed")
+    checkout = tmp_path / 'with "quotes" 한글'
+    for name in ("zebra", "ape"):
+        export_saved_model(model_folder, str(checkout / "saved_models" / name))
+    assert not (checkout / "serving").exists()
+    (checkout / "serving").mkdir()
+    (checkout / "saved_models" / "empty").mkdir()
+    (checkout / "saved_models" / "README.md").touch()
+    export_saved_model(model_folder, str(checkout / "saved_models" / "zebra"))
+    text = (checkout / "serving" / "models.local.config").read_text()
+    config = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+    assert [(model.name, model.base_path) for model in config.model_config_list.config] == [
+        (name, str(checkout / "saved_models" / name)) for name in ("ape", "zebra")]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"dtype": "float33"}, "try dtype='float32'"),
+    ({"seq_length": 25}, "5 to 24"),
+    ({"seq_length": 4}, "5 to 24"),
+    ({"top_k": 0}, "1 to"),
+])
+def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        export_saved_model(model_folder, str(tmp_path / "out"), **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_near_ties_may_change_places():
+    scores = np.array([[[0.5, 0.3, 0.3, 0.1]]])
+    assert save.clear_ranks(scores, 1e-4).tolist() == [[[True, False, False, False]]]
+
+
+def test_a_vocabulary_of_another_size(model_folder, tmp_path):
+    folder = shutil.copytree(model_folder, tmp_path / "model")
+    with open(folder / "vocab.txt", "a") as vocabulary:
+        vocabulary.write("surplus\n")
+    with pytest.raises(UsageError, match="vocab.txt has 38 tokens; expected vocab_size=37"):
+        export_saved_model(str(folder), str(tmp_path / "out"))
