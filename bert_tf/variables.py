@@ -37,7 +37,7 @@ def read_variables(prefix):
     try:
         reader = tf.train.load_checkpoint(prefix)
         return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
         reason = str(error).splitlines()[0]
         raise BertTfError(f"checkpoint {prefix} is damaged: {reason}") from error
 
