@@ -1,0 +1,66 @@
+"""`python -m bert_tf.export` as a user runs it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf import cli, export
+
+
+def _save_model(folder):
+    from bert_tf.config import ModelConfig
+    from bert_tf.models.pretrained import save_pretrained
+    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tokenization.tokenizer import Tokenizer
+    from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "fox", "dog"]))
+    config = ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                         intermediate_size=16, max_position_embeddings=16)
+    save_pretrained(str(folder), Pretrainer(config), config, tokenizer)
+
+
+def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path):
+    _save_model(tmp_path / "demo")
+    (tmp_path / "serving").mkdir()
+    done = subprocess.run([sys.executable, "-m", "bert_tf.export", "--model", "demo"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "exported saved_models/demo/1\n"
+    assert (tmp_path / "saved_models/demo/1/saved_model.pb").exists()
+    config = (tmp_path / "serving/models.local.config").read_text()
+    assert str(tmp_path / "saved_models" / "demo") in config
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), [
+    (["--model", "nowhere"], 1, "nowhere holds no model; expected a model folder"),
+    (["--model", "demo", "--seq_length", "99"], 2, "seq_length=99; expected 5 to 16"),
+    (["--model", "demo", "--export_dir", "file"], 1, "cannot create file"),
+    (["--model", "demo/without_checkpoint"], 1, "model"),
+    (["--model", "demo/damaged"], 1, "damaged"),
+])
+def test_errors_are_one_line(arguments, code, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _save_model("demo")
+    (tmp_path / "file").touch()
+    if "without" in arguments[1]:
+        _save_model(arguments[1])
+        os.remove(os.path.join(arguments[1], "model.index"))
+    if "damaged" in arguments[1]:
+        _save_model(arguments[1])
+        with open(os.path.join(arguments[1], "model.data-00000-of-00001"), "r+b") as data:
+            data.truncate(100)
+    assert cli.run(export.main, arguments) == code
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("error: ")
+    assert message in error
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    script = ("import sys\nfrom bert_tf import export\n"
+              "try:\n    export.main(['--help'])\nexcept SystemExit:\n    pass\n"
+              "print('tensorflow' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.endswith("False\n")
