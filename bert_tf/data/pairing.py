@@ -174,14 +174,15 @@ def _packed(chunk, cross_documents, seq_length, short_seq_prob, rng):
     documents = chunk.documents.tolist()
     runs = []  # (example, start, length)
     example = -1
-    room = 0  # tokens that the open example can still take, the separator of a run not counted
-    empty = False
+    room = 0  # tokens that the open example can still take, separators included
+    empty = False  # whether the open example has no run yet
     for document in range(chunk.own):
         position, stop = ends[documents[document]], ends[documents[document + 1]]
         if not cross_documents:
             room = 0
         while position < stop:
-            until = min(bisect_right(ends, position + room - 1) - 1, documents[document + 1])
+            until = min(bisect_right(ends, position + max(room - 1, 0)) - 1,
+                        documents[document + 1])
             taken = ends[until] - position
             if taken < 1 and empty:  # a sentence longer than the aim, or than the window
                 taken = min(seq_length - 2, ends[until + 1] - position)

@@ -123,7 +123,8 @@ class PretrainingInput:
             index = self._shuffled(position)
         else:
             index = tf.minimum(position, self.num_examples - 1)
-        serialized = tf.ensure_shape(tf.numpy_function(self._read, [index], tf.string, stateful=False), [size])
+        serialized = tf.numpy_function(self._read, [index], tf.string, stateful=False)
+        serialized = tf.ensure_shape(serialized, [size])
         batch = records.parse(self.table, serialized)
         if self.masking:
             batch = self._mask(batch, first, size)

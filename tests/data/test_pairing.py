@@ -1,0 +1,167 @@
+"""The input forms: what is packed, that nothing is lost, that labels tell the truth."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_tf.data import pairing
+
+CLS, SEP = 1, 2
+documents_of_lengths = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=8),
+                                min_size=2, max_size=6)
+
+
+def _chunk(documents, own=None):
+    """Every token is a number of its own, so that it tells where it comes from."""
+    lengths = [length for document in documents for length in document]
+    return pairing.Chunk(
+        np.arange(10, 10 + sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]),
+        np.cumsum([0, *map(len, documents)]), len(documents) if own is None else own)
+
+
+def _make(chunk, format, seq_length=32, short_seq_prob=0.1, seed=0):
+    return pairing.make_examples(chunk, format=format, seq_length=seq_length,
+                                 short_seq_prob=short_seq_prob, seed=seed)
+
+
+def _sequences(chunk, examples):
+    continuation = np.zeros(10 + len(chunk.tokens), bool)
+    (ids, types, starts), lengths = pairing.assemble(
+        chunk, examples, np.arange(examples.count), continuation, CLS, SEP)
+    assert (starts == (ids >= 10)).all()
+    cuts = np.cumsum(lengths)[:-1]
+    return list(zip(np.split(ids, cuts), np.split(types, cuts), strict=True))
+
+
+def _sentence_of(chunk, tokens):
+    return np.searchsorted(chunk.sentences, np.asarray(tokens) - 10, "right") - 1
+
+
+def _document_of(chunk, tokens):
+    return np.searchsorted(chunk.documents, _sentence_of(chunk, tokens), "right") - 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents_of_lengths, st.sampled_from(pairing.FORMATS), st.integers(8, 60),
+       st.integers(0, 1000))
+def test_every_sentence_is_used_and_windows_hold(documents, format, seq_length, seed):
+    chunk = _chunk(documents)
+    sequences = _sequences(chunk, _make(chunk, format, seq_length, seed=seed))
+    seen = np.concatenate([ids for ids, _ in sequences])
+    used = _sentence_of(chunk, seen[seen >= 10])
+    assert set(used) == set(range(len(chunk.sentences) - 1))
+    for ids, _ in sequences:
+        assert len(ids) <= seq_length
+        assert ids[0] == CLS and ids[-1] == SEP
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents_of_lengths, st.sampled_from(pairing.NEXT_SENTENCE_FORMATS), st.integers(8, 60),
+       st.integers(0, 1000))
+def test_pairs(documents, format, seq_length, seed):
+    chunk = _chunk(documents)
+    examples = _make(chunk, format, seq_length, seed=seed)
+    for (ids, types), label in zip(_sequences(chunk, examples), examples.next_sentence_labels,
+                                   strict=True):
+        first, second = ids[types == 0], ids[types == 1]
+        assert first[0] == CLS and first[-1] == SEP and second[-1] == SEP
+        first, second = first[1:-1], second[:-1]
+        for tokens in (first, second):
+            assert len(tokens) and (np.diff(tokens) == 1).all()
+        # 1 is random, and random is from another document.
+        same = _document_of(chunk, first[-1]) == _document_of(chunk, second[0])
+        assert label == (not same)
+        if same:
+            sentences = _sentence_of(chunk, [first[-1], second[0]])
+            assert sentences[1] == sentences[0] + 1
+        if format == "sentence_pair":
+            assert len({*_sentence_of(chunk, first)}) == len({*_sentence_of(chunk, second)}) == 1
+
+
+@pytest.mark.parametrize("format", pairing.NEXT_SENTENCE_FORMATS)
+@pytest.mark.parametrize("longest", [12, 200])
+def test_half_are_random(format, longest):
+    rng = np.random.default_rng(0)
+    chunk = _chunk([rng.integers(1, longest, rng.integers(3, 40)) for _ in range(200)])
+    labels = _make(chunk, format, 128).next_sentence_labels
+    assert abs(labels.mean() - 0.5) < 0.01
+
+
+def test_lent_documents_give_random_segments_only():
+    chunk = _chunk([[5] * 40, [5] * 10, [5] * 10], own=1)
+    examples = _make(chunk, "segment_pair")
+    for ids, types in _sequences(chunk, examples):
+        assert _document_of(chunk, ids[types == 0][1]) == 0
+    lent = {int(_document_of(chunk, ids[types == 1][0])) for (ids, types), label in
+            zip(_sequences(chunk, examples), examples.next_sentence_labels, strict=True) if label}
+    assert lent == {1, 2}
+
+
+def test_cutting_a_pair_takes_from_the_longer_and_from_both_ends():
+    chunk = _chunk([[1000, 20, 1000], [30] * 3])
+    examples = [_make(chunk, "sentence_pair", 64, seed=seed) for seed in range(30)]
+    rows = [examples.length[:2] for examples in examples]
+    nexts = [row.tolist() for row, e in zip(rows, examples, strict=True)
+             if not e.next_sentence_labels[0]]
+    assert nexts and all(row == [41, 20] for row in nexts)
+    starts = np.array([e.start[0] for e in examples])
+    assert (400 < starts).all() and (starts < 600).all() and len(set(starts)) > 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents_of_lengths, st.booleans(), st.integers(8, 60), st.integers(0, 1000))
+def test_packed_sentences(documents, cross, seq_length, seed):
+    chunk = _chunk(documents)
+    examples = _make(chunk, "full_sentences" if cross else "doc_sentences", seq_length, 0.0, seed)
+    sequences = [ids for ids, types in _sequences(chunk, examples)]
+    text = np.concatenate([ids[ids >= 10] for ids in sequences])
+    np.testing.assert_array_equal(text, chunk.tokens)  # all of it, in order, once
+    ends = {*(chunk.sentences + 10)}
+    for number, ids in enumerate(sequences):
+        # A separator stands at the end and, crossing, between documents.
+        tokens = ids[ids >= 10]
+        inner = np.count_nonzero(np.diff(_document_of(chunk, tokens)))
+        assert np.count_nonzero(ids == SEP) == inner + 1
+        assert cross or inner == 0
+        for token, is_whole in ((tokens[0], tokens[0] in ends),
+                                (tokens[-1], tokens[-1] + 1 in ends)):
+            sentence = _sentence_of(chunk, token)
+            assert is_whole or np.diff(chunk.sentences)[sentence] > seq_length - 2
+        if number + 1 < len(sequences):
+            # The next sentence would not have fitted.
+            following = sequences[number + 1][1]
+            sentence = _sentence_of(chunk, following)
+            new_document = _document_of(chunk, following) != _document_of(chunk, tokens[-1])
+            rest = chunk.sentences[sentence + 1] + 10 - following
+            if cross or not new_document:
+                assert len(ids) + rest + new_document > seq_length
+
+
+def test_short_examples():
+    rng = np.random.default_rng(0)
+    chunk = _chunk([rng.integers(3, 12, 30) for _ in range(400)])
+    for format in ("segment_pair", "full_sentences"):
+        lengths = {}
+        for share in (0.0, 0.1):
+            examples = _make(chunk, format, 128, share)
+            lengths[share] = np.array([len(ids) for ids, _ in _sequences(chunk, examples)])
+        assert (lengths[0.1] < 60).mean() > (lengths[0.0] < 60).mean() + 0.03
+    short = (lengths[0.1] < 110).mean()
+    assert abs(short - 0.1 * 110 / 128) < 0.03
+
+
+def test_seed():
+    chunk = _chunk([[5, 9, 14, 3] * 5] * 5)
+    one, same, other = (_make(chunk, "segment_pair", seed=seed) for seed in ("a", "a", "b"))
+    np.testing.assert_array_equal(one.start, same.start)
+    assert not np.array_equal(one.start, other.start)
+
+
+def test_passes_are_joined():
+    chunk = _chunk([[5, 9], [7, 3]])
+    passes = [_make(chunk, "segment_pair", seed=seed) for seed in range(3)]
+    joined = pairing.join(passes)
+    assert joined.count == sum(examples.count for examples in passes)
+    expected = [ids.tolist() for examples in passes for ids, _ in _sequences(chunk, examples)]
+    assert [ids.tolist() for ids, _ in _sequences(chunk, joined)] == expected
