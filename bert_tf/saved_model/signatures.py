@@ -87,7 +87,8 @@ def fill_mask(model, text):
     num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     indices = tf.cast(tf.where(is_mask), tf.int32)
     # [B, M], 0 behind a row's last mask.
-    positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks).to_tensor()
+    positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks, validate=False)
+    positions = positions.to_tensor()
     outputs = model.pretrainer({**inputs, "masked_lm_positions": positions}, training=False)
     probabilities = tf.nn.softmax(outputs["masked_lm_logits"])
     scores, ids = tf.math.top_k(probabilities, model.top_k)  # [B, M, k]

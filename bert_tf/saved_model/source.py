@@ -8,6 +8,9 @@ from bert_tf.errors import BertTfError, explain
 from bert_tf.models.pretrained import CONFIG
 
 
+_RECORDS = ("train_config.json", "metrics.jsonl", "results.json")
+
+
 @dataclasses.dataclass(frozen=True)
 class Source:
     """A model folder and what is known of its training."""
@@ -39,6 +42,6 @@ def find_source(path):
     data = os.path.join(run, "data", "manifest.json")
     if os.path.basename(folder) != "model" or not files.exists(data):
         return Source(folder, os.path.basename(folder))
-    records = [os.path.join(run, name) for name in ("train_config.json", "metrics.jsonl")]
+    records = [os.path.join(run, name) for name in _RECORDS]
     return Source(folder, os.path.basename(run), files.read_json(data)["options"]["seq_length"],
                   tuple(filter(files.exists, records)))

@@ -115,7 +115,8 @@ def test_a_run_brings_its_window_and_its_records(quick, tmp_path, monkeypatch):
     (run / "data").mkdir(parents=True)
     save_model(str(run / "model"))
     (run / "data" / "manifest.json").write_text(json.dumps({"options": {"seq_length": 17}}))
-    (run / "train_config.json").write_text("{}")
+    for name in ("train_config.json", "results.json"):
+        (run / name).write_text("{}")
     monkeypatch.chdir(tmp_path)
     windows = []
     load = save.load_served
@@ -126,7 +127,7 @@ def test_a_run_brings_its_window_and_its_records(quick, tmp_path, monkeypatch):
     assert version == os.path.join("saved_models", "demo", "3")
     assert windows == [17, 17, 9]
     assert set(os.listdir(os.path.join(version, "assets.extra"))) == {
-        "model_config.json", "tokenizer_config.json", "train_config.json",
+        "model_config.json", "tokenizer_config.json", "train_config.json", "results.json",
         "tf_serving_warmup_requests"}
 
 
