@@ -68,11 +68,34 @@ def final_sigma_pattern():
     return f"([{cased}][{ignorable}]*)Σ([{ignorable}]*(?:[^{cased}{ignorable}]|$))"
 
 
+@functools.cache
+def composing_edges():
+    """The characters that NFC may join to, or reorder with, what comes before them.
+
+    Returns:
+        int32 array: first code point of a range, the one behind its last, first of the next, …
+    """
+    seconds = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # vowel and final jamo
+    for code_point in _CODE_POINTS:
+        parts = unicodedata.decomposition(chr(code_point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            seconds.add(int(parts[1], 16))
+    return np.array(_runs(
+        [code_point for code_point in _CODE_POINTS
+         if (first := unicodedata.normalize("NFD", chr(code_point))[0])
+         and (unicodedata.combining(first) or ord(first) in seconds)]), np.int32).ravel()
+
+
 def _ranges(code_points):
     """Body of a regular expression's character class."""
+    return "".join(f"\\x{{{first:x}}}-\\x{{{behind - 1:x}}}" for first, behind in _runs(code_points))
+
+
+def _runs(code_points):
+    """(first, one behind the last) of each run of consecutive numbers."""
     values = np.array(code_points)
     runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
-    return "".join(f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
+    return [(run[0], run[-1] + 1) for run in runs]
 
 
 def normalizer_model(rules):

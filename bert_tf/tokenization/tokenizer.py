@@ -18,6 +18,7 @@ import tensorflow_text as tf_text
 from bert_tf import files
 from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization import normalization
+from bert_tf.tokenization.offsets import before_nfc
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 CONFIG_NAME = "tokenizer_config.json"
@@ -103,15 +104,15 @@ class Tokenizer(tf.Module):
                           inner_ids),
                     _join(parts, self._special_rows(is_special, begins), inner_starts + begins),
                     _join(parts, self._special_rows(is_special, ends), inner_ends + begins))
-        composed, composed_map = tf_text.normalize_utf8_with_offsets_map(text, "NFC")
+        composed = tf_text.normalize_utf8(text, "NFC")
         normalized, sources = self._characters.normalize_with_offsets(self._final_sigma(composed))
         ids, starts, ends = self.cut(normalized)
-        starts = tf.gather(sources, starts, batch_dims=1)
-        ends = tf.gather(sources, ends, batch_dims=1)
+        starts, ends = (before_nfc(text, composed, tf.gather(sources, offsets, batch_dims=1))
+                        for offsets in (starts, ends))
         # Of two pieces of one character (İ is "i" and a dot) the first ends where the second does.
         ends = ends.with_values(tf.where(ends.values > starts.values, ends.values,
                                          tf.roll(ends.values, -1, axis=0)))
-        return ids, _before_nfc(composed_map, starts), _before_nfc(composed_map, ends)
+        return ids, starts, ends
 
     def cut(self, text):
         """Cut text that is already normalized, string `[n]`.
@@ -216,25 +217,6 @@ class Tokenizer(tf.Module):
         return tf.ragged.boolean_mask(tf.broadcast_to(values, tf.shape(is_special)), is_special)
 
 
-def character_offsets(text, offsets):
-    """Byte offsets into UTF-8 texts as character offsets, as Python's `str` counts them.
-
-    Args:
-        text: string `[n]`.
-        offsets: RaggedTensor int64 `[n, (k)]`, each at a character's start or the text's end.
-
-    Returns:
-        RaggedTensor int64 `[n, (k)]`.
-    """
-    text = tf.convert_to_tensor(text, tf.string)
-    _, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
-    bases = tf.cumsum(tf.cast(tf.strings.length(text), tf.int64), exclusive=True)
-    positions = starts.values + tf.gather(bases, starts.value_rowids())
-    sought = offsets.values + tf.gather(bases, offsets.value_rowids())
-    found = tf.searchsorted(positions, sought, out_type=tf.int64)
-    return offsets.with_values(found - tf.gather(starts.row_starts(), offsets.value_rowids()))
-
-
 def _read_config(path):
     config = files.read_json(path)
     right = isinstance(config, dict) and set(config) == {"lower_case", "strip_accents"} and all(
@@ -243,13 +225,6 @@ def _read_config(path):
         raise UsageError(explain(f"{path} holds {config!r}",
                                  'true or false for "lower_case" and "strip_accents"'))
     return config
-
-
-def _before_nfc(composed_map, offsets):
-    """Offsets ragged `[n, (k)]` into NFC text -> into the text before."""
-    # The op refuses rows without offsets: each row gets one more, first.
-    zero = tf.zeros_like(offsets.row_lengths())[:, tf.newaxis]
-    return tf_text.find_source_offsets(composed_map, tf.concat([zero, offsets], axis=1))[:, 1:]
 
 
 def _join(parts, special, pieces):

