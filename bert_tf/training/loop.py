@@ -61,15 +61,13 @@ def _check_split(config, strategy):
 
 @contextlib.contextmanager
 def _explained_errors():
-    """Turn TensorFlow's errors about memory, data and peers into lines that say what to do."""
+    """Turn TensorFlow's errors about memory and peers into lines that say what to do."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
         raise BertTfError(explain("a step does not fit into the device's memory",
                                   attempt="a larger accumulate_steps, a smaller batch_size or "
                                           "dtype=bfloat16")) from error
-    except tf.errors.DataLossError as error:
-        raise BertTfError(f"damaged input: {str(error).splitlines()[0]}") from error
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         raise BertTfError(explain(f"another worker went away: {str(error).splitlines()[0]}",
                                   attempt="starting every worker again with the same command; "

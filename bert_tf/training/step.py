@@ -47,9 +47,14 @@ def means(loss_sums, weights, metric_sums):
     return {"loss": tf.add_n(list(losses.values())), **losses, **metrics}
 
 
-def _micro_batch(batch, index, count):
-    """The `index`-th of `count` equal parts of a replica's batch, at its own draw position."""
-    size = next(value.shape[0] for value in batch.values() if value.shape.rank) // count
+def _with_static_batch(batch, size):
+    """The batch with its known size in all shapes, which several workers' input leaves open."""
+    return {name: tf.ensure_shape(value, [size, *value.shape[1:]]) if value.shape.rank else value
+            for name, value in batch.items()}
+
+
+def _micro_batch(batch, index, size):
+    """The `index`-th part of `size` examples of a replica's batch, at its own draw position."""
     part = {name: value[index * size:(index + 1) * size] if value.shape.rank else value
             for name, value in batch.items()}
     part["first_example"] += tf.cast(index * size, part["first_example"].dtype)
@@ -73,6 +78,8 @@ def make_train_step(model, optimizer, strategy, config):
     """
     variables = model.trainable_variables
     count = config.accumulate_steps
+    share = config.batch_size // strategy.num_replicas_in_sync
+    size = share // count
 
     def part_gradients(part, weights, step, scale):
         inputs = {name: value for name, value in part.items() if name != "first_example"}
@@ -92,15 +99,16 @@ def make_train_step(model, optimizer, strategy, config):
             return part_gradients(batch, *arguments)
 
         def add_part(index, totals):
-            part = part_gradients(_micro_batch(batch, index, count), *arguments)
+            part = part_gradients(_micro_batch(batch, index, size), *arguments)
             return index + 1, tf.nest.map_structure(tf.add, totals, part)
 
         # A loop, not `count` copies of the graph: one micro-batch's activations at a time.
-        first = part_gradients(_micro_batch(batch, 0, count), *arguments)
+        first = part_gradients(_micro_batch(batch, 0, size), *arguments)
         return tf.while_loop(lambda index, totals: index < count, add_part, (1, first),
                              parallel_iterations=1)[1]
 
     def replica_step(batch, step, stop, scale):
+        batch = _with_static_batch(batch, share)
         weights, tokens, stop = _sum_over_replicas(
             (model.loss_weights(batch), tf.reduce_sum(batch["input_mask"]), stop))
         gradients, sums = batch_gradients(batch, weights, step, scale)

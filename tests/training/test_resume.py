@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from faults.kill_and_resume import read_metrics
 
 from bert_tf.errors import BertTfError
 from bert_tf.training.checkpoint import Checkpoints
@@ -19,10 +20,6 @@ OPTIONS = {"train_steps": 8, "checkpoint_every": 3, "dropout": 0.1, "accumulate_
 def equal(one, other):
     return one.keys() == other.keys() and all(
         one[name].tobytes() == other[name].tobytes() for name in one)
-
-
-class Fails(Exception):
-    pass
 
 
 class FailingInput:
@@ -44,22 +41,6 @@ class FailingInput:
                                               output_signature=dataset.element_spec)
 
 
-def metrics(tiny, name):
-    """Training lines without rates; what was repeated behind a restart replaces its first."""
-    steps = {}
-    seen = set()
-    for line in tiny.lines(name):
-        if "restart" in line:
-            seen = {key for key in seen if key[0] <= line["restart"]}
-            continue
-        key = line["step"], line["split"]
-        assert key not in seen, f"{key} stands twice"
-        seen.add(key)
-        line.pop("tokens_per_second", None)
-        steps[key] = line
-    return steps
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_resumed_run_equals_the_undisturbed_one(tiny, dtype):
     """Stopped by SIGTERM, then by an error far from a checkpoint."""
@@ -72,7 +53,8 @@ def test_resumed_run_equals_the_undisturbed_one(tiny, dtype):
     assert 1 <= Checkpoints(str(tiny.root / "stopped/checkpoints")).steps()[-1] < 8
     weights, resumed = tiny.train("stopped", dtype=dtype, **OPTIONS)
     assert equal(weights, whole) and resumed == result
-    assert metrics(tiny, "stopped") == metrics(tiny, "whole")
+    assert read_metrics(tiny.root / "stopped/metrics.jsonl") == read_metrics(
+        tiny.root / "whole/metrics.jsonl")
     assert tiny.train("stopped", dtype=dtype, **OPTIONS)[1] == result  # finished: nothing to do
     assert sum("restart" in line for line in tiny.lines("stopped")) == 1
 

@@ -1,0 +1,303 @@
+"""Kill pre-training with SIGKILL in every stage, run the same command again, compare the results.
+
+    python tests/faults/kill_and_resume.py --kills 30
+
+One undisturbed run comes first. Then the same command is started, killed at a random moment of a
+random stage, started again, and so on until it finishes. Final checkpoint, model, vocabulary,
+examples and SavedModel must have the undisturbed run's bytes, and `metrics.jsonl` its lines: with
+dropout 0.1, dynamic whole-word masking, micro-batches and two replicas, over an epoch's end.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from bert_tf.data import python_prose
+
+STEPS, BATCH, EVAL_EVERY, CHECKPOINT_EVERY = 40, 16, 10, 4
+STAGES = ("vocabulary", "data", "training", "evaluation", "checkpoint", "export")
+ONCE = ("vocabulary", "data", "export")  # the others come again and again
+PATIENCE = 900  # seconds that a process may take at most
+
+
+def command(corpus, folder, dtype):
+    """The pre-training command whose results are in `folder`/run and `folder`/saved_model."""
+    options = {"input": corpus, "output_dir": folder / "run", "export_dir": folder / "saved_model",
+               "dtype": dtype, "split": "sentences", "vocab_size": 400, "preset": "tiny",
+               "seq_length": 32, "max_predictions_per_seq": 5, "holdout": 0.2, "seed": 7,
+               "batch_size": BATCH, "accumulate_steps": 2, "num_devices": 2, "num_processes": 2,
+               "train_steps": STEPS, "log_every": 1, "eval_every": EVAL_EVERY,
+               "checkpoint_every": CHECKPOINT_EVERY}
+    flags = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    return [sys.executable, "-m", "bert_tf.pretrain", *flags, "--whole_word"]
+
+
+def read_metrics(path):
+    """Lines of metrics.jsonl by `(step, split)`, without rates, the last of repeated ones.
+
+    Raises:
+        AssertionError: a step stands twice without a restart mark between.
+    """
+    lines, fresh = {}, set()
+    for text in pathlib.Path(path).read_text().splitlines():
+        line = json.loads(text)
+        if "restart" in line:
+            fresh = {key for key in fresh if key[0] <= line["restart"]}
+            continue
+        key = line["step"], line["split"]
+        assert key not in fresh, f"{path}: {key} stands twice without a restart mark"
+        fresh.add(key)
+        line.pop("tokens_per_second", None)
+        lines[key] = line
+    return lines
+
+
+def results(folder):
+    """What must not depend on kills: `{name: bytes or lines}`."""
+    paths = [folder / "run/vocab.txt", *(folder / "run/data").iterdir(),
+             *(folder / f"run/checkpoints/step_{STEPS:08d}").glob("variables.*"),
+             *(folder / "run/model").iterdir(),
+             *(folder / "saved_model/1/variables").iterdir()]
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in paths
+             if path.name != "manifest.json"}
+    assert sum("checkpoints" in name for name in found) == 2, sorted(found)
+    found["metrics.jsonl"] = read_metrics(folder / "run/metrics.jsonl")
+    versions = sorted(path.name for path in (folder / "saved_model").iterdir()
+                      if path.name.isdigit())
+    assert versions == ["1"], f"exported more than once: {versions}"
+    leftovers = [str(path) for path in folder.rglob(".tmp-*")]
+    assert not leftovers, leftovers
+    return found
+
+
+def last_line(path):
+    """The last whole line of metrics.jsonl, `{}` where there is none."""
+    try:
+        return json.loads(path.read_text().splitlines()[-1])
+    except (OSError, IndexError, json.JSONDecodeError):
+        return {}
+
+
+def stage_of(folder):
+    """The stage that a process working in `folder` is in, read from the files there."""
+    run = folder / "run"
+    if not (run / "vocab.json").exists():
+        return "vocabulary"
+    if not (run / "data/manifest.json").exists():
+        return "data"
+    if (run / f"checkpoints/step_{STEPS:08d}").exists():
+        return "export"
+    if any((run / "checkpoints").glob(".tmp-*")):
+        return "checkpoint"
+    line = last_line(run / "metrics.jsonl")
+    if line.get("split") == "train" and line["step"] % EVAL_EVERY == 0:
+        return "evaluation"
+    return "training"
+
+
+class Process:
+    """The command at work; `log` collects what it prints."""
+
+    def __init__(self, words, folder, log):
+        self.folder = folder
+        self.log = log
+        self.known = self.temporaries()
+        self.stream = log.open("ab")
+        self.offset = self.stream.tell()
+        self.process = subprocess.Popen(words, stdout=self.stream, stderr=self.stream,
+                                        start_new_session=True)
+        self.started = time.monotonic()
+
+    def temporaries(self):
+        """Unfinished files and folders of the last stage."""
+        return {path.name for part in ("run", "saved_model")
+                for path in (self.folder / part).glob(".tmp-*")}
+
+    def working_on(self):
+        """The stage this process is at work in, None while it only starts up or looks around."""
+        stage = stage_of(self.folder)
+        if stage == "export":
+            return stage if self.temporaries() - self.known else None
+        sign = {"vocabulary": b"counting words", "data": b"vocabulary:"}.get(stage, b"training:")
+        with self.log.open("rb") as stream:
+            stream.seek(self.offset)
+            return stage if sign in stream.read() else None
+
+    def watch(self, until):
+        """Poll until `until(stage)` or the end; returns whether the process still runs."""
+        while self.process.poll() is None:
+            if until(self.working_on()):
+                return True
+            if time.monotonic() - self.started > PATIENCE:
+                self.kill()
+                raise AssertionError(f"no end after {PATIENCE} s; see {self.log}")
+            time.sleep(0.002)
+        return False
+
+    def kill(self):
+        """SIGKILL to the command itself; returns the stage it was in."""
+        stage = stage_of(self.folder)
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        return stage
+
+    def close(self):
+        """End what a killed parent left running; raise if the command failed by itself."""
+        self.stream.close()
+        code = self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        assert code in (0, -signal.SIGKILL), (f"exit code {code}:\n"
+                                              + self.log.read_text(errors="replace")[-3000:])
+        return code
+
+
+def whole_run(words, folder, log):
+    """Run to the end; returns seconds at work in each stage."""
+    process = Process(words, folder, log)
+    spent = collections.Counter()
+    before = time.monotonic()
+
+    def count(stage):
+        nonlocal before
+        now = time.monotonic()
+        spent[stage] += now - before
+        before = now
+
+    process.watch(count)
+    assert process.close() == 0
+    return spent
+
+
+def kill_once(words, folder, log, target, delay, progress):
+    """Start the command and kill it `delay` seconds into the `target` stage.
+
+    Args:
+        progress: steps to go on first, before a kill in training, evaluation or checkpoint.
+
+    Returns: the stage it was killed in, or None if it finished.
+    """
+    process = Process(words, folder, log)
+    lines = folder / "run/metrics.jsonl"
+    first = last_line(lines)
+    enough = min(first.get("step", first.get("restart", 0)) + progress, STEPS - EVAL_EVERY)
+
+    def reached(stage):
+        if target in ONCE:
+            return stage == target or (stage and STAGES.index(stage) > STAGES.index(target))
+        line = last_line(lines)
+        return stage == target and line != first and line.get("step", 0) >= enough
+
+    running = process.watch(reached)
+    if running:
+        end = time.monotonic() + delay
+        running = process.watch(lambda stage: time.monotonic() >= end)
+    stage = process.kill() if running else None
+    process.close()
+    return stage
+
+
+def passed(folder, target):
+    """Whether a run has left the stage behind."""
+    return STAGES.index(stage_of(folder)) > STAGES.index(target) or (
+        target not in ONCE and stage_of(folder) == "export")
+
+
+def plan(kills, draw):
+    """Targets of the kills in the order a run goes through them, every stage among them."""
+    targets = [STAGES[i % len(STAGES)] for i in range(kills)]
+    draw.shuffle(targets)
+    order = {"vocabulary": 0, "data": 1, "export": 3}
+    return sorted(targets, key=lambda stage: order.get(stage, 2))
+
+
+def check(folder, expected):
+    """Compare a finished run's results with the undisturbed run's."""
+    found = results(folder)
+    different = sorted(name for name in expected.keys() | found.keys()
+                       if expected.get(name) != found.get(name))
+    assert not different, f"differ from the undisturbed run: {different}"
+
+
+def kill_and_resume(root, kills, dtype, seed, say=print):
+    """Do all of it for one compute type; returns how many kills hit each stage.
+
+    Args:
+        root: an empty folder.
+        kills: number of kills.
+        dtype: `float32` or `bfloat16`.
+        seed: of the moments.
+        say: prints progress.
+
+    Raises:
+        AssertionError: the results differ, or a run failed by itself.
+    """
+    root = pathlib.Path(root)
+    draw = random.Random(seed)
+    corpus = root / "corpus.txt"
+    corpus.write_text(python_prose.text()[:60_000])
+    # Paths are part of what a run is: both runs work under one name, one after the other.
+    folder, log = root / "work", root / "killed.log"
+    words = command(corpus, folder, dtype)
+    spent = whole_run(words, folder, root / "undisturbed.log")
+    examples = json.loads((folder / "run/data/manifest.json").read_text())["splits"]["train"]
+    assert examples["num_examples"] < STEPS * BATCH, "the run crosses no epoch"
+    expected = results(folder)
+    folder.rename(root / "undisturbed")
+    say(f"{dtype}, undisturbed: " + ", ".join(f"{stage} {spent[stage]:.1f} s" for stage in STAGES))
+    hit = collections.Counter()
+    targets = plan(kills, draw)
+    while sum(hit.values()) < kills:  # each round is a run from the start to the end
+        later = []
+        while targets and sum(hit.values()) < kills:
+            target = targets.pop(0)
+            stage = None
+            if not passed(folder, target):
+                delay = draw.random() * (spent[target] if target in ONCE else 0.02)
+                stage = kill_once(words, folder, log, target, delay, draw.randint(1, 8))
+            if stage:
+                hit[stage] += 1
+                say(f"kill {sum(hit.values())}: aimed at {target}, hit {stage}, step "
+                    f"{last_line(folder / 'run/metrics.jsonl').get('step', 0)}")
+            if stage != target:
+                later.append(target)
+        whole_run(words, folder, log)
+        check(folder, expected)
+        say("the killed run has the undisturbed one's bytes")
+        shutil.rmtree(folder)
+        targets = later
+    return hit
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=30, help="kills over all compute types")
+    parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--folder", help="where to work (default: a temporary one, deleted)")
+    arguments = parser.parse_args()
+    root = pathlib.Path(arguments.folder or tempfile.mkdtemp())
+    total = collections.Counter()
+    for i, dtype in enumerate(arguments.dtype):
+        kills = (arguments.kills + i) // len(arguments.dtype)
+        (root / dtype).mkdir(parents=True)
+        total += kill_and_resume(root / dtype, kills, dtype, arguments.seed + i)
+    print(f"{sum(total.values())} kills: "
+          + ", ".join(f"{stage} {total[stage]}" for stage in STAGES))
+    if not arguments.folder:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()
