@@ -73,13 +73,6 @@ class SelfAttention(keras.Layer):
                            [shape[0], shape[1], self.num_attention_heads, self.head_size])
         return tf.transpose(split, [0, 2, 1, 3])
 
-    def compute_output_shape(self, hidden_shape, adder_shape=None, return_attention_probs=False):
-        """As the input; with the probabilities' shape on request."""
-        if not return_attention_probs:
-            return hidden_shape
-        batch, length, _ = hidden_shape
-        return hidden_shape, (batch, self.num_attention_heads, length, length)
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "hidden_size": self.hidden_size,

@@ -64,10 +64,6 @@ class Dropout(keras.Layer):
         step = tf.bitwise.left_shift(calls, tf.constant(20, tf.uint64))
         return randomness.stream_key(seed, purpose, step + tf.cast(replica, tf.uint64)), 0
 
-    def compute_output_shape(self, input_shape):
-        """As the input."""
-        return input_shape
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -67,10 +67,6 @@ class Embeddings(keras.Layer):
         positions = tf.convert_to_tensor(self.position_embeddings)[:tf.shape(input_word_ids)[1]]
         return self.dropout(self.layer_norm(words + types + positions), training=training)
 
-    def compute_output_shape(self, input_word_ids_shape, input_type_ids_shape=None):
-        """`[batch, seq_length, hidden]`."""
-        return (*input_word_ids_shape, self.hidden_size)
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "vocab_size": self.vocab_size,

@@ -34,10 +34,6 @@ class Intermediate(keras.Layer):
         """Map `[…, hidden]` to `[…, intermediate]`."""
         return self.activation(self.dense(inputs), training)
 
-    def compute_output_shape(self, input_shape):
-        """`[…, intermediate]`."""
-        return self.dense.compute_output_shape(input_shape)
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "intermediate_size": self.dense.units,
@@ -79,10 +75,6 @@ class Output(keras.Layer):
         """Map `[…, in]` to `[…, hidden]` and add the residual."""
         hidden = self.dropout(self.dense(inputs), training=training)
         return self.layer_norm(hidden + residual)
-
-    def compute_output_shape(self, inputs_shape, residual_shape=None):
-        """`[…, hidden]`."""
-        return self.dense.compute_output_shape(inputs_shape)
 
     def get_config(self):
         """The constructor's arguments."""

@@ -37,10 +37,6 @@ class LayerNorm(keras.Layer):
                              tf.convert_to_tensor(self.beta), self.epsilon)
         return unflatten(outputs, inputs)
 
-    def compute_output_shape(self, input_shape):
-        """As the input."""
-        return input_shape
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "epsilon": self.epsilon}

@@ -38,10 +38,6 @@ class Transform(keras.Layer):
         """Map `[…, in]` to `[…, hidden]`."""
         return self.layer_norm(self.activation(self.dense(inputs), training))
 
-    def compute_output_shape(self, input_shape):
-        """`[…, hidden]`."""
-        return self.dense.compute_output_shape(input_shape)
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "hidden_size": self.dense.units,
@@ -92,11 +88,6 @@ class MaskedLMHead(keras.Layer):
         logits = tf.cast(tf.matmul(masked, table, transpose_b=True), tf.float32)  # [B P, V]
         logits = tf.nn.bias_add(logits, tf.convert_to_tensor(self.output_bias))
         return unflatten(logits, masked_lm_positions[..., tf.newaxis])
-
-    def compute_output_shape(self, sequence_output_shape, masked_lm_positions_shape,
-                             word_embeddings_shape=None):
-        """`[batch, P, vocab]`."""
-        return (*masked_lm_positions_shape, self.vocab_size)
 
     def get_config(self):
         """The constructor's arguments."""

@@ -36,10 +36,6 @@ class NextSentenceHead(keras.Layer):
                            transpose_b=True)
         return tf.cast(logits, tf.float32) + tf.convert_to_tensor(self.output_bias)
 
-    def compute_output_shape(self, input_shape):
-        """`[batch, 2]`."""
-        return input_shape[0], 2
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "initializer_range": self.initializer_range,

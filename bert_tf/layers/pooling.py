@@ -30,10 +30,6 @@ class Pooler(keras.Layer):
         """`[batch, seq_length, hidden]` -> `[batch, hidden]`."""
         return tf.math.tanh(self.dense(sequence_output[:, 0, :]))
 
-    def compute_output_shape(self, input_shape):
-        """`[batch, hidden]`."""
-        return input_shape[0], self.dense.units
-
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "hidden_size": self.dense.units,

@@ -41,11 +41,6 @@ class Attention(keras.Layer):
         output = self.attention_output(context, hidden, training=training)
         return (output, attention_probs) if return_attention_probs else output
 
-    def compute_output_shape(self, hidden_shape, adder_shape=None, return_attention_probs=False):
-        """As the input; with the probabilities' shape on request."""
-        return self.self_attention.compute_output_shape(hidden_shape, adder_shape,
-                                                        return_attention_probs)
-
     def get_config(self):
         """The constructor's arguments."""
         attention, output = self.self_attention, self.attention_output
@@ -89,7 +84,7 @@ class TransformerBlock(keras.Layer):
         """Create the three layers."""
         self.attention.build(hidden_shape)
         self.intermediate.build(hidden_shape)
-        self.block_output.build(self.intermediate.compute_output_shape(hidden_shape))
+        self.block_output.build(self.intermediate.dense.compute_output_shape(hidden_shape))
 
     def call(self, hidden, adder, training=False, return_attention_probs=False):
         """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
@@ -98,11 +93,6 @@ class TransformerBlock(keras.Layer):
         intermediate = self.intermediate(hidden, training=training)
         hidden = self.block_output(intermediate, hidden, training=training)
         return (hidden, attention_probs) if return_attention_probs else hidden
-
-    def compute_output_shape(self, hidden_shape, adder_shape=None, return_attention_probs=False):
-        """As the input; with the probabilities' shape on request."""
-        return self.attention.compute_output_shape(hidden_shape, adder_shape,
-                                                   return_attention_probs)
 
     def get_config(self):
         """The constructor's arguments."""

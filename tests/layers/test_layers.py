@@ -1,0 +1,191 @@
+"""Every layer through the shared harness, and its numbers against the papers' formulas."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from harness import check_layer
+
+from bert_tf.errors import UsageError
+from bert_tf.layers.activations import activation
+from bert_tf.layers.attention import SelfAttention
+from bert_tf.layers.dense import Dense
+from bert_tf.layers.dropout import Dropout
+from bert_tf.layers.embeddings import Embeddings
+from bert_tf.layers.feed_forward import Intermediate, Output
+from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.layer_norm import LayerNorm
+from bert_tf.layers.masks import padding_adder
+from bert_tf.layers.mlm_head import MaskedLMHead, Transform
+from bert_tf.layers.next_sentence_head import NextSentenceHead
+from bert_tf.layers.pooling import Pooler
+from bert_tf.layers.transformer_block import Attention, TransformerBlock
+
+RANDOM = np.random.default_rng(0)
+HIDDEN = RANDOM.normal(size=(3, 5, 8)).astype("float32")
+WIDE = {"initializer_range": 0.3, "seed": 7}
+IDS = RANDOM.integers(0, 11, (3, 5)).astype("int32")
+TYPES = RANDOM.integers(0, 2, (3, 5)).astype("int32")
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]], "int32")
+ADDER = np.where(MASK, 0, -10000).astype("float32")[:, None, None]
+POSITIONS = np.array([[1, 4], [2, 0], [1, 0]], "int32")
+
+LAYERS = {
+    "dense": (lambda d: Dense(6, **WIDE, dtype=d), [HIDDEN]),
+    "layer_norm": (lambda d: LayerNorm(dtype=d), [HIDDEN]),
+    "dropout": (lambda d: Dropout(0.1, 3, dtype=d), [HIDDEN]),
+    "embeddings": (lambda d: Embeddings(11, 8, 6, 2, 0.1, **WIDE, dtype=d), [IDS, TYPES]),
+    "intermediate": (lambda d: Intermediate(12, "gelu", **WIDE, dtype=d), [HIDDEN]),
+    "intermediate_tanh_form": (lambda d: Intermediate(12, "gelu_approximate", **WIDE, dtype=d),
+                               [HIDDEN]),
+    "output": (lambda d: Output(8, 0.1, **WIDE, dtype=d), [HIDDEN, HIDDEN]),
+    "self_attention": (lambda d: SelfAttention(8, 2, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
+    "attention": (lambda d: Attention(8, 2, 0.1, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
+    "block": (lambda d: TransformerBlock(8, 2, 12, "relu", 0.1, 0.1, **WIDE, dtype=d),
+              [HIDDEN, ADDER]),
+    "pooler": (lambda d: Pooler(8, **WIDE, dtype=d), [HIDDEN]),
+    "transform": (lambda d: Transform(8, "tanh", **WIDE, dtype=d), [HIDDEN]),
+    "next_sentence": (lambda d: NextSentenceHead(**WIDE, dtype=d), [HIDDEN[:, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_harness(name, tmp_path):
+    make, inputs = LAYERS[name]
+    check_layer(make, inputs, tmp_path)
+
+
+def _softmax(x):
+    x = np.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
+def test_attention_is_the_papers_formula():
+    layer = SelfAttention(8, 2, initializer_range=0.5, seed=1)
+    layer.build(HIDDEN.shape)
+    for dense in (layer.query, layer.key, layer.value):
+        dense.bias.assign(RANDOM.normal(size=8))
+    context, probs = layer(HIDDEN, ADDER, return_attention_probs=True)
+    query, key, value = (
+        (HIDDEN @ dense.kernel.numpy() + dense.bias.numpy()).reshape(3, 5, 2, 4)
+        for dense in (layer.query, layer.key, layer.value))
+    scores = np.einsum("bfnh,btnh->bnft", query, key) / np.sqrt(4) + ADDER
+    np.testing.assert_allclose(probs, _softmax(scores), atol=1e-5)
+    expected = np.einsum("bnft,btnh->bfnh", _softmax(scores), value).reshape(3, 5, 8)
+    np.testing.assert_allclose(context, expected, atol=1e-5)
+    assert np.all(probs.numpy()[1, :, :, 3:] == 0)
+
+
+def test_padding_adder():
+    np.testing.assert_array_equal(padding_adder(MASK), ADDER)
+    assert np.isfinite(2 * padding_adder(MASK, "float16")).all()
+
+
+def test_masked_positions_change_nothing():
+    block = TransformerBlock(8, 2, 12, **WIDE)
+    changed = np.where(MASK[..., None] == 1, HIDDEN, 9.0).astype("float32")
+    before, after = block(HIDDEN, ADDER), block(changed, ADDER)
+    np.testing.assert_allclose(before[MASK == 1], after[MASK == 1], atol=1e-5)
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(UsageError, match="hidden_size=10"):
+        SelfAttention(10, 3)
+
+
+@pytest.mark.parametrize("form", ["gelu", "gelu_approximate"])
+def test_gelu_gradients_are_those_of_tensorflow(form):
+    x = tf.constant(np.linspace(-6, 6, 2001), tf.float32)
+
+    def value_and_slope(function):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return y, tape.gradient(y, x)
+
+    expected = value_and_slope(lambda x: tf.nn.gelu(x, form == "gelu_approximate"))
+    for got, want in zip(value_and_slope(lambda x: activation(form)(x, training=True)), expected,
+                         strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+    half = activation(form)(tf.cast(x, tf.bfloat16), training=True)
+    np.testing.assert_allclose(tf.cast(half, tf.float32), expected[0], rtol=0.01, atol=0.01)
+
+
+def test_layer_norm_and_its_gradients_are_those_of_keras():
+    ours, theirs = LayerNorm(1e-5), keras.layers.LayerNormalization(epsilon=1e-5)
+    x = tf.constant(HIDDEN * 3 + 5)
+    results = []
+    for layer in (ours, theirs):
+        layer.build(x.shape)
+        layer.gamma.assign(np.linspace(0.5, 2, 8))
+        layer.beta.assign(np.linspace(-1, 1, 8))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+            loss = tf.reduce_sum(tf.sin(y))
+        results.append([y, *tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-5)
+
+
+def test_layer_norm_keeps_float32_statistics():
+    x = tf.cast(1000 + tf.random.stateless_normal((4, 256), [1, 2]), tf.bfloat16)
+    got = LayerNorm(dtype="mixed_bfloat16")(x)
+    want = LayerNorm()(tf.cast(x, tf.float32))
+    np.testing.assert_allclose(tf.cast(got, tf.float32), want, atol=0.02)
+
+
+def test_embedding_gradient_is_dense_and_adds_to_the_tied_decoders():
+    table = tf.Variable(RANDOM.normal(size=(11, 8)).astype("float32"))
+
+    def loss(rows):
+        hidden = tf.reshape(rows, [-1, 8])
+        return tf.reduce_sum(tf.nn.log_softmax(tf.matmul(hidden, table, transpose_b=True))[:, 3])
+
+    with tf.GradientTape(persistent=True) as tape:
+        ours = loss(gather_rows(tf.convert_to_tensor(table), IDS))
+        theirs = loss(tf.gather(table, IDS))
+    gradient = tape.gradient(ours, table)
+    assert isinstance(gradient, tf.Tensor)
+    np.testing.assert_allclose(gradient, tf.convert_to_tensor(tape.gradient(theirs, table)),
+                               atol=1e-5)
+
+
+def test_embeddings_are_a_sum():
+    layer = Embeddings(11, 8, 6, 2, **WIDE)
+    outputs = layer(IDS, TYPES)
+    words, types, positions = (np.asarray(table) for table in (
+        layer.word_embeddings, layer.token_type_embeddings, layer.position_embeddings))
+    total = words[IDS] + types[TYPES] + positions[:5]
+    centred = total - total.mean(-1, keepdims=True)
+    np.testing.assert_allclose(outputs, centred / centred.std(-1, keepdims=True), atol=1e-5)
+    with pytest.raises(ValueError, match="at most max_position_embeddings=6"):
+        layer(np.zeros((1, 7), "int32"), np.zeros((1, 7), "int32"))
+
+
+def test_masked_lm_head_decodes_only_the_masked_positions():
+    table = RANDOM.normal(size=(11, 8)).astype("float32")
+    head = MaskedLMHead(11, 8, "tanh", **WIDE)
+    logits = head(HIDDEN, POSITIONS, table)
+    head.output_bias.assign(np.arange(11.0))
+    gathered = np.take_along_axis(HIDDEN, POSITIONS[..., None], 1)
+    expected = head.transform(gathered).numpy() @ table.T
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    np.testing.assert_allclose(head(HIDDEN, POSITIONS, table), expected + np.arange(11.0),
+                               atol=1e-5)
+    assert MaskedLMHead(11, 8, dtype="mixed_bfloat16")(HIDDEN, POSITIONS, table).dtype == "float32"
+
+
+def test_initial_weights_depend_on_seed_and_path_only():
+    first = TransformerBlock(8, 2, 12, seed=1, name="layer_0")
+    Dense(4, seed=1).build((None, 8))  # something built in between
+    second = TransformerBlock(8, 2, 12, seed=1, name="layer_0")
+    other = TransformerBlock(8, 2, 12, seed=2, name="layer_0")
+    for block in (first, second, other):
+        block.build(HIDDEN.shape)
+    kernels = [variable.numpy() for variable in first.variables if variable.ndim == 2]
+    for a, b in zip(first.variables, second.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert all(np.abs(kernel).max() <= 0.04 for kernel in kernels)
+    assert not np.array_equal(kernels[0], kernels[1])
+    assert not np.array_equal(first.variables[0], other.variables[0])

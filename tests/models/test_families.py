@@ -1,0 +1,86 @@
+"""The functional encoder: parameter counts, saving, seeds, compute types, fit."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_presets import parameters
+
+from bert_tf.config import ModelConfig
+from bert_tf.models.families import build_encoder
+from bert_tf.presets import PRESETS, preset
+
+TINY = ModelConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                   intermediate_size=32, max_position_embeddings=12)
+
+
+def batch(size=3, length=9, seed=0):
+    random = np.random.default_rng(seed)
+    lengths = random.integers(2, length + 1, (size, 1))
+    return {"input_word_ids": random.integers(0, 50, (size, length)).astype("int32"),
+            "input_mask": (np.arange(length) < lengths).astype("int32"),
+            "input_type_ids": random.integers(0, 2, (size, length)).astype("int32")}
+
+
+@pytest.mark.parametrize("name", PRESETS["bert"])
+def test_parameter_counts(name):
+    if name == "large":
+        pytest.skip("1.3 GB of weights; tests/test_presets.py checks its formula")
+    config = preset("bert", name)
+    model = build_encoder(config)
+    assert model.count_params() == parameters(config)
+    if name == "base":
+        bert = model.get_layer("bert")
+        assert model.count_params() == 109_482_240
+        assert bert.embeddings.count_params() == 23_837_184
+        assert bert.encoder.count_params() == 85_054_464
+
+
+def test_outputs_on_request():
+    model = build_encoder(TINY, encoder_outputs=True, attention_probs=True)
+    outputs = model(batch())
+    assert outputs["sequence_output"].shape == (3, 9, 16)
+    assert outputs["pooled_output"].shape == (3, 16)
+    assert [x.shape for x in outputs["encoder_outputs"]] == [(3, 9, 16)] * 2
+    assert [x.shape for x in outputs["attention_probs"]] == [(3, 2, 9, 9)] * 2
+    np.testing.assert_allclose(tf.reduce_sum(outputs["attention_probs"][0], -1), 1.0, atol=1e-5)
+    assert set(build_encoder(TINY)(batch())) == {"sequence_output", "pooled_output"}
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_save_load_and_free_length(policy, tmp_path):
+    model = build_encoder(TINY, attention_probs=True, dtype=policy, seed=3)
+    path = str(tmp_path / "encoder.keras")
+    model.save(path)
+    loaded = keras.saving.load_model(path)
+    assert [v.path for v in loaded.trainable_variables] == [
+        v.path for v in model.trainable_variables]
+    for length in (4, 9):
+        got, want = loaded(batch(length=length)), model(batch(length=length))
+        for a, b in zip(tf.nest.flatten(got), tf.nest.flatten(want), strict=True):
+            assert a.dtype == tf.float32
+            np.testing.assert_array_equal(a, b)
+
+
+def test_equal_seeds_give_equal_weights():
+    first, second, other = (build_encoder(TINY, seed=seed) for seed in (1, 1, 2))
+    for a, b in zip(first.trainable_variables, second.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(first.trainable_variables[0], other.trainable_variables[0])
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_fit_inside_another_functional_model(replicas):
+    devices = ["CPU:0", "CPU:1"][:replicas]
+    with tf.distribute.MirroredStrategy(devices).scope():
+        encoder = build_encoder(TINY, seed=1)
+        outputs = encoder(encoder.input)
+        logits = keras.layers.Dense(2)(outputs["pooled_output"])
+        model = keras.Model(encoder.input, logits)
+        model.compile(keras.optimizers.Adam(3e-3),
+                      keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    inputs = batch(32)
+    labels = inputs["input_word_ids"][:, 1] % 2
+    data = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(8).repeat()
+    losses = model.fit(data, steps_per_epoch=20, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]

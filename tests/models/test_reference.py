@@ -1,0 +1,183 @@
+"""Numbers of the original implementations, from the references beside the checkout."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import variables
+from bert_tf.config import ModelConfig
+from bert_tf.models.families import build_encoder
+from bert_tf.tasks.pretraining import Pretrainer
+
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def from_hf(tensors):
+    """Hugging Face's BERT tensors under the official names and in the official layout."""
+    renamed = {}
+    for name, value in tensors.items():
+        name = name.replace(".", "/").replace("encoder/layer/", "encoder/layer_")
+        if name.endswith("_embeddings/weight"):
+            name = name.removesuffix("/weight")
+        elif "LayerNorm" in name:
+            name = name.replace("weight", "gamma").replace("bias", "beta")
+        elif name.startswith("cls/seq_relationship"):
+            name = name.replace("weight", "output_weights").replace("bias", "output_bias")
+        elif name == "cls/predictions/bias":
+            name = "cls/predictions/output_bias"
+        elif name.endswith("weight"):
+            name, value = name.replace("weight", "kernel"), value.T
+        renamed[name] = value
+    return renamed
+
+
+def hf_pretrainer(shared, **changes):
+    """A Pretrainer with the weights of `hf_bert`, and that folder."""
+    from safetensors.numpy import load_file
+
+    folder = shared / "reference" / "hf_bert"
+    values = json.loads((folder / "config.json").read_text())
+    known = ModelConfig(vocab_size=values["vocab_size"]).to_dict()
+    config = ModelConfig.from_dict({k: v for k, v in values.items() if k in known})
+    model = Pretrainer(config.replace(**changes), dtype="float32")
+    tensors = from_hf(load_file(folder / "model.safetensors"))
+    assert len(tensors) == len(model.trainable_variables)
+    variables.assign_variables(model.trainable_variables, tensors, "hf_bert")
+    return model, folder
+
+
+def hf_batch(expected, predictions=17):
+    """HF arrays as our batch: every position is a prediction, ignored ones weigh 0."""
+    labels = expected["labels"]
+    positions = np.broadcast_to(np.arange(predictions, dtype="int32"), labels.shape)
+    return {"input_word_ids": expected["input_ids"], "input_mask": expected["attention_mask"],
+            "input_type_ids": expected["token_type_ids"],
+            "masked_lm_positions": positions, "masked_lm_ids": np.maximum(labels, 0),
+            "masked_lm_weights": (labels >= 0).astype("float32"),
+            "next_sentence_labels": expected["next_sentence_label"]}
+
+
+def with_all_outputs(model):
+    """The Pretrainer's encoder again, returning everything."""
+    encoder = build_encoder(model.config, encoder_outputs=True, attention_probs=True,
+                            dtype="float32")
+    encoder.set_weights(model.encoder.get_weights())
+    return encoder
+
+
+def check_hidden(outputs, hidden, probs=None):
+    got = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+    for ours, theirs in zip(got, hidden, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    np.testing.assert_allclose(outputs["sequence_output"], hidden[-1], atol=1e-4)
+    for ours, theirs in zip(outputs["attention_probs"], probs or [], strict=probs is not None):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def losses(model, batch, outputs):
+    weights = model.loss_weights(batch)
+    return {task: float(total / weights[task])
+            for task, total in model.loss_sums(outputs, batch).items()}
+
+
+def test_hf_bert(shared):
+    model, folder = hf_pretrainer(shared, hidden_dropout_prob=0.0,
+                                  attention_probs_dropout_prob=0.0)
+    expected = np.load(folder / "expected.npz")
+    batch = hf_batch(expected)
+    outputs = with_all_outputs(model)({name: batch[name] for name in INPUTS})
+    check_hidden(outputs, [expected[f"hidden_states_{i}"] for i in range(4)],
+                 [expected[f"attentions_{i}"] for i in range(3)])
+    np.testing.assert_allclose(outputs["pooled_output"], expected["pooler_output"], atol=1e-4)
+    logits = model(batch)
+    np.testing.assert_allclose(logits["masked_lm_logits"], expected["prediction_logits"],
+                               atol=1e-4)
+    np.testing.assert_allclose(logits["next_sentence_logits"],
+                               expected["seq_relationship_logits"], atol=1e-4)
+    # The activations and norms of training are other code: the same numbers.
+    got = losses(model, batch, model(batch, training=True))
+    assert abs(got["masked_lm"] - expected["mlm_loss"]) < 1e-4
+    assert abs(got["next_sentence"] - expected["nsp_loss"]) < 1e-4
+
+
+def test_google_bert(shared):
+    folder = shared / "reference" / "google_bert"
+    expected = np.load(folder / "expected.npz")
+    model = Pretrainer(ModelConfig.load_official(str(folder / "bert_config.json")),
+                       dtype="float32")
+    checkpoint = variables.read_variables(str(folder / "bert_model.ckpt"))
+    assert {variable.path for variable in model.trainable_variables} == set(checkpoint)
+    variables.assign_variables(model.trainable_variables, checkpoint, "google_bert")
+    labels = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights",
+              "next_sentence_labels")
+    batch = {"input_word_ids": expected["input_ids"], "input_mask": expected["input_mask"],
+             "input_type_ids": expected["segment_ids"],
+             **{name: expected[name] for name in labels}}
+    outputs = with_all_outputs(model)({name: batch[name] for name in INPUTS})
+    check_hidden({**outputs, "attention_probs": []},
+                 [expected["embedding_output"], *expected["all_encoder_layers"]])
+    np.testing.assert_allclose(outputs["pooled_output"], expected["pooled_output"], atol=1e-4)
+    logits = model(batch)
+    np.testing.assert_allclose(
+        tf.reshape(tf.nn.log_softmax(logits["masked_lm_logits"]), [12, 400]),
+        expected["masked_lm_log_probs"], atol=1e-4)
+    np.testing.assert_allclose(tf.nn.log_softmax(logits["next_sentence_logits"]),
+                               expected["next_sentence_log_probs"], atol=1e-4)
+    got = losses(model, batch, logits)
+    assert abs(got["masked_lm"] - expected["masked_lm_loss"]) < 1e-4
+    assert abs(got["next_sentence"] - expected["next_sentence_loss"]) < 1e-4
+    assert abs(sum(got.values()) - expected["total_loss"]) < 1e-4
+
+
+def test_hf_training_trajectory(shared):
+    """Thirty AdamW steps: losses and gradient norms before the clip, and final weights."""
+    model, folder = hf_pretrainer(shared, hidden_dropout_prob=0.0,
+                                  attention_probs_dropout_prob=0.0)
+    recorded = np.load(folder / "training.npz")
+    weights = [variable.value for variable in model.trainable_variables]
+    moments = [[tf.zeros_like(w), tf.zeros_like(w)] for w in weights]
+    decay = [0.0 if variable.path.endswith(("bias", "beta", "gamma")) else 0.01
+             for variable in model.trainable_variables]
+
+    @tf.function
+    def gradients(batch):
+        with tf.GradientTape() as tape:
+            outputs = model(batch, training=True)
+            counts = model.loss_weights(batch)
+            loss = tf.add_n([total / counts[task]
+                             for task, total in model.loss_sums(outputs, batch).items()])
+        return loss, tf.clip_by_global_norm(tape.gradient(loss, weights), 1.0)
+
+    for i in range(30):
+        batch = hf_batch({name: recorded[name][i] for name in (
+            "input_ids", "attention_mask", "token_type_ids", "labels", "next_sentence_label")})
+        loss, (clipped, norm) = gradients({k: tf.convert_to_tensor(v) for k, v in batch.items()})
+        assert abs(loss - recorded["loss"][i]) < 1e-3
+        assert abs(norm / recorded["gradient_norm"][i] - 1) < 1e-3
+        rate = float(recorded["learning_rate"][i])
+        for weight, gradient, moment, share in zip(weights, clipped, moments, decay, strict=True):
+            moment[0] += 0.1 * (gradient - moment[0])
+            moment[1] += 0.001 * (gradient * gradient - moment[1])
+            step = (moment[0] / (1 - 0.9 ** (i + 1))) / (
+                tf.sqrt(moment[1] / (1 - 0.999 ** (i + 1))) + 1e-6)
+            weight.assign(weight * (1 - rate * share) - rate * step)
+    final = from_hf({name.removeprefix("final:"): recorded[name] for name in recorded
+                     if name.startswith("final:")})
+    by_path = {variable.path: variable for variable in model.trainable_variables}
+    assert final
+    for path, value in final.items():
+        np.testing.assert_allclose(by_path[path], value, atol=1e-3)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_half_precision_is_near(shared, policy):
+    model, folder = hf_pretrainer(shared)
+    expected = np.load(folder / "expected.npz")
+    half = Pretrainer(model.config, dtype=policy)
+    half.set_weights(model.get_weights())
+    logits = half(hf_batch(expected))
+    assert all(value.dtype == "float32" for value in logits.values())
+    error = np.abs(logits["masked_lm_logits"] - expected["prediction_logits"])
+    assert error.mean() < 0.02 * expected["prediction_logits"].std()

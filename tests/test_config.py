@@ -1,0 +1,61 @@
+"""Configurations: files, and values that are refused with the nearest right one."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bert_tf.config import ACTIVATIONS, ModelConfig
+from bert_tf.errors import UsageError
+
+
+@given(heads=st.integers(1, 16), width=st.integers(1, 64), act=st.sampled_from(ACTIVATIONS),
+       dropout=st.floats(0, 0.99))
+def test_round_trip(heads, width, act, dropout):
+    config = ModelConfig(vocab_size=9, hidden_size=heads * width, num_attention_heads=heads,
+                         hidden_act=act, hidden_dropout_prob=dropout)
+    assert ModelConfig.from_dict(config.to_dict()) == config
+    assert config.head_size == width
+
+
+def test_files(tmp_path):
+    config = ModelConfig(vocab_size=9, hidden_act="gelu_approximate")
+    for save, load in ((config.save, ModelConfig.load),
+                       (config.save_official, ModelConfig.load_official)):
+        path = str(tmp_path / "config.json")
+        save(path)
+        assert load(path) == config
+    # The official "gelu" is the tanh form.
+    assert json.loads((tmp_path / "config.json").read_text())["hidden_act"] == "gelu"
+
+
+def test_official_file(shared):
+    config = ModelConfig.load_official(
+        str(shared / "reference" / "google_bert" / "bert_config.json"))
+    assert config.hidden_act == "gelu_approximate"
+    assert (config.hidden_size, config.num_hidden_layers, config.vocab_size) == (64, 3, 400)
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"hiden_size": 12}, "unknown key 'hiden_size'; try 'hidden_size'"),
+    ({"hidden_size": 10, "num_attention_heads": 3}, "leaves a remainder; try num_attention_heads="),
+    ({"hidden_act": "gelu_aproximate"}, "try hidden_act='gelu_approximate'"),
+    ({"hidden_dropout_prob": 1.0}, "expected in \\[0, 1\\)"),
+    ({"num_hidden_layers": 0}, "expected at least 1"),
+    ({"vocab_size": "9"}, "expected int"),
+    ({"family": "bart"}, "try family='bert'"),
+    ({"padding_id": 9}, "expected an id below vocab_size=9"),
+    ({"initializer_range": 0.0}, "expected above 0"),
+])
+def test_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        ModelConfig.from_dict({"vocab_size": 9, **changes})
+
+
+def test_what_the_official_file_cannot_say(tmp_path):
+    for changes in ({"hidden_act": "gelu"}, {"layer_norm_eps": 1e-6}):
+        with pytest.raises(UsageError, match="official"):
+            ModelConfig(vocab_size=9, **changes).save_official(str(tmp_path / "c.json"))
+    with pytest.raises(UsageError, match="vocab_size is missing"):
+        ModelConfig.from_dict({})
