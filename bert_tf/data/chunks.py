@@ -27,7 +27,7 @@ class TextChunk:
     own: list  # the documents of which examples are made
     lent: list  # parts of other documents of the split, for random segments
     size: int  # bytes of text
-    finished_documents: int  # documents that end in this chunk
+    new_documents: int  # documents that begin in this chunk
 
 
 def holds_out(source, holdout, seed):
@@ -84,7 +84,8 @@ class _Cutter:
         self.own = {}  # number of the document -> sentences
         self.size = 0
         self.recent = collections.OrderedDict()  # number of the document -> first sentences
-        self.finished = 0
+        self.new = 0
+        self.latest = None  # number of the document that came last
 
     def add(self, piece):
         """Take in a piece; yield the chunks that are full."""
@@ -100,12 +101,13 @@ class _Cutter:
             yield self._chunk()
             size = _size(sentences)
         self._take(piece.document, sentences, size)
-        self.finished += piece.is_end
 
     def _take(self, document, sentences, size):
         if sentences:
             self.own.setdefault(document, []).extend(sentences)
             self.size += size
+            self.new += document != self.latest
+            self.latest = document
 
     def finish(self):
         """Yield the last chunk."""
@@ -120,9 +122,9 @@ class _Cutter:
             if not lent and len(self.own) == 1:
                 lent = [self._look_ahead(*self.own)]
         chunk = TextChunk(self.split, self.count, list(self.own.values()), lent, self.size,
-                          self.finished)
+                          self.new)
         self.count += 1
-        self.own, self.size, self.finished = {}, 0, 0
+        self.own, self.size, self.new = {}, 0, 0
         return chunk
 
     def _look_ahead(self, own):

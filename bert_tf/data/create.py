@@ -121,8 +121,9 @@ def _begin(output_dir, stated, sources, overwrite):
     """Make room for shards; keep those of the same run, killed before it was finished."""
     started = os.path.join(output_dir, _STARTED)
     if not manifest.finished(started, stated, sources, overwrite):
+        files.remove(os.path.join(output_dir, MANIFEST))
         for name in files.list_folder(output_dir):
-            if name in (MANIFEST, _STARTED) or name.endswith((".tfrecord", ".index.npz")):
+            if name == _STARTED or name.endswith((".tfrecord", ".index.npz")):
                 files.remove(os.path.join(output_dir, name))
         manifest.write(started, stated, sources)
     files.clean_temporary(output_dir)
@@ -143,7 +144,7 @@ def _run(chunks, options, tokens, output_dir, num_processes, bar):
     for chunk, path in _in_processes(tasks(), options, tokens, num_processes):
         index = records.read_index(path)
         count = len(index["num_tokens"])
-        splits[chunk.split].update(num_documents=chunk.finished_documents, num_examples=count,
+        splits[chunk.split].update(num_documents=chunk.new_documents, num_examples=count,
                                    num_tokens=int(index["num_tokens"].sum()))
         random_next[chunk.split] += int(index["next_sentence_labels"].sum())
         shards[chunk.split].append({"name": os.path.basename(path), "num_examples": count})

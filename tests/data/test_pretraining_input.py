@@ -1,0 +1,149 @@
+"""The input stream is a function of seed and position, whatever the replicas and restarts."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
+from bert_tf.errors import BertTfError, UsageError
+
+
+@pytest.fixture(scope="module")
+def dynamic(make):
+    return make(holdout=0.2)
+
+
+@pytest.fixture(scope="module")
+def static(make):
+    return make(holdout=0.2, masking="static", dupe_factor=2)
+
+
+def _batches(data, **arguments):
+    return [{name: value.numpy() for name, value in batch.items()}
+            for batch in data.dataset(**arguments)]
+
+
+def _same(left, right):
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def _texts(batch):
+    """The unmasked token sequences of a batch."""
+    ids = batch["input_word_ids"].copy()
+    for row, positions, labels, weights in zip(ids, batch["masked_lm_positions"],
+                                               batch["masked_lm_ids"], batch["masked_lm_weights"],
+                                               strict=True):
+        row[positions[weights > 0]] = labels[weights > 0]
+    return [tuple(row) for row in ids]
+
+
+def test_shapes_and_types(dynamic):
+    data = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)
+    spec = data.dataset(num_replicas=2).element_spec
+    int_sequence = tf.TensorSpec([4, 32], tf.int32)
+    int_prediction = tf.TensorSpec([4, 6], tf.int32)
+    assert spec == {
+        "input_word_ids": int_sequence, "input_mask": int_sequence,
+        "input_type_ids": int_sequence, "masked_lm_positions": int_prediction,
+        "masked_lm_ids": int_prediction, "masked_lm_weights": tf.TensorSpec([4, 6], tf.float32),
+        "next_sentence_labels": tf.TensorSpec([4], tf.int32),
+        "first_example": tf.TensorSpec([], tf.int64)}
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_restart_and_replicas(kind, request):
+    folder, _ = request.getfixturevalue(kind)
+    data = PretrainingInput(folder, "train", batch_size=8, seed=1)
+    steps = 2 * data.num_examples // 8 + 3
+    whole = _batches(data, num_steps=steps)
+    _same(_batches(data, start_step=steps - 5, num_steps=5), whole[-5:])
+    replicas = _batches(data, num_replicas=4, replicas=range(4), start_step=3, num_steps=2)
+    assert [int(batch["first_example"]) for batch in replicas] == list(range(24, 40, 2))
+    for step in range(2):
+        part = replicas[4 * step:4 * step + 4]
+        for name, value in whole[3 + step].items():
+            if name != "first_example":
+                joined = np.concatenate([batch[name] for batch in part])
+                np.testing.assert_array_equal(joined, value, err_msg=name)
+    _same(_batches(data, num_replicas=4, replicas=[2, 3], start_step=3, num_steps=2),
+          replicas[2:4] + replicas[6:8])
+
+
+def test_each_epoch_holds_each_example_once_in_another_order_with_other_masks(dynamic):
+    data = PretrainingInput(dynamic[0], "train", batch_size=1, seed=1)
+    count = data.num_examples
+    batches = _batches(data, num_steps=2 * count)
+    texts = [_texts(batch)[0] for batch in batches]
+    first, second = texts[:count], texts[count:]
+    assert collections.Counter(first) == collections.Counter(second) and first != second
+    masked = {True: 0, False: 0}
+    for text, batch in zip(first, batches, strict=False):
+        again = batches[count + second.index(text)]
+        masked[(batch["input_word_ids"] == again["input_word_ids"]).all()] += 1
+    assert masked[False] > 5 * masked[True]
+    other = PretrainingInput(dynamic[0], "train", batch_size=1, seed=2)
+    assert [_texts(batch)[0] for batch in _batches(other, num_steps=count)] != first
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_eval_covers_each_example_once(kind, request):
+    folder, made = request.getfixturevalue(kind)
+    data = PretrainingInput(folder, "eval", batch_size=4, seed=1)
+    assert data.num_examples == made["splits"]["eval"]["num_examples"]
+    batches = _batches(data)
+    weights = np.concatenate([batch["example_weights"] for batch in batches])
+    assert len(weights) == -(-data.num_examples // 4) * 4
+    np.testing.assert_array_equal(weights, np.arange(len(weights)) < data.num_examples)
+    for batch in batches:
+        assert not batch["masked_lm_weights"][batch["example_weights"] == 0].any()
+    if kind == "dynamic":
+        single = PretrainingInput(folder, "eval", batch_size=1, seed=1)
+        expected = [_texts(batch)[0] for batch in _batches(single)]
+        assert [text for batch in batches for text in _texts(batch)][:len(expected)] == expected
+    _same(_batches(data), batches)
+
+
+def test_forms_without_labels(make):
+    folder, made = make(format="full_sentences")
+    data = PretrainingInput(folder, "train", batch_size=2, seed=1)
+    assert "next_sentence_labels" not in data.dataset().element_spec
+    assert not made["next_sentence"]
+    batch = _batches(data, num_steps=1)[0]
+    assert not batch["input_type_ids"].any()
+
+
+def test_examples_per_batch(dynamic):
+    _, made = dynamic
+    mean = made["splits"]["train"]["mean_tokens"]
+    assert examples_per_batch(made, 40 * mean) == 40
+    assert examples_per_batch(made, 41 * mean, multiple=4) == 40
+    assert examples_per_batch(made, 1, multiple=3) == 3
+
+
+def test_what_does_not_fit_is_refused(dynamic, static, make):
+    with pytest.raises(UsageError, match="batch_size=8 on 3 replicas.*batch_size=9"):
+        PretrainingInput(dynamic[0], "train", batch_size=8, seed=1).dataset(num_replicas=3)
+    with pytest.raises(UsageError, match="masks stored"):
+        PretrainingInput(static[0], "train", batch_size=8, seed=1, max_predictions_per_seq=3)
+    with pytest.raises(BertTfError, match="no eval examples"):
+        PretrainingInput(make()[0], "eval", batch_size=8, seed=1)
+    spec = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1,
+                            max_predictions_per_seq=3).dataset().element_spec
+    assert spec["masked_lm_ids"].shape == [8, 3]
+
+
+def test_a_damaged_record_is_named(make):
+    folder, _ = make()
+    with open(f"{folder}/train-00000.tfrecord", "r+b") as stream:
+        stream.seek(40)
+        stream.write(b"!!!")
+    data = PretrainingInput(folder, "train", batch_size=8, seed=1)
+    message = r"train-00000\.tfrecord record 0 is damaged; try [^\n]*$"
+    with pytest.raises(BertTfError, match=message), explained_errors():
+        _batches(data, num_steps=data.num_examples // 8 + 1)
