@@ -30,14 +30,23 @@ ONCE = ("vocabulary", "data", "export")  # the others come again and again
 PATIENCE = 900  # seconds that a process may take at most
 
 
-def command(corpus, folder, dtype):
+MODEL = {"vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+         "intermediate_size": 64, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1,
+         "attention_probs_dropout_prob": 0.1, "family": "bert"}
+
+
+def command(root, folder, dtype):
     """The pre-training command whose results are in `folder`/run and `folder`/saved_model."""
-    options = {"input": corpus, "output_dir": folder / "run", "export_dir": folder / "saved_model",
-               "dtype": dtype, "split": "sentences", "vocab_size": 400, "preset": "tiny",
-               "seq_length": 32, "max_predictions_per_seq": 5, "holdout": 0.2, "seed": 7,
-               "batch_size": BATCH, "accumulate_steps": 2, "num_devices": 2, "num_processes": 2,
-               "train_steps": STEPS, "log_every": 1, "eval_every": EVAL_EVERY,
-               "checkpoint_every": CHECKPOINT_EVERY}
+    corpus, config = root / "corpus.txt", root / "model.json"
+    corpus.write_text(python_prose.text()[:60_000])
+    config.write_text(json.dumps(MODEL))
+    options = {
+        "input": corpus, "config": config, "output_dir": folder / "run",
+        "export_dir": folder / "saved_model", "dtype": dtype, "split": "sentences",
+        "vocab_size": 400, "seq_length": 32, "max_predictions_per_seq": 5, "holdout": 0.2,
+        "seed": 7, "batch_size": BATCH, "accumulate_steps": 2, "num_devices": 2,
+        "num_processes": 2, "train_steps": STEPS, "log_every": 1, "eval_every": EVAL_EVERY,
+        "checkpoint_every": CHECKPOINT_EVERY}
     flags = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     return [sys.executable, "-m", "bert_tf.pretrain", *flags, "--whole_word"]
 
@@ -244,11 +253,9 @@ def kill_and_resume(root, kills, dtype, seed, say=print):
     """
     root = pathlib.Path(root)
     draw = random.Random(seed)
-    corpus = root / "corpus.txt"
-    corpus.write_text(python_prose.text()[:60_000])
     # Paths are part of what a run is: both runs work under one name, one after the other.
     folder, log = root / "work", root / "killed.log"
-    words = command(corpus, folder, dtype)
+    words = command(root, folder, dtype)
     spent = whole_run(words, folder, root / "undisturbed.log")
     examples = json.loads((folder / "run/data/manifest.json").read_text())["splits"]["train"]
     assert examples["num_examples"] < STEPS * BATCH, "the run crosses no epoch"
