@@ -19,7 +19,7 @@ def _parser():
     add("--export_dir", metavar="saved_models/NAME",
         help="the served model's folder (default: named as the run or the model folder)")
     add("--dtype", choices=("float32", "bfloat16"), default="float32",
-        help="what the graph computes in; weights and outputs stay float32")
+        help="what the graph computes in; outputs are float32")
     add("--seq_length", type=cli.positive,
         help="window in tokens, to which longer text is cut (default: what the run trained on, "
              "else all positions of the model)")

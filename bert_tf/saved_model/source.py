@@ -7,7 +7,6 @@ from bert_tf import files
 from bert_tf.errors import BertTfError, explain
 from bert_tf.models.pretrained import CONFIG
 
-
 _RECORDS = ("train_config.json", "metrics.jsonl", "results.json")
 
 

@@ -161,6 +161,14 @@ def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_near():
+    expected = np.array([[[3.0, 4.0]], [[0.0, 0.1]]])
+    assert save.near(expected, expected, 0)
+    assert save.near(expected + [[[0, 0.4]], [[0.09, 0]]], expected, 0.1)
+    assert not save.near(expected + [[[0, 0]], [[0.11, 0]]], expected, 0.1)
+    assert not save.near(expected * np.nan, expected, 0.1)
+
+
 def test_near_ties_may_change_places():
     scores = np.array([[[0.5, 0.3, 0.3, 0.1]]])
     assert save.clear_ranks(scores, 1e-4).tolist() == [[[True, False, False, False]]]
