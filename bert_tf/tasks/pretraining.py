@@ -121,12 +121,11 @@ class Pretrainer(keras.Model):
         """Mean over predicted tokens plus mean over examples, counted over all replicas."""
         weights = self.loss_weights(x)
         context = tf.distribute.get_replica_context()
-        replicas = context.num_replicas_in_sync if context else 1
-        if replicas > 1:
+        if context is not None and context.num_replicas_in_sync > 1:
             weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
-        # Keras divides by the replicas and adds their gradients up.
-        return replicas * tf.add_n([tf.math.divide_no_nan(loss, weights[task])
-                                    for task, loss in self.loss_sums(y_pred, x).items()])
+        # This replica's share of the mean: Keras adds the replicas' gradients up.
+        return tf.add_n([tf.math.divide_no_nan(loss, weights[task])
+                         for task, loss in self.loss_sums(y_pred, x).items()])
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Update the accuracies for `fit` and `evaluate`."""

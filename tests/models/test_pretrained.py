@@ -1,5 +1,7 @@
 """Model folders: what is written is read back, and what is wrong is said."""
 
+import pathlib
+
 import numpy as np
 import pytest
 from test_families import TINY, batch
@@ -12,9 +14,10 @@ from bert_tf.tasks.pretraining import Pretrainer
 
 
 class Words:
+    """Stands for a tokenizer."""
+
     def save(self, folder):
-        (folder if hasattr(folder, "joinpath") else __import__("pathlib").Path(folder)
-         ).joinpath("vocab.txt").write_text("[PAD]\n")
+        pathlib.Path(folder, "vocab.txt").write_text("[PAD]\n")
 
 
 def test_round_trip(tmp_path):
