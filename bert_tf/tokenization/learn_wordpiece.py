@@ -24,7 +24,7 @@ def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False,
     """Learn a vocabulary from files.
 
     The special tokens come first, then single characters (the most frequent ones, at most 6,000
-    and a quarter of `vocab_size`), then pieces in the order they were learned. The result depends
+    and a third of `vocab_size`), then pieces in the order they were learned. The result depends
     on nothing but the arguments.
 
     Args:
@@ -63,7 +63,7 @@ def learn_pieces(counts, vocab_size, min_frequency=2, progress=False):
         list of str, the special tokens first.
     """
     symbols, first, weights, pieces = _characters(
-        counts, min(MAX_ALPHABET, vocab_size // 4), min_frequency)
+        counts, min(MAX_ALPHABET, vocab_size // 3), min_frequency)
     pairs = _Pairs(symbols, first, weights, min_frequency)
     entries = {piece: index for index, piece in enumerate(pieces)}
     wanted = vocab_size - len(SPECIAL_TOKENS)

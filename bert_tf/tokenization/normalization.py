@@ -88,7 +88,8 @@ def composing_edges():
 
 def _ranges(code_points):
     """Body of a regular expression's character class."""
-    return "".join(f"\\x{{{first:x}}}-\\x{{{behind - 1:x}}}" for first, behind in _runs(code_points))
+    return "".join(f"\\x{{{first:x}}}-\\x{{{behind - 1:x}}}"
+                   for first, behind in _runs(code_points))
 
 
 def _runs(code_points):

@@ -1,0 +1,128 @@
+"""The reader of input texts: forms, bounded pieces, sentences, and what is refused."""
+
+import gzip
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bert_tf.data.documents import expand_inputs, read_documents, split_sentences
+from bert_tf.errors import BertTfError, UsageError
+
+
+def documents(paths, split="lines", **options):
+    """[[sentence, …] of each document], pieces put together."""
+    found = {}
+    for piece in read_documents(list(map(str, paths)), split, **options):
+        found.setdefault(piece.document, []).extend(piece.sentences)
+    assert list(found) == list(range(len(found)))
+    return list(found.values())
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        data = text if isinstance(text, bytes) else text.encode()
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+    return write
+
+
+@pytest.mark.parametrize(("split", "expected"), [
+    ("lines", [["One. Two", "three."], ["Four."], ["다섯."]]),
+    ("sentences", [["One.", "Two three."], ["Four."], ["다섯."]]),
+    ("none", [["One. Two"], ["three."], ["Four."], ["다섯."]]),
+])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_plain_text(write, name, split, expected):
+    path = write(name, "\ufeffOne. Two\r\n three. \n\n \t\n\nFour.\n")
+    assert documents([path, write("b.txt", "다섯.")], split) == expected
+
+
+@pytest.mark.parametrize(("split", "expected"), [
+    ("lines", [["One. Two", "three."], ["Four."]]),
+    ("sentences", [["One.", "Two three."], ["Four."]]),
+    ("none", [["One. Two three."], ["Four."]]),
+])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_json_lines(write, name, split, expected):
+    lines = [{"text": "One. Two\n\nthree.", "id": 1}, {"text": " \n"}, {"text": "Four."}]
+    path = write(name, "\n".join(map(json.dumps, lines)) + "\n\n")
+    assert documents([path], split) == expected
+
+
+@pytest.mark.parametrize("split", ["lines", "sentences"])
+def test_a_giant_document_comes_in_pieces(write, split):
+    sentences = [f"Sentence number {number} ends here." for number in range(500)]
+    path = write("a.txt", "\n".join(sentences) + "\n\nAnother document.\n")
+    pieces = list(read_documents([str(path)], split, max_characters=1000))
+    assert len(pieces) > 10
+    assert max(sum(map(len, piece.sentences)) for piece in pieces) < 1200
+    assert [piece.is_end for piece in pieces if piece.document == 0].count(True) == 1
+    assert documents([path], split, max_characters=1000) == [sentences, ["Another document."]]
+
+
+@pytest.mark.parametrize(("text", "sentences"), [
+    ("Mr. Smith paid $3.50 in the U.S. yesterday.  \"Really?\" he said. J. R. Tolkien agreed!",
+     ["Mr. Smith paid $3.50 in the U.S. yesterday.", "\"Really?\" he said.",
+      "J. R. Tolkien agreed!"]),
+    ("He left (at 5 p.m. or so.) “Why?” She did not know... Nobody did.",
+     ["He left (at 5 p.m. or so.)", "“Why?”", "She did not know...", "Nobody did."]),
+    ("영화가 정말 좋았다. 다시 볼까?! 그럼요… 3.5점 줬다.",
+     ["영화가 정말 좋았다.", "다시 볼까?!", "그럼요…", "3.5점 줬다."]),
+    ("はい。いいえ！なぜ？", ["はい。", "いいえ！", "なぜ？"]),
+    ("no mark at\n the end", ["no mark at the end"]),
+    ("  ", []),
+])
+def test_split_sentences(text, sentences):
+    assert split_sentences(text) == sentences
+
+
+@given(st.text("ab AB.!?…。\"') \n가"))
+def test_split_sentences_loses_nothing(text):
+    sentences = split_sentences(text)
+    assert all(sentence == sentence.strip() != "" for sentence in sentences)
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.txt", b"", "holds no text"),
+    ("a.txt", b" \n\n", "holds no text"),
+    ("a.jsonl", b'{"text": ""}\n', "holds no text"),
+    ("a.txt", b"fine\nb\xffd\n", r"a\.txt line 2: byte 0xff at column 2 is not UTF-8"),
+    ("a.txt", b"fine\n" * 300_000 + b"\xe3\x81", r"line 300001: byte 0xe3 at column 1"),
+    ("a.jsonl", b'{"text": "x"}\n{"txt": "x"}', "line 2: not a document"),
+    ("a.jsonl", b'{"text": 3}', "line 1: not a document"),
+    ("a.jsonl", b"[]", "line 1: not a document"),
+    ("a.jsonl", b"{", "line 1: not a document"),
+    ("a.jsonl", b'{"text": "\\ud800"}', "line 1: not a document"),
+])
+def test_bad_files_are_named(write, name, text, message):
+    with pytest.raises(BertTfError, match=message):
+        documents([write(name, text)])
+
+
+def test_missing_and_damaged_files(tmp_path, write):
+    with pytest.raises(BertTfError, match="no such file"):
+        documents([tmp_path / "absent.txt"])
+    path = write("a.txt.gz", "text\n" * 10_000)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(BertTfError, match="damaged gzip"):
+        documents([path])
+    path.write_bytes(b"no gzip")
+    with pytest.raises(BertTfError, match="damaged gzip"):
+        documents([path])
+
+
+def test_expand_inputs_spools_standard_input(tmp_path, write, monkeypatch):
+    class Standard:
+        buffer = io.BytesIO(b"from a pipe\n")
+
+    monkeypatch.setattr("sys.stdin", Standard)
+    paths = expand_inputs([str(write("a.txt", "x")), "-"], str(tmp_path / "run[1]"))
+    assert documents(paths) == [["x"], ["from a pipe"]]
+    with pytest.raises(UsageError, match="no file matches"):
+        expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))

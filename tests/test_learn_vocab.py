@@ -1,0 +1,63 @@
+"""The command `python -m bert_tf.learn_vocab`."""
+
+import json
+
+import pytest
+
+from bert_tf import cli, learn_vocab
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("the cat sat on the mat by the door\n" * 10)
+
+    def run(*flags):
+        code = cli.run(learn_vocab.main, ["--input", "*.txt", "--output", "out/vocab.txt", *flags])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err.strip().split("\n")[-1]
+    return run
+
+
+def test_learns_reuses_and_refuses(run, tmp_path):
+    code, out, _ = run("--vocab_size", "40", "--lower_case")
+    assert code == 0
+    entries = (tmp_path / "out/vocab.txt").read_text().splitlines()
+    assert f"{len(entries)} entries" in out
+    assert "The text has no more pieces" in out
+    assert {"the", "cat"} <= set(entries)
+    assert json.loads((tmp_path / "out/tokenizer_config.json").read_text()) == {
+        "lower_case": True, "strip_accents": False}
+
+    code, out, _ = run("--vocab_size", "40", "--lower_case")
+    assert code == 0 and "there already" in out
+    code, _, error = run("--vocab_size", "41", "--lower_case")
+    assert code == 2 and "vocab_size was 40, now 41" in error and "--overwrite" in error
+    assert run("--vocab_size", "30", "--overwrite")[0] == 0
+    assert len((tmp_path / "out/vocab.txt").read_text().splitlines()) == 30
+    (tmp_path / "text.txt").write_text("another text\n" * 10)
+    code, _, error = run("--vocab_size", "30")
+    assert code == 2 and "the input files changed" in error
+
+
+def test_a_file_from_elsewhere_stays(run, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/vocab.txt").write_text("mine\n")
+    code, _, error = run()
+    assert code == 2 and "out/vocab.txt exists, from elsewhere" in error
+    assert (tmp_path / "out/vocab.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(("data", "flags", "code", "message"), [
+    (b"", [], 1, "text.txt holds no text"),
+    (b"ok\n\xff", [], 1, "text.txt line 2"),
+    (b"ok ok", ["--vocab_size", "5"], 2, "expected at least 16"),
+    (b"ok ok", ["--output", "."], 2, "is a folder"),
+    (b"ok ok", ["--input", "absent*"], 2, "no file matches absent*"),
+])
+def test_bad_input_is_one_line(run, tmp_path, data, flags, code, message):
+    (tmp_path / "text.txt").write_bytes(data)
+    returned, _, error = run(*flags)
+    assert returned == code
+    assert error.startswith("error: ") and message in error
+    assert not (tmp_path / "out/vocab.txt").exists()
