@@ -22,7 +22,7 @@ class WordCounter:
         max_words: different words held; beyond that the rarest are forgotten, all of a count alike.
     """
 
-    def __init__(self, lower_case=False, strip_accents=False, max_words=4_000_000):
+    def __init__(self, lower_case=False, strip_accents=False, max_words=2_000_000):
         # Where no piece continues a word, each word is one token, whose offsets tell it.
         vocabulary = Vocabulary([*SPECIAL_TOKENS, "a"])
         self._tokenizer = Tokenizer(vocabulary, lower_case, strip_accents)
