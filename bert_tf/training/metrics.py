@@ -1,6 +1,7 @@
 """What a run writes about itself: `metrics.jsonl`, TensorBoard events, the progress bar."""
 
 import json
+import math
 import os
 import sys
 
@@ -51,8 +52,8 @@ class MetricsLog:
         """Log `values`, plain numbers by name, at a step."""
         if not self._active:
             return
-        # JSON has no NaN.
-        line = {name: value if value == value else None for name, value in values.items()}
+        # JSON has no NaN and no infinity.
+        line = {name: value if math.isfinite(value) else None for name, value in values.items()}
         files.append_text(self._path, json.dumps({"step": step, "split": split, **line}) + "\n")
         if split not in self._writers:
             self._writers[split] = tf.summary.create_file_writer(os.path.join(self._logs, split))

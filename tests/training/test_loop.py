@@ -13,22 +13,31 @@ def distance(one, other):
     return max(np.abs(one[name] - other[name]).max() for name in one)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_replicas_and_micro_batches_change_nothing(tiny, dropout):
-    """2 replicas x 8 and 2 x 2 micro-batches of 4 equal 1 x 16; dropout is drawn by position."""
-    options = {"train_steps": 5, "schedule": 1e-3, "dropout": dropout}
+def test_replicas_and_micro_batches_change_nothing(tiny):
+    """2 replicas x 8, and 2 x 2 micro-batches of 4, equal 1 x 16."""
+    options = {"train_steps": 5, "schedule": 1e-3}
     one, _ = tiny.train("one", "one_device", **options)
     start = {v.path: v.numpy() for v in tiny.model().weights}
     for name in one:  # a bias of the keys cancels in the softmax
         assert name.endswith("bias") or np.abs(one[name] - start[name]).max() >= 1e-3, name
     for name, accumulate_steps in (("two", 1), ("four", 2)):
-        if dropout and accumulate_steps == 1:
-            continue
         weights, _ = tiny.train(name, "mirrored", accumulate_steps=accumulate_steps, **options)
-        assert distance(weights, one) <= 1e-5
-        for key in ("loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm",
-                    "masked_lm_accuracy", "next_sentence_accuracy"):
-            np.testing.assert_allclose(tiny.logged(name, key), tiny.logged("one", key), atol=1e-5)
+        check_same(tiny, weights, one, name)
+
+
+def test_dropout_is_drawn_by_position(tiny):
+    """Each example has its own mask, in whatever replica and micro-batch it is."""
+    options = {"train_steps": 5, "schedule": 1e-3, "dropout": 0.1}
+    one, _ = tiny.train("one", "one_device", **options)
+    four, _ = tiny.train("four", "mirrored", accumulate_steps=2, **options)
+    check_same(tiny, four, one, "four")
+
+
+def check_same(tiny, weights, one, name):
+    assert distance(weights, one) <= 1e-5
+    for key in ("loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm",
+                "masked_lm_accuracy", "next_sentence_accuracy"):
+        np.testing.assert_allclose(tiny.logged(name, key), tiny.logged("one", key), atol=1e-5)
 
 
 def test_predicted_tokens_differ_between_replicas(tiny):
@@ -74,8 +83,8 @@ def test_float16_skips_steps_until_the_scale_fits(tiny, monkeypatch):
     scales = tiny.logged("run", "loss_scale")
     norms = tiny.logged("run", "gradient_norm")
     rates = tiny.logged("run", "learning_rate")
-    assert norms[0] is None and scales[0] == 2.0**20
-    assert None not in norms[-1:] and max(scales) > scales[-1] > 1 or None not in norms[6:]
+    assert norms[0] is None and norms[-1] is not None
+    assert scales[0] == 2.0**20 and max(np.diff(np.log2(scales))) == 1
     # A skipped step does not count as an update, for the schedule either.
     assert rates[0] == rates[1]
     assert all(np.isfinite(value).all() for value in weights.values())
