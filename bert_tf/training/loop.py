@@ -69,7 +69,7 @@ def _explained_errors():
                                   attempt="a larger accumulate_steps, a smaller batch_size or "
                                           "dtype=bfloat16")) from error
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        raise BertTfError(explain(f"another worker went away: {str(error).splitlines()[0]}",
+        raise BertTfError(explain("another worker went away",
                                   attempt="starting every worker again with the same command; "
                                           "the run goes on from its last checkpoint")) from error
 

@@ -90,7 +90,8 @@ def make_train_step(model, optimizer, strategy, config):
                                        for name, value in sums.items()])
         gradients = tape.gradient(scaled, [variable.value for variable in variables],
                                   unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        # Embedding gradients come as slices; dense ones add up and reduce in a fixed order.
+        # A variable that the loss does not reach has 0; slices of a table add up and are reduced
+        # in a fixed order once they are dense.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return gradients, (sums, model.metric_sums(outputs, inputs))
 

@@ -1,0 +1,43 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.training.evaluate import unigram_entropy
+from bert_tf.training.metrics import MetricsLog
+
+
+def test_unigram_entropy():
+    dataset = tf.data.Dataset.from_tensors(
+        {"labels": np.array([[7, 7, 1], [3, 9, 9]]), "weights": np.float32([[1, 1, 0], [1, 1, 0]])})
+    assert unigram_entropy(dataset, "labels", "weights") == pytest.approx(1.5 * math.log(2))
+
+
+def test_events_and_lines_say_the_same(tmp_path):
+    log = MetricsLog(str(tmp_path), 0, 3)
+    log.write(1, "train", {"loss": 2.5, "gradient_norm": math.inf})
+    log.close()
+    with (tmp_path / "metrics.jsonl").open("a") as stream:
+        stream.write('{"step": 2, "spl')  # cut short
+    log = MetricsLog(str(tmp_path), 1, 3)
+    log.write(2, "eval", {"loss": 2.25})
+    log.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"step": 1, "split": "train", "loss": 2.5, "gradient_norm": None},
+                     {"restart": 1}, {"step": 2, "split": "eval", "loss": 2.25}]
+    for split, step, value in (("train", 1, 2.5), ("eval", 2, 2.25)):
+        (path,) = (tmp_path / "logs" / split).iterdir()
+        found = {each.tag: (event.step, tf.make_ndarray(each.tensor).item())
+                 for event in tf.compat.v1.train.summary_iterator(str(path))
+                 for each in event.summary.value}
+        assert found["loss"] == (step, value)
+
+
+def test_a_process_that_is_not_the_chief_writes_nothing(tmp_path):
+    log = MetricsLog(str(tmp_path), 0, 3, active=False)
+    log.write(1, "train", {"loss": 2.5})
+    log.say("held out")
+    log.close()
+    assert not list(tmp_path.iterdir())
