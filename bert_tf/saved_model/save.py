@@ -53,11 +53,14 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     Returns: the path of the new version.
 
     Raises:
-        UsageError: an option does not fit the model.
+        UsageError: an option does not fit the model, or a strategy's scope is entered.
         BertTfError: a file cannot be read or written, or the written model differs from the Keras
             model; nothing is published then.
     """
     check_choice("dtype", dtype, DTYPES)
+    if tf.distribute.has_strategy():
+        raise UsageError(explain("export_saved_model inside a tf.distribute strategy's scope",
+                                 attempt="it outside"))
     source = find_source(model)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length, top_k)
     export_dir = export_dir or os.path.join("saved_models", source.name)

@@ -161,6 +161,11 @@ def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_inside_a_strategy(model_folder, tmp_path):
+    with tf.distribute.MirroredStrategy().scope(), pytest.raises(UsageError, match="outside"):
+        export_saved_model(model_folder, str(tmp_path))
+
+
 def test_what_is_near():
     expected = np.array([[[3.0, 4.0]], [[0.0, 0.1]]])
     assert save.near(expected, expected, 0)
