@@ -17,6 +17,7 @@ import tensorflow_text as tf_text
 
 from bert_tf import files
 from bert_tf.errors import UsageError, explain
+from bert_tf.shapes import check_rank
 from bert_tf.tokenization import normalization
 from bert_tf.tokenization.offsets import before_nfc
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -76,7 +77,7 @@ class Tokenizer(tf.Module):
         Returns:
             RaggedTensor int32 `[n, (tokens)]`.
         """
-        text = tf.convert_to_tensor(text, tf.string)
+        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
         if not split_special:
             return self.cut(self.normalize(text))[0]
         parts, _, _, is_special = self._split_special(text)
@@ -94,7 +95,7 @@ class Tokenizer(tf.Module):
             text `i` comes from the bytes `starts[i, j]` up to, without, `ends[i, j]` of `text[i]`;
             what is removed right behind a piece counts as part of it.
         """
-        text = tf.convert_to_tensor(text, tf.string)
+        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
         if split_special:
             parts, begins, ends, is_special = self._split_special(text)
             inner_ids, inner_starts, inner_ends = self.tokenize_with_offsets(parts.values)

@@ -163,6 +163,11 @@ def test_special_tokens_written_in_the_text(tokenizers):
     assert plain == [b"a", b"[", b"mask", b"]"]
 
 
+def test_a_single_string_is_refused(tokenizers):
+    with pytest.raises(ValueError, match="text has rank 0.*expected rank 1"):
+        tokenizers[True, True].tokenize("one text")
+
+
 def test_damaged_utf8_is_no_error(tokenizers):
     for split_special in (False, True):
         ids, _, ends = tokenizers[True, True].tokenize_with_offsets(
