@@ -118,9 +118,7 @@ class PretrainingRun:
         if given:
             vocabulary = Vocabulary.load(given)
         else:
-            vocabulary = learn_wordpiece(
-                inputs, arguments.vocab_size, split=self.split,
-                num_processes=arguments.num_processes, **casing)
+            vocabulary = learn_wordpiece(inputs, arguments.vocab_size, **casing)
         tokenizer = Tokenizer(vocabulary, **casing)
         tokenizer.save(folder)
         manifest.write(record, options, sources, entries=len(vocabulary))
