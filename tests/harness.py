@@ -1,4 +1,4 @@
-"""What every layer must be able to do, checked on tiny widths."""
+"""What every layer must be able to do, checked on tiny widths, and replicas to do it on."""
 
 import keras
 import numpy as np
@@ -45,3 +45,13 @@ def check_layer(make, inputs, folder, tolerance=0.05):
         assert outputs.dtype in (policy.removeprefix("mixed_"), "float32")
         assert all(variable.dtype == "float32" for variable in half.trainable_variables)
         np.testing.assert_allclose(tf.cast(outputs, tf.float32), expected, atol=tolerance)
+
+
+def mirrored(replicas):
+    """A MirroredStrategy over the first virtual CPU devices.
+
+    Not with the default collectives: these number themselves from the same start in every
+    strategy of a process, so that those of two tests meet.
+    """
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"][:replicas],
+                                          tf.distribute.ReductionToOneDevice())

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import mirrored
 
 from bert_tf import randomness
 from bert_tf.errors import UsageError
@@ -80,7 +81,7 @@ def _fitted_masks(dropout):
             return {"loss": tf.reduce_mean(y)}
 
     masks = []
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with mirrored(2).scope():
         dropout = dropout()
         model = Record()
         model.compile()

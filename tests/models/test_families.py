@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import mirrored
 from test_presets import parameters
 
 from bert_tf.config import ModelConfig
@@ -70,8 +71,7 @@ def test_equal_seeds_give_equal_weights():
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_fit_inside_another_functional_model(replicas):
-    devices = ["CPU:0", "CPU:1"][:replicas]
-    with tf.distribute.MirroredStrategy(devices).scope():
+    with mirrored(replicas).scope():
         encoder = build_encoder(TINY, seed=1)
         outputs = encoder(encoder.input)
         logits = keras.layers.Dense(2)(outputs["pooled_output"])
