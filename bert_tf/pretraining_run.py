@@ -109,7 +109,7 @@ class PretrainingRun:
             casing = Tokenizer.casing(os.path.dirname(given), **casing)
         casing = {name: bool(value) for name, value in casing.items()}
         options = {"vocab": given, **casing} if given else {
-            "vocab_size": arguments.vocab_size, "split": self.split, **casing}
+            "vocab_size": arguments.vocab_size, **casing}
         sources = [given] if given else inputs
         record = self.path("vocab.json")
         if manifest.finished(record, options, sources, arguments.overwrite):

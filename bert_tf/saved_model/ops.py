@@ -29,15 +29,33 @@ SERVING_TEXT_OPS = frozenset((
     "WordpieceTokenizeWithOffsets"))
 
 
-def used_ops(saved_model):
-    """Names of all ops in the graph of a SavedModel folder and in all its functions."""
+def _read(saved_model):
     proto = saved_model_pb2.SavedModel()
     with files.open_binary(os.path.join(saved_model, "saved_model.pb")) as stream:
         proto.ParseFromString(stream.read())
+    return proto
+
+
+def _nodes(proto):
+    """All nodes of the graph and of its functions."""
     graph = proto.meta_graphs[0].graph_def
-    functions = {function.signature.name for function in graph.library.function}
-    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    return {node.op for node in nodes} - functions
+    return [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+
+
+def used_ops(saved_model):
+    """Names of all ops in the graph of a SavedModel folder and in all its functions."""
+    proto = _read(saved_model)
+    functions = {f.signature.name for f in proto.meta_graphs[0].graph_def.library.function}
+    return {node.op for node in _nodes(proto)} - functions
+
+
+def drop_custom_gradients(saved_model):
+    """Forget the gradients that layers wrote out: a program that loads the graph has none of
+    them and would be warned at every node, while TensorFlow finds its own for the ops inside."""
+    proto = _read(saved_model)
+    for node in _nodes(proto):
+        node.attr.pop("_gradient_op_type", None)
+    files.write_bytes(os.path.join(saved_model, "saved_model.pb"), proto.SerializeToString())
 
 
 def unservable_ops(saved_model):

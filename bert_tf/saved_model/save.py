@@ -16,7 +16,7 @@ from bert_tf import files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG
-from bert_tf.saved_model.ops import unservable_ops
+from bert_tf.saved_model.ops import drop_custom_gradients, unservable_ops
 from bert_tf.saved_model.server_config import versions, write_local_config
 from bert_tf.saved_model.signatures import SIGNATURES, ServedModel
 from bert_tf.saved_model.source import find_source
@@ -121,6 +121,7 @@ def _write(served, vocabulary_path, folder):
         if "No space left" in str(error.message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise BertTfError(f"cannot write {folder}: {error.message}") from error
+    drop_custom_gradients(folder)
     unservable = unservable_ops(folder)
     if unservable:
         raise BertTfError("TF Serving does not link these ops of the graph: "
