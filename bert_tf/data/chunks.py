@@ -9,10 +9,13 @@ import collections
 import dataclasses
 import hashlib
 import itertools
+import random
 
 from bert_tf.errors import BertTfError, explain
 
 CHUNK_BYTES = 2_000_000
+_WINDOW_BYTES = 32_000_000  # text that is shuffled at a time
+_PART_BYTES_PER_TOKEN = 80  # a part of a document holds some twenty windows
 _FEW = 4  # a chunk of fewer documents borrows others for its random segments
 _RECENT = 8
 _HEAD_BYTES = 50_000
@@ -24,8 +27,8 @@ class TextChunk:
 
     split: str  # "train" or "eval"
     number: int  # in its split, from 0
-    own: list  # the documents of which examples are made
-    lent: list  # parts of other documents of the split, for random segments
+    own: list  # (number of the document, sentences): parts of which examples are made
+    lent: list  # likewise, of other documents of the split, for random segments only
     size: int  # bytes of text
     new_documents: int  # documents that begin in this chunk
 
@@ -55,8 +58,11 @@ def holds_out(source, holdout, seed):
     return lambda number: number in always or draw(number) < holdout
 
 
-def cut_into_chunks(source, *, next_sentence, holdout, seed):
+def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):
     """Yield the `TextChunk`s of both splits.
+
+    With `next_sentence`, documents are cut into parts of some twenty windows and shuffled, 32 MB
+    at a time, so that random segments come from all over the text; else they stay in order.
 
     Raises:
         BertTfError: with `next_sentence`, a split has a single document.
@@ -66,7 +72,8 @@ def cut_into_chunks(source, *, next_sentence, holdout, seed):
     def pieces_of(split):
         return (piece for piece in source() if held_out(piece.document) == (split == "eval"))
 
-    cutters = {split: _Cutter(split, pieces_of, next_sentence) for split in ("train", "eval")}
+    kind = _ShuffledCutter if next_sentence else _Cutter
+    cutters = {split: kind(split, pieces_of, seq_length, seed) for split in ("train", "eval")}
     for piece in source():
         yield from cutters["eval" if held_out(piece.document) else "train"].add(piece)
     for cutter in cutters.values():
@@ -76,71 +83,113 @@ def cut_into_chunks(source, *, next_sentence, holdout, seed):
 class _Cutter:
     """Cuts one split; a document longer than a chunk goes into several."""
 
-    def __init__(self, split, pieces_of, next_sentence):
+    def __init__(self, split, pieces_of, seq_length, seed):
+        self.part_bytes = CHUNK_BYTES
         self.split = split
         self.pieces_of = pieces_of
-        self.next_sentence = next_sentence
         self.count = 0
-        self.own = {}  # number of the document -> sentences
+        self.own = []
         self.size = 0
-        self.recent = collections.OrderedDict()  # number of the document -> first sentences
         self.new = 0
         self.latest = None  # number of the document that came last
 
     def add(self, piece):
         """Take in a piece; yield the chunks that are full."""
+        self.new += piece.document != self.latest
+        self.latest = piece.document
+        for sentences, size in _parts(piece.sentences, self.part_bytes):
+            yield from self.add_part(piece.document, sentences, size)
+
+    def add_part(self, document, sentences, size):
+        """Take in a part of a document; yield the chunk if it is full."""
+        self.own.append((document, sentences))
+        self.size += size
+        if self.size >= CHUNK_BYTES:
+            yield self.chunk()
+
+    def finish(self):
+        """Yield what is left."""
+        if self.own:
+            yield self.chunk()
+
+    def lenders(self):
+        """Parts of other documents, for random segments."""
+        return []
+
+    def chunk(self):
+        """The chunk that is done."""
+        chunk = TextChunk(self.split, self.count, self.own, self.lenders(), self.size, self.new)
+        self.count += 1
+        self.own, self.size, self.new = [], 0, 0
+        return chunk
+
+
+class _ShuffledCutter(_Cutter):
+    """Cuts one split for next-sentence prediction: shuffles, and sees to other documents."""
+
+    def __init__(self, split, pieces_of, seq_length, seed):
+        super().__init__(split, pieces_of, seq_length, seed)
+        self.part_bytes = _PART_BYTES_PER_TOKEN * seq_length
+        self.rng = random.Random(f"shuffle {seed} {split}")
+        self.window = []
+        self.window_size = 0
+        self.recent = collections.OrderedDict()  # number of the document -> first sentences
+
+    def add(self, piece):
         self.recent.setdefault(piece.document, piece.sentences)
         if len(self.recent) > _RECENT:
             self.recent.popitem(last=False)
-        sentences = piece.sentences
-        size = _size(sentences)
-        while self.size + size >= CHUNK_BYTES:
-            count = _count_until(sentences, CHUNK_BYTES - self.size)
-            full, sentences = sentences[:count], sentences[count:]
-            self._take(piece.document, full, _size(full))
-            yield self._chunk()
-            size = _size(sentences)
-        self._take(piece.document, sentences, size)
+        yield from super().add(piece)
 
-    def _take(self, document, sentences, size):
-        if sentences:
-            self.own.setdefault(document, []).extend(sentences)
-            self.size += size
-            self.new += document != self.latest
-            self.latest = document
+    def add_part(self, document, sentences, size):
+        self.window.append((document, sentences, size))
+        self.window_size += size
+        while self.window_size > _WINDOW_BYTES:
+            yield from self._draw()
+
+    def _draw(self):
+        place = int(self.rng.random() * len(self.window))
+        self.window[place], self.window[-1] = self.window[-1], self.window[place]
+        part = self.window.pop()
+        self.window_size -= part[2]
+        yield from super().add_part(*part)
 
     def finish(self):
-        """Yield the last chunk."""
-        if self.own:
-            yield self._chunk()
+        while self.window:
+            yield from self._draw()
+        yield from super().finish()
 
-    def _chunk(self):
-        lent = []
-        if self.next_sentence and len(self.own) < _FEW:
-            lent = [_head(sentences) for document, sentences in self.recent.items()
-                    if document not in self.own]
-            if not lent and len(self.own) == 1:
-                lent = [self._look_ahead(*self.own)]
-        chunk = TextChunk(self.split, self.count, list(self.own.values()), lent, self.size,
-                          self.new)
-        self.count += 1
-        self.own, self.size, self.new = {}, 0, 0
-        return chunk
+    def lenders(self):
+        documents = {document for document, _ in self.own}
+        if len(documents) >= _FEW:
+            return []
+        lent = [(document, _head(sentences)) for document, sentences in self.recent.items()
+                if document not in documents]
+        return lent if lent or len(documents) > 1 else [self._look_ahead(*documents)]
 
     def _look_ahead(self, own):
         """The first sentences of the document behind `own` in this split."""
         for piece in self.pieces_of(self.split):
             if piece.document > own:
                 self.recent[piece.document] = piece.sentences
-                return _head(piece.sentences)
+                return piece.document, _head(piece.sentences)
         raise BertTfError(explain(
             "the text is a single document, so that next-sentence prediction has no other to draw "
             "from", attempt="blank lines between documents, --format full_sentences or "
                             "--format doc_sentences"))
 
 
-def _size(sentences):
-    return len("".join(sentences).encode())
+def _parts(sentences, part_bytes):
+    """Yield runs of sentences of about `part_bytes` at most, and their sizes in bytes."""
+    size = len("".join(sentences).encode())
+    while size > part_bytes:
+        count = _count_until(sentences, part_bytes)
+        part, sentences = sentences[:count], sentences[count:]
+        part_size = sum(len(sentence.encode()) for sentence in part)
+        yield part, part_size
+        size -= part_size
+    if sentences:
+        yield sentences, size
 
 
 def _count_until(sentences, size):

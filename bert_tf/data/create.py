@@ -7,7 +7,6 @@ processes. A killed run is continued: shards that are there are kept.
 import collections
 import concurrent.futures
 import dataclasses
-import itertools
 import multiprocessing
 import os
 import signal
@@ -17,8 +16,8 @@ import threading
 from tqdm import tqdm
 
 from bert_tf import files, manifest
+from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing, records
-from bert_tf.data.chunks import cut_into_chunks
 from bert_tf.data.documents import read_documents
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
@@ -88,11 +87,13 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
 
     vocabulary = Vocabulary.load(vocab_path)
     _begin(output_dir, stated, sources, overwrite)
-    chunks = cut_into_chunks(lambda: read_documents(inputs, split), holdout=holdout, seed=seed,
-                             next_sentence=options.next_sentence)
-    bar = tqdm(desc="examples", unit="B", unit_scale=True, disable=not progress,
-               total=sum(map(_text_size, inputs)))
-    with bar:
+    chunks = chunking.cut_into_chunks(
+        lambda: read_documents(inputs, split), next_sentence=options.next_sentence,
+        seq_length=seq_length, holdout=holdout, seed=seed)
+    size = sum(map(_text_size, inputs))
+    num_processes = min(num_processes, 1 + size // chunking.CHUNK_BYTES)
+    with tqdm(desc="examples", total=size, unit="B", unit_scale=True,
+              disable=not progress) as bar:
         splits = _run(chunks, options, vocabulary.tokens, output_dir, num_processes, bar)
     if not splits["train"]["num_examples"]:
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
@@ -114,7 +115,7 @@ def _text_size(path):
         return files.size(path)
     with files.explained("read", path), open(path, "rb") as stream:
         stream.seek(-4, os.SEEK_END)
-        return int.from_bytes(stream.read(), "little")
+        return max(int.from_bytes(stream.read(), "little"), files.size(path))
 
 
 def _begin(output_dir, stated, sources, overwrite):
@@ -160,9 +161,7 @@ def _run(chunks, options, tokens, output_dir, num_processes, bar):
 
 def _in_processes(tasks, options, tokens, num_processes):
     """Make the shard of each (chunk, path) that is not there; yield the pairs, in order."""
-    first = list(itertools.islice(tasks, 2))
-    tasks = itertools.chain(first, tasks)
-    if num_processes == 1 or len(first) < 2:
+    if num_processes == 1:
         _start(options, tokens)
         for chunk, path in tasks:
             _make(chunk, path)
@@ -170,6 +169,8 @@ def _in_processes(tasks, options, tokens, num_processes):
         return
     executor = concurrent.futures.ProcessPoolExecutor(
         num_processes, multiprocessing.get_context("spawn"), _start_process, (options, tokens))
+    for _ in range(num_processes):
+        executor.submit(int)  # start them while the first chunks are read
     waiting = collections.deque()
     try:
         for chunk, path in tasks:

@@ -81,21 +81,21 @@ class ExampleMaker:
                             labels[order] if options.next_sentence else labels)
 
     def _tokenize(self, text_chunk):
-        documents = text_chunk.own + text_chunk.lent
+        names, documents = zip(*text_chunk.own, *text_chunk.lent, strict=True)
         sentences = [sentence for document in documents for sentence in document]
         tokens = self.tokenizer.tokenize(tf.constant(sentences, tf.string))
         lengths = tokens.row_lengths().numpy()
         document = np.repeat(np.arange(len(documents)), [len(d) for d in documents])
         counts = np.bincount(document[lengths > 0], minlength=len(documents))
         own = np.count_nonzero(counts[:len(text_chunk.own)])
-        counts = counts[counts > 0]
-        if self.options.next_sentence and len(counts) < 2 and own:
+        names = np.array(names)[counts > 0]
+        if self.options.next_sentence and own and len(set(names)) < 2:
             raise BertTfError(explain(
                 "the text has fewer than two documents that hold words, which next-sentence "
                 "prediction needs", attempt="--format full_sentences or --format doc_sentences"))
         return pairing.Chunk(tokens.values.numpy(),
                              np.concatenate([[0], np.cumsum(lengths[lengths > 0])]),
-                             np.concatenate([[0], np.cumsum(counts)]), own)
+                             np.concatenate([[0], np.cumsum(counts[counts > 0])]), names, own)
 
     def _columns(self, chunk, examples, order, key, first):
         """Columns of the feature table for the examples at `order`, and their lengths."""

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 MINIMUM_SEQ_LENGTH = 8
+_GOLDEN_RATIO = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval evenly
 NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
 FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
 
@@ -27,6 +28,7 @@ class Chunk:
     tokens: np.ndarray  # int32 [tokens]
     sentences: np.ndarray  # int64 [sentences + 1]
     documents: np.ndarray  # int64 [documents + 1]
+    names: np.ndarray  # int64 [documents], the same for parts of one document
     own: int  # the first documents, of which examples are made; the others lend random segments
 
 
@@ -76,6 +78,7 @@ class _NextOrRandom:
     def __init__(self, chunk, rng):
         self.rng = rng
         self.documents = chunk.documents.tolist()
+        self.names = chunk.names.tolist()
         self.surplus = 0  # random ones drawn so far less the others
 
     def draw(self, alone):
@@ -86,8 +89,9 @@ class _NextOrRandom:
 
     def elsewhere(self, document):
         """A random sentence of a random other document, and the end of that document."""
-        other = int(self.rng.random() * (len(self.documents) - 2))
-        other += other >= document
+        other = document
+        while self.names[other] == self.names[document]:
+            other = int(self.rng.random() * len(self.names))
         start, end = self.documents[other:other + 2]
         return start + int(self.rng.random() * (end - start)), end
 
@@ -96,12 +100,11 @@ def _segment_pairs(chunk, room, short_seq_prob, rng):
     """Rows of sentence numbers (a_start, a_end, b_start, b_end) and the label."""
     draws = _NextOrRandom(chunk, rng)
     ends = chunk.sentences.tolist()
+    targets = _target_lengths(chunk, room, short_seq_prob, rng)
     pairs = []
     for document in range(chunk.own):
         start, end = draws.documents[document:document + 2]
-        target = room
-        if rng.random() < short_seq_prob:
-            target = rng.randint(2, room)
+        target = targets[document]
         while start < end:
             # Sentences until the target length is reached or the document ends.
             stop = min(bisect_left(ends, ends[start] + target, start + 1), end)
@@ -118,6 +121,22 @@ def _segment_pairs(chunk, room, short_seq_prob, rng):
                 pairs.append((start, middle, middle, stop, 0))
                 start = stop
     return pairs
+
+
+def _target_lengths(chunk, room, short_seq_prob, rng):
+    """Tokens that the pairs of each document aim at: `room`, or between 2 and `room` in a share
+    `short_seq_prob` of the documents, as the original.
+
+    The draws are spread evenly over documents by length and over lengths to aim at: a long
+    document that aims at two tokens would give a great part of all examples.
+    """
+    lengths = np.diff(chunk.sentences[chunk.documents])[:chunk.own]
+    count = np.floor(np.arange(len(lengths) + 1) * short_seq_prob + rng.random())
+    short = np.argsort(lengths, kind="stable")[np.diff(count) > 0]
+    even = (np.arange(len(short)) * _GOLDEN_RATIO + rng.random()) % 1
+    targets = np.full(len(lengths), room)
+    targets[short] = 2 + (even * (room - 1)).astype(np.int64)
+    return targets.tolist()
 
 
 def _sentence_pairs(chunk, room, short_seq_prob, rng):

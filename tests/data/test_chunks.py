@@ -1,6 +1,5 @@
 """Chunks: bounded, complete, with documents to draw from, and no held-out text in training."""
 
-import collections
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from bert_tf.errors import BertTfError
 def small_chunks(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 200)
     monkeypatch.setattr(chunks, "_HEAD_BYTES", 40)
+    monkeypatch.setattr(chunks, "_WINDOW_BYTES", 500)
 
 
 def _source(sizes, piece=5):
@@ -29,11 +29,13 @@ def _source(sizes, piece=5):
 
 def _cut(sizes, next_sentence=True, holdout=0.0, seed=0):
     return list(chunks.cut_into_chunks(_source(sizes), next_sentence=next_sentence,
-                                       holdout=holdout, seed=seed))
+                                       seq_length=1, holdout=holdout, seed=seed))
 
 
 def _documents(part):
-    return {sentence[:4] for sentences in part for sentence in sentences}
+    documents = {document for document, _ in part}
+    assert documents == {int(sentence[:4]) for _, sentences in part for sentence in sentences}
+    return documents
 
 
 @settings(max_examples=60, deadline=None)
@@ -41,14 +43,13 @@ def _documents(part):
        st.integers(0, 50))
 def test_all_text_once_in_bounded_chunks(sizes, holdout, seed):
     made = _cut(sizes, holdout=holdout, seed=seed)
-    sentences = [sentence for chunk in made for document in chunk.own for sentence in document]
+    sentences = [sentence for chunk in made for _, part in chunk.own for sentence in part]
     expected = [s for piece in _source(sizes)() for s in piece.sentences]
     assert sorted(sentences) == expected
     parts = {"train": set(), "eval": set()}
     for chunk in made:
-        assert chunk.size == sum(len(s) for document in chunk.own for s in document) < 220
+        assert chunk.size == sum(len(s) for _, part in chunk.own for s in part) < 300
         own = _documents(chunk.own)
-        assert len(own) == len(chunk.own)
         assert not own & _documents(chunk.lent)
         assert len(own | _documents(chunk.lent)) >= 2
         parts[chunk.split] |= own | _documents(chunk.lent)
@@ -69,11 +70,22 @@ def test_held_out_share():
     assert [*map(held_out, range(100))] != [*map(other, range(100))]
 
 
-def test_a_document_longer_than_a_chunk_draws_from_its_neighbours():
-    made = _cut([300, 3, 300, 3])
-    lent = collections.Counter(len(_documents(chunk.lent)) for chunk in made)
-    assert min(lent) >= 1 and len(made) > 20
-    assert all(len("".join(head)) <= 40 for chunk in made for head in chunk.lent)
+def test_long_documents_are_mixed_and_lent_where_too_few_are_at_hand():
+    made = _cut([30] * 20)
+    assert sum(len(_documents(chunk.own)) > 2 for chunk in made) > len(made) / 2
+    assert [chunk.own for chunk in made] == [chunk.own for chunk in _cut([30] * 20)]
+    assert [chunk.own for chunk in made] != [chunk.own for chunk in _cut([30] * 20, seed=1)]
+    alone = _cut([300, 3])
+    assert len(alone) > 10
+    assert all(1 in _documents(chunk.lent) | _documents(chunk.own) for chunk in alone)
+    assert all(len("".join(head)) <= 40 for chunk in alone for _, head in chunk.lent)
+
+
+def test_without_labels_the_text_stays_in_order():
+    sizes = [3, 50, 4, 4]
+    sentences = [s for chunk in _cut(sizes, next_sentence=False) for _, part in chunk.own
+                 for s in part]
+    assert sentences == [s for piece in _source(sizes)() for s in piece.sentences]
 
 
 def test_a_single_document_has_no_negatives():

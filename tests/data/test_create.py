@@ -21,6 +21,7 @@ from bert_tf.errors import BertTfError, UsageError
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(chunks, "_WINDOW_BYTES", 2000)
 
 
 def _contents(folder):

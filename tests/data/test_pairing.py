@@ -12,12 +12,13 @@ documents_of_lengths = st.lists(st.lists(st.integers(1, 40), min_size=1, max_siz
                                 min_size=2, max_size=6)
 
 
-def _chunk(documents, own=None):
+def _chunk(documents, own=None, names=None):
     """Every token is a number of its own, so that it tells where it comes from."""
     lengths = [length for document in documents for length in document]
     return pairing.Chunk(
         np.arange(10, 10 + sum(lengths), dtype=np.int32), np.cumsum([0, *lengths]),
-        np.cumsum([0, *map(len, documents)]), len(documents) if own is None else own)
+        np.cumsum([0, *map(len, documents)]), np.arange(len(documents)) if names is None else names,
+        len(documents) if own is None else own)
 
 
 def _make(chunk, format, seq_length=32, short_seq_prob=0.1, seed=0):
@@ -96,6 +97,16 @@ def test_lent_documents_give_random_segments_only():
     lent = {int(_document_of(chunk, ids[types == 1][0])) for (ids, types), label in
             zip(_sequences(chunk, examples), examples.next_sentence_labels, strict=True) if label}
     assert lent == {1, 2}
+
+
+def test_parts_of_one_document_are_not_each_others_random_segments():
+    names = np.array([7, 7, 7, 8])
+    chunk = _chunk([[5] * 20] * 4, names=names)
+    examples = _make(chunk, "segment_pair")
+    for (ids, types), label in zip(_sequences(chunk, examples), examples.next_sentence_labels,
+                                   strict=True):
+        pair = names[[_document_of(chunk, ids[types == type_id][-2]) for type_id in (0, 1)]]
+        assert label == (pair[0] != pair[1])
 
 
 def test_cutting_a_pair_takes_from_the_longer_and_from_both_ends():
