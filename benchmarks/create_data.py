@@ -155,7 +155,7 @@ def unused_sentences(sentences, sequences, vocab, dupe_factor):
     used = np.zeros(len(splits), np.int64)
     for segment in segments:
         found = np.array([place for place in places[tuple(segment[:_KEY])] if len(segment) <= _KEY
-                          or np.array_equal(text[place:place + len(segment)], segment)])
+                          or np.array_equal(text[place:place + len(segment)], segment)], np.int64)
         np.add.at(used, np.searchsorted(splits, found, "right") - 1, 1)
         np.add.at(used, np.searchsorted(splits, found + len(segment) - 1, "right"), -1)
     used = np.cumsum(used)[:-1]
@@ -233,8 +233,7 @@ def main():
     for name, right in {
             f"at least {LEAST_RATIO[arguments.masking]} times the speed":
                 speed >= LEAST_RATIO[arguments.masking] * official_speed,
-            "at most 2.5 GB": max(peak_once, peak_repeated) <= _KEY = 4  # tokens by which a segment is looked up
-MOST_BYTES,
+            "at most 2.5 GB": max(peak_once, peak_repeated) <= MOST_BYTES,
             "at most 10 % more memory on ten times the text":
                 peak_repeated <= MOST_GROWTH * peak_once}.items():
         failed += [] if right else [name]
