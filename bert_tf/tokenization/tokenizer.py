@@ -219,7 +219,13 @@ class Tokenizer(tf.Module):
 
 
 def _read_config(path):
+    """The casing in a `tokenizer_config.json`: ours, or the one beside Hugging Face checkpoints."""
     config = files.read_json(path)
+    if isinstance(config, dict) and "do_lower_case" in config:
+        lower_case, strip_accents = config["do_lower_case"], config.get("strip_accents")
+        # There, accents go with the case unless something else is said.
+        config = {"lower_case": lower_case,
+                  "strip_accents": lower_case if strip_accents is None else strip_accents}
     right = isinstance(config, dict) and set(config) == {"lower_case", "strip_accents"} and all(
         isinstance(value, bool) for value in config.values())
     if not right:

@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import itertools
+import json
 import pathlib
 import unicodedata
 
@@ -280,3 +281,17 @@ def test_korean_keeps_its_form_its_jamo_and_its_offsets(shared, tokenizers):
     pieces = [piece.decode().removeprefix("##") for piece in tokenizer.tokens(ids).values.numpy()]
     assert [unicodedata.normalize("NFC", source).translate(rules).strip()
             for source in sources] == pieces
+
+
+@pytest.mark.parametrize(("written", "casing"), [
+    ({"lower_case": True, "strip_accents": False}, (True, False)),
+    ({"do_lower_case": True, "strip_accents": None, "unk_token": "[UNK]"}, (True, True)),
+    ({"do_lower_case": True, "strip_accents": False}, (True, False)),
+    ({"do_lower_case": False}, (False, False)),
+])
+def test_casing_is_read_beside_a_vocabulary(tmp_path, written, casing):
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(written))
+    stated = Tokenizer.casing(str(tmp_path))
+    assert (stated["lower_case"], stated["strip_accents"]) == casing
+    with pytest.raises(UsageError, match="lower_case"):
+        Tokenizer.casing(str(tmp_path), lower_case=not casing[0])
