@@ -73,8 +73,9 @@ def add_example_flags(parser):
     parser.add_argument("--dupe_factor", type=positive, default=None,
                         help="passes over the text with different draws "
                              "(default: 10 for static masking, 1 for dynamic)")
-    parser.add_argument("--max_predictions_per_seq", type=positive, default=20,
-                        help="masked positions of an example at most")
+    parser.add_argument("--max_predictions_per_seq", type=positive,
+                        help="masked positions of an example at most (default: 15 %% of "
+                             "--seq_length)")
     parser.add_argument("--short_seq_prob", type=float, default=0.1,
                         help="share of examples made shorter than the window")
     parser.add_argument("--num_processes", type=positive, default=os.cpu_count(),

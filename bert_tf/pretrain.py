@@ -65,6 +65,8 @@ def _parser():
         help="logical CPU devices, where there is no GPU")
     add("--log_every", type=cli.positive, default=10, help="steps between logged lines")
     add("--eval_every", type=cli.positive, default=1000, help="steps between evaluations")
+    add("--eval_examples", type=cli.positive, default=1000,
+        help="examples of an evaluation, spread over the held-out documents")
     add("--checkpoint_every", type=cli.positive, default=500, help="steps between checkpoints")
     add("--keep_checkpoints", type=cli.positive, default=3, help="newest checkpoints to keep")
     add("--export_dir", metavar="saved_models/NAME", help="where the SavedModel goes "

@@ -6,6 +6,7 @@ folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.jso
 `save_pretrained` writes) and `results.json`.
 """
 
+import itertools
 import os
 
 import tensorflow as tf
@@ -21,7 +22,7 @@ from bert_tf.saved_model.server_config import versions
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.vocabulary import SUFFIX, Vocabulary
 from bert_tf.training.evaluate import unigram_entropy
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
@@ -144,7 +145,11 @@ class PretrainingRun:
             if self.arguments.init:
                 restore(model, self.arguments.init)
             optimizer = build_optimizer(train_config)
-        held_out = self.input_data("eval", train_config) if self.arguments.holdout else None
+        held_out = None
+        if self.has_held_out():
+            held_out = self.input_data("eval", train_config)
+        elif self.arguments.holdout:
+            print("held out: nothing, the text has too few documents; there is no evaluation")
         with explained_errors():
             trained = train(model, optimizer, self.strategy, train_config,
                             self.input_data("train", train_config), held_out, self.path())
@@ -160,7 +165,13 @@ class PretrainingRun:
     def input_data(self, split, train_config):
         """The examples of a split, batched for this run."""
         return PretrainingInput(self.path("data"), split, batch_size=train_config.batch_size,
-                                seed=train_config.seed)
+                                seed=train_config.seed,
+                                eval_examples=self.arguments.eval_examples)
+
+    def has_held_out(self):
+        """Whether there are held-out examples."""
+        made = files.read_json(self.path("data", "manifest.json"))
+        return made["splits"]["eval"]["num_examples"] > 0
 
     def final_configs(self):
         """Both configurations, now that vocabulary and examples are there; written as well."""
@@ -198,30 +209,35 @@ class PretrainingRun:
             self.path(), self.arguments.export_dir, seq_length=self.arguments.seq_length)
 
     def blanked_texts(self, count=3, pieces=24):
-        """Held-out texts with one word blanked out: `[(text with [MASK], the word)]`."""
+        """Held-out texts with one word blanked out: `[(text with [MASK], the word)]`.
+
+        They are read back from the records, so that punctuation stands apart.
+        """
         tokenizer = Tokenizer.load(self.path())
-        split = "eval" if self.arguments.holdout else "train"
-        data = PretrainingInput(self.path("data"), split, batch_size=1, seed=self.arguments.seed)
+        data = PretrainingInput(self.path("data"), "eval" if self.has_held_out() else "train",
+                                batch_size=1, seed=self.train_config.seed)
+        known = set(tokenizer.vocabulary.tokens)
         texts = []
         for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
             ids = tf.tensor_scatter_nd_update(
                 batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
                 batch["masked_lm_ids"][0])
-            words = []
-            for token in tokenizer.tokens(ids[1:pieces]).numpy():
-                token = token.decode()
-                if token in ("[SEP]", "[PAD]"):
-                    break
-                if token.startswith("##") and words:
-                    words[-1] += token[2:]
-                else:
-                    words.append(token)
-            known = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 2
-                     and word in tokenizer.vocabulary.tokens]
-            if len(known) > 4:
-                place = known[len(known) // 2]
+            words = _words(tokenizer.tokens(ids[1:pieces]).numpy().astype(str))
+            places = [i for i, word in enumerate(words)
+                      if word in known and word.isalpha() and len(word) > 1]
+            if len(places) > 4 and len(texts) < count:
+                place = places[len(places) // 2]
                 texts.append((" ".join([*words[:place], "[MASK]", *words[place + 1:]]),
                               words[place]))
-            if len(texts) == count:
-                break
         return texts
+
+
+def _words(pieces):
+    """The whole words of the first segment."""
+    words = []
+    for piece in itertools.takewhile(lambda piece: piece not in ("[SEP]", "[PAD]"), pieces):
+        if not piece.startswith(SUFFIX):
+            words.append(piece)
+        elif words:
+            words[-1] += piece.removeprefix(SUFFIX)
+    return words

@@ -20,6 +20,7 @@ from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing, records
 from bert_tf.data.documents import read_documents
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
+from bert_tf.data.masking import MASKED_SHARE
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.tokenization.vocabulary import Vocabulary
 
@@ -44,7 +45,8 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         masking: `dynamic` or `static`.
         whole_word: mask all pieces of a word together.
         dupe_factor: passes over the text; None for 10 (static) or 1 (dynamic).
-        max_predictions_per_seq: masked positions of an example at most.
+        max_predictions_per_seq: masked positions of an example at most; None for 15 % of
+            `seq_length`, which never cuts any off.
         short_seq_prob: share of short examples.
         seed: seed of every draw.
         num_processes: processes at once.
@@ -75,7 +77,8 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         lower_case=lower_case, strip_accents=strip_accents, seq_length=seq_length, format=format,
         masking=masking, whole_word=whole_word,
         dupe_factor=dupe_factor or DUPE_FACTOR[masking],
-        max_predictions_per_seq=max_predictions_per_seq, short_seq_prob=short_seq_prob, seed=seed)
+        max_predictions_per_seq=max_predictions_per_seq or round(seq_length * MASKED_SHARE),
+        short_seq_prob=short_seq_prob, seed=seed)
     stated = {**dataclasses.asdict(options), "split": split, "holdout": holdout}
     sources = [*inputs, vocab_path]
     path = os.path.join(output_dir, MANIFEST)

@@ -42,13 +42,16 @@ class PretrainingInput:
         seed: of the order and of dynamic masks.
         max_predictions_per_seq: masked positions of an example at most (P); None for what the
             folder was made with. Static masks cannot change it.
+        eval_examples: examples of the split `eval` to go through, None for each once: of more
+            that many, evenly spread; fewer come again, under other masks where these are dynamic.
 
     Raises:
         UsageError: the options do not fit the data.
         BertTfError: the data is missing or damaged.
     """
 
-    def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None):
+    def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
+                 eval_examples=None):
         check_choice("split", split, ("train", "eval"))
         made = files.read_json(os.path.join(data_dir, "manifest.json"))
         options, vocabulary = made["options"], made["vocabulary"]
@@ -69,6 +72,7 @@ class PretrainingInput:
         if not self.num_examples:
             raise BertTfError(explain(f"{data_dir} has no {split} examples",
                                       attempt="more documents or a larger holdout"))
+        self.length = eval_examples or self.num_examples  # of `eval`
         self.table = records.feature_table(options["masking"], self.next_sentence,
                                            self.seq_length, predictions)
         self.masking = None
@@ -85,8 +89,8 @@ class PretrainingInput:
             start_step: first step.
             num_replicas: replicas that share a batch.
             replicas: those whose batches are wanted, in order.
-            num_steps: steps to produce; None is without end for `train`, and what covers each
-                example once for `eval`.
+            num_steps: steps to produce; None is without end for `train`, and what it takes
+                to go through `eval` once.
 
         Returns:
             A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
@@ -105,7 +109,7 @@ class PretrainingInput:
                                      "a multiple", f"batch_size={near}"))
         size = self.batch_size // num_replicas
         if num_steps is None and self.split == "eval":
-            num_steps = -(-self.num_examples // self.batch_size) - start_step
+            num_steps = -(-self.length // self.batch_size) - start_step
         share = tf.constant(list(replicas), tf.int64)
         counter = (tf.data.Dataset.counter(start_step) if num_steps is None
                    else tf.data.Dataset.range(start_step, start_step + num_steps))
@@ -118,11 +122,13 @@ class PretrainingInput:
     @tf.autograph.experimental.do_not_convert
     def _batch(self, first, size):
         position = first + tf.range(size, dtype=tf.int64)
-        here = position < self.num_examples
+        here = position < self.length
         if self.split == "train":
             index = self._shuffled(position)
+        elif self.length < self.num_examples:
+            index = tf.minimum(position, self.length - 1) * self.num_examples // self.length
         else:
-            index = tf.minimum(position, self.num_examples - 1)
+            index = position % self.num_examples
         serialized = tf.numpy_function(self._read, [index], tf.string, stateful=False)
         serialized = tf.ensure_shape(serialized, [size])
         batch = records.parse(self.table, serialized)
