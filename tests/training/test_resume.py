@@ -41,9 +41,9 @@ class FailingInput:
                                               output_signature=dataset.element_spec)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_resumed_run_equals_the_undisturbed_one(tiny, dtype):
-    """Stopped by SIGTERM, then by an error far from a checkpoint."""
+def test_stopped_run_equals_the_undisturbed_one(tiny):
+    """SIGTERM saves and says so; the same call goes on to the same bytes, logs included."""
+    dtype = "bfloat16"  # float32 is killed in tests/faults
     whole, result = tiny.train("whole", dtype=dtype, **OPTIONS)
     stopping = FailingInput(tiny.input(), 4, lambda: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)

@@ -61,7 +61,7 @@ class MadeUpInput:
 def build_model(dropout=0.0, dtype="float32", seed=3):
     from bert_tf.tasks.pretraining import Pretrainer
 
-    config = ModelConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2,
+    config = ModelConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=1,
                          num_attention_heads=2, intermediate_size=64,
                          max_position_embeddings=LENGTH, hidden_dropout_prob=dropout,
                          attention_probs_dropout_prob=dropout)
