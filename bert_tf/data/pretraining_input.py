@@ -113,13 +113,13 @@ class PretrainingInput:
         share = tf.constant(list(replicas), tf.int64)
         counter = (tf.data.Dataset.counter(start_step) if num_steps is None
                    else tf.data.Dataset.range(start_step, start_step + num_steps))
-        first = counter.flat_map(lambda step: tf.data.Dataset.from_tensor_slices(
-            step * self.batch_size + share * size))
-        batches = first.map(lambda position: self._batch(position, size),
+        plain = tf.autograph.experimental.do_not_convert
+        first = counter.flat_map(plain(lambda step: tf.data.Dataset.from_tensor_slices(
+            step * self.batch_size + share * size)))
+        batches = first.map(plain(lambda position: self._batch(position, size)),
                             num_parallel_calls=2, deterministic=True)
         return batches.prefetch(2 * len(share))
 
-    @tf.autograph.experimental.do_not_convert
     def _batch(self, first, size):
         position = first + tf.range(size, dtype=tf.int64)
         here = position < self.length

@@ -1,0 +1,90 @@
+"""Tokens a second of the input pipeline alone, beside what training the mini preset consumes.
+
+    python benchmarks/input_pipeline.py --input corpus.txt.gz --vocab vocab.txt
+
+Dynamic whole-word masking, segment pairs of length 128, batches of 32. Exits with 1 where the
+pipeline delivers less than ten times what training takes.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+
+LENGTH, BATCH, LEAST_RATIO = 128, 32, 10
+
+
+def _tokens_a_second(batches, seconds, step=None):
+    """Consume batches for some seconds, behind ten that warm up; real tokens a second."""
+    tokens = 0
+    for count, batch in enumerate(batches):
+        if step:
+            step(batch)
+        if count == 10:
+            started, tokens = time.perf_counter(), 0
+        elif count > 10:
+            tokens += int(batch["input_mask"].numpy().sum())
+            if time.perf_counter() - started > seconds:
+                return tokens / (time.perf_counter() - started)
+    raise SystemExit("the input ended too early")
+
+
+def _training_step(vocab_size):
+    """One step of training `mini` in float32."""
+    import tensorflow as tf
+
+    from bert_tf.presets import preset
+    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.training.optimizers import AdamW
+
+    model = Pretrainer(preset("bert", "mini", vocab_size=vocab_size))
+    optimizer = AdamW(1e-4)
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            sums = model.loss_sums(model(batch, training=True), batch)
+            weights = model.loss_weights(batch)
+            loss = tf.add_n([sums[name] / weights[name] for name in sums])
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables),
+                                      model.trainable_variables, strict=True))
+
+    return step
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--input", required=True, help="text, a sentence a line")
+    parser.add_argument("--vocab", required=True, help="vocabulary")
+    parser.add_argument("--seconds", type=float, default=10, help="measured on each side")
+    parser.add_argument("--output", help="default: benchmarks/results/input_pipeline.json")
+    arguments = parser.parse_args()
+
+    from bert_tf import files
+    from bert_tf.data.create import create_examples
+    from bert_tf.data.pretraining_input import PretrainingInput
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = create_examples(
+            [arguments.input], arguments.vocab, folder, lower_case=True, strip_accents=True,
+            seq_length=LENGTH, format="segment_pair", masking="dynamic", whole_word=True,
+            dupe_factor=None, max_predictions_per_seq=20, short_seq_prob=0.1, seed=12345,
+            num_processes=os.cpu_count(), split="lines")
+        data = PretrainingInput(folder, "train", batch_size=BATCH, seed=12345)
+        alone = _tokens_a_second(data.dataset(), arguments.seconds)
+        training = _tokens_a_second(data.dataset(), arguments.seconds,
+                                    _training_step(made["vocabulary"]["size"]))
+    ratio = alone / training
+    files.write_json(
+        arguments.output or os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
+                                         "input_pipeline.json"),
+        {"pipeline_tokens_a_second": alone, "training_tokens_a_second": training, "ratio": ratio})
+    print(f"input pipeline {alone:,.0f} tokens/s, training mini {training:,.0f} tokens/s, "
+          f"ratio {ratio:.1f}")
+    return 0 if ratio >= LEAST_RATIO else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
