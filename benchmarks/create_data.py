@@ -6,7 +6,8 @@
 Both sides make segment pairs of length 128 in lower case. Ours is timed as the command on the text
 ten times over less the command on the text, over nine, so that start-up is left out;
 official.nlp.data.create_pretraining_data, on one core, from behind its imports, on every n-th
-document. There both outputs are compared. Exits with 1 where they disagree or a bound is missed.
+document. There the outputs of five passes or more are compared: in a single one the official share
+of short examples scatters by 0.7 points. Exits with 1 where they disagree or a bound is missed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import time
 
 import numpy as np
 
-LENGTH, PREDICTIONS, REPEATS = 128, 20, 10
+LENGTH, PREDICTIONS, REPEATS, PASSES = 128, 20, 10, 5
 LEAST_RATIO = {"dynamic": 30, "static": 15}
 _KEY = 4  # tokens by which a segment is looked up
 MOST_BYTES, MOST_GROWTH = 2.5e9, 1.1
@@ -30,12 +31,12 @@ _OFFICIAL = """
 import random, sys, time
 from official.nlp.data import create_pretraining_data as official
 from official.nlp.tools import tokenization
-text, vocab, dupe_factor, seed, output = sys.argv[1:]
+text, vocab, dupe_factor, output = sys.argv[1:]
 tokenizer = tokenization.FullTokenizer(vocab_file=vocab, do_lower_case=True)
 started = time.perf_counter()
 instances = official.create_training_instances(
     [text], tokenizer, official.get_processor_text_fn(False, True), 128, int(dupe_factor), 0.1,
-    0.15, 20, random.Random(int(seed)))
+    0.15, 20, random.Random(12345))
 official.write_instance_to_example_files(instances, tokenizer, 128, 20, [output], False, True)
 print(time.perf_counter() - started)
 """
@@ -55,11 +56,11 @@ def _watch_memory(process, peak):
         time.sleep(0.2)
 
 
-def ours(inputs, folder, arguments):
+def ours(inputs, folder, arguments, dupe_factor):
     """Run the command; seconds and peak bytes of all its processes together."""
     command = [sys.executable, "-m", "bert_tf.create_data", "--input", *inputs, "--vocab",
                arguments.vocab, "--output_dir", folder, "--lower_case", "--strip_accents",
-               "--masking", arguments.masking, "--dupe_factor", str(arguments.dupe_factor),
+               "--masking", arguments.masking, "--dupe_factor", str(dupe_factor),
                "--seq_length", str(LENGTH), "--max_predictions_per_seq", str(PREDICTIONS)]
     peak = [0]
     started = time.perf_counter()
@@ -74,12 +75,11 @@ def ours(inputs, folder, arguments):
     return seconds, peak[0]
 
 
-def official(text, output, arguments, seed=12345):
+def official(text, output, arguments, dupe_factor):
     """Run tf-models-official on one core; seconds behind its imports."""
     core = min(os.sched_getaffinity(0))
     done = subprocess.run(
-        [sys.executable, "-c", _OFFICIAL, text, arguments.vocab, str(arguments.dupe_factor),
-         str(seed), output],
+        [sys.executable, "-c", _OFFICIAL, text, arguments.vocab, str(dupe_factor), output],
         check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, {core}))
     return float(done.stdout.split()[-1])
@@ -208,24 +208,27 @@ def main():
                   for number in range(REPEATS)]
         for copy in copies:
             os.symlink(os.path.abspath(arguments.input), copy)
-        once, peak_once = ours(copies[:1], os.path.join(scratch, "once"), arguments)
-        repeated, peak_repeated = ours(copies, os.path.join(scratch, "repeated"), arguments)
-        files.remove(os.path.join(scratch, "repeated"))
+        folder = os.path.join(scratch, "ours")
+        dupe_factor = arguments.dupe_factor
+        once, peak_once = ours(copies[:1], folder, arguments, dupe_factor)
+        files.remove(folder)
+        repeated, peak_repeated = ours(copies, folder, arguments, dupe_factor)
+        files.remove(folder)
 
         sample = documents[::arguments.every]
         text = os.path.join(scratch, "sample.txt")
         files.write_text(text, "\n\n".join(map("\n".join, sample)) + "\n")
         output = os.path.join(scratch, "official.tfrecord")
-        official_seconds = official(text, output, arguments)
-        folder = os.path.join(scratch, "once")
-        if arguments.every > 1:
-            folder = os.path.join(scratch, "sample")
-            ours([text], folder, arguments)
+        official_seconds = official(text, output, arguments, dupe_factor)
+        passes = max(dupe_factor, PASSES)
+        if passes > dupe_factor:
+            official(text, output, arguments, passes)
+        ours([text], folder, arguments, passes)
         mask_id = files.read_json(os.path.join(folder, "manifest.json"))["vocabulary"]["mask_id"]
         mine, sequences = facts(_columns(folder, arguments.masking), mask_id)
         theirs, _ = facts(_static_columns([output]), mask_id)
         unused = unused_sentences([sentence for document in sample for sentence in document],
-                                  sequences, arguments.vocab, arguments.dupe_factor)
+                                  sequences, arguments.vocab, passes)
 
     speed = size(documents) * (REPEATS - 1) / (repeated - once)
     official_speed = size(sample) / official_seconds

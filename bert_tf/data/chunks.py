@@ -14,7 +14,7 @@ import random
 from bert_tf.errors import BertTfError, explain
 
 CHUNK_BYTES = 2_000_000
-_WINDOW_BYTES = 32_000_000  # text that is shuffled at a time
+_WINDOW_BYTES = 16_000_000  # text that is shuffled at a time
 _PART_BYTES_PER_TOKEN = 80  # a part of a document holds some twenty windows
 _FEW = 4  # a chunk of fewer documents borrows others for its random segments
 _RECENT = 8
@@ -61,7 +61,7 @@ def holds_out(source, holdout, seed):
 def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):
     """Yield the `TextChunk`s of both splits.
 
-    With `next_sentence`, documents are cut into parts of some twenty windows and shuffled, 32 MB
+    With `next_sentence`, documents are cut into parts of some twenty windows and shuffled, 16 MB
     at a time, so that random segments come from all over the text; else they stay in order.
 
     Raises:
