@@ -141,13 +141,12 @@ def _configs(arguments):
     return config, train_config
 
 
-def _report(run, metrics, version, seconds):
+def _report(run, metrics, version):
     """Say how good the model is, let it fill in three examples, and name the next commands."""
     import tensorflow as tf
 
-    print(f"\nfinished in {seconds:.0f} s: {run.path()}")
     if metrics:
-        print(f"held-out documents: MLM loss {metrics['masked_lm_loss']:.3f} nats, unigram entropy "
+        print(f"\nheld-out documents: MLM loss {metrics['masked_lm_loss']:.3f} nats, unigram entropy "
               f"of the same tokens {metrics['unigram_entropy']:.3f}, MLM accuracy "
               f"{metrics['masked_lm_accuracy']:.3f}", end="")
         nsp = metrics.get("next_sentence_accuracy")
@@ -208,7 +207,8 @@ def main(argv=None):
     with files.locked(run.path()) if is_chief(strategy) else contextlib.nullcontext():
         metrics, version = run.finish()
         if version:
-            _report(run, metrics, version, time.monotonic() - started)
+            _report(run, metrics, version)
+            print(f"\n{time.monotonic() - started:.0f} s in all")
 
 
 if __name__ == "__main__":

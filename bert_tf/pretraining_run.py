@@ -67,7 +67,7 @@ class PretrainingRun:
             self.claim(inputs)
             done = self.published()
             if done:
-                print(f"the run in {self.path()} is finished; nothing to do")
+                print(f"{self.path()}: this run is finished already; nothing to do")
                 return files.read_json(self.path(_RESULTS))["metrics"], done
             tokenizer = self.make_vocabulary(inputs)
             self.make_examples(inputs, tokenizer)
@@ -222,7 +222,7 @@ class PretrainingRun:
             ids = tf.tensor_scatter_nd_update(
                 batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
                 batch["masked_lm_ids"][0])
-            words = _words(tokenizer.tokens(ids[1:pieces]).numpy().astype(str))
+            words = _words(tokenizer.vocabulary.tokens[number] for number in ids[1:pieces])
             places = [i for i, word in enumerate(words)
                       if word in known and word.isalpha() and len(word) > 1]
             if len(places) > 4 and len(texts) < count:
