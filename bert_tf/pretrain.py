@@ -146,8 +146,8 @@ def _report(run, metrics, version):
     import tensorflow as tf
 
     if metrics:
-        print(f"\nheld-out documents: MLM loss {metrics['masked_lm_loss']:.3f} nats, unigram entropy "
-              f"of the same tokens {metrics['unigram_entropy']:.3f}, MLM accuracy "
+        print(f"\nheld-out documents: MLM loss {metrics['masked_lm_loss']:.3f} nats, unigram "
+              f"entropy of the same tokens {metrics['unigram_entropy']:.3f}, MLM accuracy "
               f"{metrics['masked_lm_accuracy']:.3f}", end="")
         nsp = metrics.get("next_sentence_accuracy")
         print(f", NSP accuracy {nsp:.3f}" if nsp is not None else "")

@@ -6,6 +6,7 @@ processes. A killed run is continued: shards that are there are kept.
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -172,10 +173,11 @@ def _in_processes(tasks, options, tokens, num_processes):
         return
     executor = concurrent.futures.ProcessPoolExecutor(
         num_processes, multiprocessing.get_context("spawn"), _start_process, (options, tokens))
-    for _ in range(num_processes):
-        executor.submit(int)  # start them while the first chunks are read
     waiting = collections.deque()
     try:
+        with _interrupts_ignored():
+            for _ in range(num_processes):
+                executor.submit(int)  # start them while the first chunks are read
         for chunk, path in tasks:
             waiting.append((chunk, path, executor.submit(_make, chunk, path)))
             if len(waiting) > num_processes + 1:
@@ -188,6 +190,19 @@ def _in_processes(tasks, options, tokens, num_processes):
             "are kept)", attempt="fewer --num_processes, the same command again")) from error
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _interrupts_ignored():
+    """Processes started here inherit that Ctrl-C is the parent's to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _finished(chunk, path, future):
@@ -206,8 +221,6 @@ def _start(options, tokens):
 def _start_process(options, tokens):
     import tensorflow as tf
 
-    # Ctrl-C is the parent's to handle; where the parent dies, nobody is left to work for.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -215,6 +228,7 @@ def _start_process(options, tokens):
 
 
 def _die_with_parent():
+    """End where the parent was killed: nobody is left to work for."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
