@@ -98,7 +98,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
     num_processes = min(num_processes, 1 + size // chunking.CHUNK_BYTES)
     with tqdm(desc="examples", total=size, unit="B", unit_scale=True,
               disable=not progress) as bar:
-        splits = _run(chunks, options, vocabulary.tokens, output_dir, num_processes, bar)
+        splits = _run(chunks, options, vocab_path, output_dir, num_processes, bar)
     if not splits["train"]["num_examples"]:
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
     if splits["train"].get("random_next") == 1:
@@ -134,7 +134,7 @@ def _begin(output_dir, stated, sources, overwrite):
     files.clean_temporary(output_dir)
 
 
-def _run(chunks, options, tokens, output_dir, num_processes, bar):
+def _run(chunks, options, vocab_path, output_dir, num_processes, bar):
     """Make the shards of all chunks; facts of both splits."""
     splits = {split: collections.Counter(num_documents=0, num_examples=0, num_tokens=0)
               for split in ("train", "eval")}
@@ -146,7 +146,7 @@ def _run(chunks, options, tokens, output_dir, num_processes, bar):
             name = f"{chunk.split}-{chunk.number:05d}.tfrecord"
             yield chunk, os.path.join(output_dir, name)
 
-    for chunk, path in _in_processes(tasks(), options, tokens, num_processes):
+    for chunk, path in _in_processes(tasks(), options, vocab_path, num_processes):
         index = records.read_index(path)
         count = len(index["num_tokens"])
         splits[chunk.split].update(num_documents=chunk.new_documents, num_examples=count,
@@ -163,16 +163,17 @@ def _run(chunks, options, tokens, output_dir, num_processes, bar):
     return {split: dict(facts) for split, facts in splits.items()}
 
 
-def _in_processes(tasks, options, tokens, num_processes):
+def _in_processes(tasks, options, vocab_path, num_processes):
     """Make the shard of each (chunk, path) that is not there; yield the pairs, in order."""
     if num_processes == 1:
-        _start(options, tokens)
+        _start(options, vocab_path)
         for chunk, path in tasks:
             _make(chunk, path)
             yield chunk, path
         return
     executor = concurrent.futures.ProcessPoolExecutor(
-        num_processes, multiprocessing.get_context("spawn"), _start_process, (options, tokens))
+        num_processes, multiprocessing.get_context("spawn"), _start_process,
+        (options, vocab_path))
     waiting = collections.deque()
     try:
         with _interrupts_ignored():
@@ -213,18 +214,18 @@ def _finished(chunk, path, future):
 _maker = None
 
 
-def _start(options, tokens):
+def _start(options, vocab_path):
     global _maker
-    _maker = ExampleMaker(options, tokens)
+    _maker = ExampleMaker(options, vocab_path)
 
 
-def _start_process(options, tokens):
+def _start_process(options, vocab_path):
     import tensorflow as tf
 
     threading.Thread(target=_die_with_parent, daemon=True).start()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    _start(options, tokens)
+    _start(options, vocab_path)
 
 
 def _die_with_parent():

@@ -41,12 +41,12 @@ class ExampleMaker:
 
     Args:
         options: `ExampleOptions`.
-        tokens: the entries of the vocabulary.
+        vocab_path: path of the vocabulary.
     """
 
-    def __init__(self, options, tokens):
+    def __init__(self, options, vocab_path):
         self.options = options
-        self.vocabulary = vocabulary = Vocabulary(tokens)
+        self.vocabulary = vocabulary = Vocabulary.load(vocab_path)
         self.tokenizer = Tokenizer(vocabulary, options.lower_case, options.strip_accents)
         self.masking = tf.function(Masking(
             vocab_size=len(vocabulary), special_ids=vocabulary.special_ids,
