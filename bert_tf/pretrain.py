@@ -23,7 +23,7 @@ OBJECTIVES = ("mlm+nsp", "mlm")
 PAIR_FORMATS = ("segment_pair", "sentence_pair")
 # Defaults without --input: what learns most from 60,000 words of prose in a few minutes.
 OWN_PROSE = {"vocab_size": 1000, "seq_length": 64, "dupe_factor": 10, "holdout": 0.15,
-             "train_steps": 2500, "learning_rate": 3e-3, "warmup_steps": 250}
+             "train_steps": 2500, "learning_rate": 3e-3}
 
 
 def _parser():
