@@ -18,6 +18,10 @@ from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.randomness import stream_key
 
+# Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
+# as there are hundreds of thousands; from 8 on they lie as chance has it.
+_ROUNDS = 12
+
 
 def examples_per_batch(manifest, batch_tokens, multiple=1):
     """Number of training examples that hold about `batch_tokens` real tokens.
@@ -29,6 +33,28 @@ def examples_per_batch(manifest, batch_tokens, multiple=1):
     """
     wanted = batch_tokens / manifest["splits"]["train"]["mean_tokens"]
     return max(1, round(wanted / multiple)) * multiple
+
+
+def shuffled(position, count, seed):
+    """Which of `count` examples stands at each place of the endless stream.
+
+    Every run of `count` places, an epoch, holds each example once, in an order of its own.
+
+    Args:
+        position: int64 `[n]`.
+        count: number of examples.
+        seed: of the orders, below 2**32.
+
+    Returns:
+        int64 `[n]`, in `[0, count)`.
+    """
+    epoch = tf.cast(position // count, tf.uint32)
+    seeds = tf.stack([tf.fill(tf.shape(epoch), tf.constant(seed, tf.uint32)), epoch,
+                      tf.zeros_like(epoch)], axis=1)
+    # The public tf.random.experimental.index_shuffle refuses a vector of seeds.
+    return tf.raw_ops.RandomIndexShuffle(
+        index=position % count, seed=seeds, max_index=tf.constant(count - 1, tf.int64),
+        rounds=_ROUNDS)
 
 
 class PretrainingInput:
@@ -124,7 +150,7 @@ class PretrainingInput:
         position = first + tf.range(size, dtype=tf.int64)
         here = position < self.length
         if self.split == "train":
-            index = self._shuffled(position)
+            index = shuffled(position, self.num_examples, self.seed)
         elif self.length < self.num_examples:
             index = tf.minimum(position, self.length - 1) * self.num_examples // self.length
         else:
@@ -141,15 +167,6 @@ class PretrainingInput:
             batch["example_weights"] = tf.cast(here, tf.float32)
             batch["masked_lm_weights"] *= batch["example_weights"][:, None]
         return batch
-
-    def _shuffled(self, position):
-        count = self.num_examples
-        epoch = tf.cast(position // count, tf.uint32)
-        seed = tf.stack([tf.fill(tf.shape(epoch), tf.constant(self.seed, tf.uint32)), epoch,
-                         tf.zeros_like(epoch)], axis=1)
-        # The public tf.random.experimental.index_shuffle refuses a vector of seeds.
-        return tf.raw_ops.RandomIndexShuffle(
-            index=position % count, seed=seed, max_index=tf.constant(count - 1, tf.int64))
 
     def _read(self, index):
         return np.array(self.records.read(index), object)

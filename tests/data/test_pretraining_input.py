@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
+from bert_tf.data.pretraining_input import (
+    PretrainingInput,
+    examples_per_batch,
+    explained_errors,
+    shuffled,
+)
 from bert_tf.errors import BertTfError, UsageError
 
 
@@ -89,6 +94,23 @@ def test_each_epoch_holds_each_example_once_in_another_order_with_other_masks(dy
     assert masked[False] > 5 * masked[True]
     other = PretrainingInput(dynamic[0], "train", batch_size=1, seed=2)
     assert [_texts(batch)[0] for batch in _batches(other, num_steps=count)] != first
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 100])
+def test_an_epoch_is_a_permutation(count):
+    orders = shuffled(tf.range(3 * count, dtype=tf.int64), count, 7).numpy().reshape(3, count)
+    np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(count), (3, 1)))
+    assert count < 100 or len(np.unique(orders, axis=0)) == 3
+
+
+@pytest.mark.parametrize("count", [37_123, 1_000_000, 2**33])
+def test_a_batch_comes_from_all_over_the_examples(count):
+    """Means of 32 uniform numbers scatter by 0.289 / sqrt(32); epochs have nothing in common."""
+    first, second = (shuffled(start + tf.range(2**15, dtype=tf.int64), count, 7).numpy() / count
+                     for start in (0, count))
+    assert abs(first.reshape(-1, 32).mean(1).std() / 0.051 - 1) < 0.1
+    assert abs(np.abs(np.diff(first)).mean() - 1 / 3) < 0.01
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.03
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
