@@ -33,29 +33,45 @@ class TextChunk:
     new_documents: int  # documents that begin in this chunk
 
 
-def holds_out(source, holdout, seed):
-    """Which documents are held out: a function of a document's number.
+def assign_splits(source, holdout, seed):
+    """A function that reads `source` as `(split, piece)`, the split being "train" or "eval".
 
-    About the share `holdout`, chosen by a hash of the seed and the number; at least two, unless
-    there are fewer than four documents, of which none is held out.
+    About the share `holdout` of the documents is held out, chosen by a hash of the seed and of the
+    document's text (of its first piece), so that copies of a document go the same way. At least
+    two different ones are, unless the text begins with fewer than four, of which none is.
     """
-    if not holdout:
-        return lambda number: False
+    key = str(seed).encode()
 
-    def draw(number):
-        digest = hashlib.blake2b(f"holdout {seed} {number}".encode(), digest_size=8).digest()
+    def draw(piece):
+        text = "\n".join(piece.sentences).encode()
+        digest = hashlib.blake2b(text, digest_size=8, key=key).digest()
         return int.from_bytes(digest, "little") / 2**64
 
-    size, documents = 0, 0
+    always = _least_draws(source, draw) if holdout else []
+
+    def read():
+        document = split = None
+        for piece in source():
+            if piece.document != document:
+                document = piece.document
+                is_held_out = always and ((drawn := draw(piece)) < holdout or drawn in always)
+                split = "eval" if is_held_out else "train"
+            yield split, piece
+
+    return read
+
+
+def _least_draws(source, draw):
+    """The two least draws of the first documents; none where these are too few."""
+    draws, size, document = set(), 0, None
     for piece in source():
-        documents = piece.document + 1
+        if piece.document != document:
+            document = piece.document
+            draws.add(draw(piece))
         size += sum(map(len, piece.sentences))
-        if size >= CHUNK_BYTES and documents >= _FEW:
+        if size >= CHUNK_BYTES and len(draws) >= _FEW:
             break
-    if documents < _FEW:
-        return lambda number: False
-    always = sorted(range(documents), key=draw)[:2]
-    return lambda number: number in always or draw(number) < holdout
+    return sorted(draws)[:2] if len(draws) >= _FEW else []
 
 
 def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):
@@ -67,15 +83,15 @@ def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):
     Raises:
         BertTfError: with `next_sentence`, a split has a single document.
     """
-    held_out = holds_out(source, holdout, seed)
+    read = assign_splits(source, holdout, seed)
 
     def pieces_of(split):
-        return (piece for piece in source() if held_out(piece.document) == (split == "eval"))
+        return (piece for its_split, piece in read() if its_split == split)
 
     kind = _ShuffledCutter if next_sentence else _Cutter
     cutters = {split: kind(split, pieces_of, seq_length, seed) for split in ("train", "eval")}
-    for piece in source():
-        yield from cutters["eval" if held_out(piece.document) else "train"].add(piece)
+    for split, piece in read():
+        yield from cutters[split].add(piece)
     for cutter in cutters.values():
         yield from cutter.finish()
 

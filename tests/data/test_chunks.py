@@ -1,6 +1,6 @@
 """Chunks: bounded, complete, with documents to draw from, and no held-out text in training."""
 
-
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,10 +64,25 @@ def test_all_text_once_in_bounded_chunks(sizes, holdout, seed):
 
 
 def test_held_out_share():
-    held_out = chunks.holds_out(_source([1] * 50), 0.1, seed=3)
-    assert abs(sum(map(held_out, range(20_000))) / 20_000 - 0.1) < 0.01
-    other = chunks.holds_out(_source([1] * 50), 0.1, seed=4)
-    assert [*map(held_out, range(100))] != [*map(other, range(100))]
+    def held_out(seed):
+        read = chunks.assign_splits(_source([1] * 20_000), 0.1, seed)
+        return [split == "eval" for split, _ in read()]
+
+    assert abs(np.mean(held_out(3)) - 0.1) < 0.01
+    assert held_out(3) != held_out(4)
+
+
+def test_copies_of_a_document_go_the_same_way():
+    def copies():
+        for document in range(4000):
+            yield Piece(document, [f"text {document % 1000}"], False)
+            yield Piece(document, ["and more"], True)
+
+    splits = {}
+    for split, piece in chunks.assign_splits(copies, 0.2, seed=1)():
+        splits.setdefault(piece.document % 1000, set()).add(split)
+    assert all(len(found) == 1 for found in splits.values())
+    assert abs(np.mean([found == {"eval"} for found in splits.values()]) - 0.2) < 0.05
 
 
 def test_long_documents_are_mixed_and_lent_where_too_few_are_at_hand():
