@@ -109,6 +109,7 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
 def _plain_documents(path, split, max_characters):
     """Yield (sentences, whether the document ends)."""
     held, size = [], 0
+    is_open = False  # whether a part of the document has been yielded
     for lines in files.read_line_blocks(path):
         for line in lines:
             line = line.strip()
@@ -122,9 +123,10 @@ def _plain_documents(path, split, max_characters):
                     done, held = _sentences(held, split, is_end=False)
                     size = sum(map(len, held))
                     yield done, False
-            elif held:
+                    is_open = True
+            elif held or is_open:
                 yield _sentences(held, split)[0], True
-                held, size = [], 0
+                held, size, is_open = [], 0, False
     yield _sentences(held, split)[0], True
 
 

@@ -65,6 +65,13 @@ def test_a_giant_document_comes_in_pieces(write, split):
     assert documents([path], split, max_characters=1000) == [sentences, ["Another document."]]
 
 
+@pytest.mark.parametrize("split", ["lines", "sentences"])
+def test_a_document_may_end_where_a_piece_does(write, split):
+    path = write("a.txt", f"{'x' * 200}\n\n{'y' * 200}\n{'z' * 200}\n\n\nAnother.\n")
+    found = documents([str(path)], split, max_characters=100)
+    assert [len(sentences) for sentences in found] == [1, 2, 1]
+
+
 @pytest.mark.parametrize(("text", "sentences"), [
     ("Mr. Smith paid $3.50 in the U.S. yesterday.  \"Really?\" he said. J. R. Tolkien agreed!",
      ["Mr. Smith paid $3.50 in the U.S. yesterday.", "\"Really?\" he said.",
