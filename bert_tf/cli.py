@@ -1,12 +1,13 @@
 """Flags that several entry points share, exit codes, and the `bert-tf` command."""
 
 import argparse
+import difflib
 import importlib
 import os
 import signal
 import sys
 
-from bert_tf.errors import BertTfError, UsageError, check_choice
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 COMMANDS = ("learn_vocab", "create_data", "pretrain", "export")
 FORMATS = ("segment_pair", "sentence_pair", "full_sentences", "doc_sentences")
@@ -19,27 +20,49 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=f"python -m bert_tf.{module}", description=doc, allow_abbrev=False,
                          formatter_class=_Formatter)
 
+    def parse_args(self, args=None, namespace=None):
+        """As of ArgumentParser; an unknown flag is answered with the nearest right one."""
+        arguments, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            near = difflib.get_close_matches(unknown[0].split("=")[0], flags, n=1)
+            self.error(explain(f"unknown argument {unknown[0]}", attempt=(near or ["--help"])[0]))
+        return arguments
+
+    def error(self, message):
+        """Raise UsageError, which `run` prints in one line, instead of ending the process."""
+        raise UsageError(message)
+
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
-        if action.default in (None, False, argparse.SUPPRESS):
+        if any(action.default is nothing for nothing in (None, False, argparse.SUPPRESS)):
             return action.help
         return f"{action.help} (default: %(default)s)"
 
 
 def positive(text):
     """Argument type: an integer of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return value
+    return _number(text, int, lambda value: value >= 1, "a whole number of at least 1")
 
 
 def natural(text):
     """Argument type: an integer of at least 0."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return _number(text, int, lambda value: value >= 0, "a whole number of at least 0")
+
+
+def share(text):
+    """Argument type: a number in [0, 1)."""
+    return _number(text, float, lambda value: 0 <= value < 1, "a share in [0, 1)")
+
+
+def _number(text, kind, right, expected):
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not right(value):
+        raise argparse.ArgumentTypeError(explain(text, expected))
     return value
 
 
@@ -76,7 +99,7 @@ def add_example_flags(parser):
     parser.add_argument("--max_predictions_per_seq", type=positive,
                         help="masked positions of an example at most (default: 15 %% of "
                              "--seq_length)")
-    parser.add_argument("--short_seq_prob", type=float, default=0.1,
+    parser.add_argument("--short_seq_prob", type=share, default=0.1,
                         help="share of examples made shorter than the window")
     parser.add_argument("--num_processes", type=positive, default=os.cpu_count(),
                         help="processes; the result does not depend on it")

@@ -2,15 +2,13 @@
 
 import dataclasses
 import difflib
+import math
 
 from bert_tf import files
 from bert_tf.errors import UsageError, check_choice, explain
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 FAMILIES = ("bert",)
-# google-research/bert computes the tanh form under the name "gelu".
-_FROM_OFFICIAL = {"gelu": "gelu_approximate"}
-_TO_OFFICIAL = {"gelu_approximate": "gelu"}
 
 
 class Config:
@@ -54,7 +52,10 @@ class Config:
         for field in fields:
             if field.default is dataclasses.MISSING and field.name not in values:
                 raise UsageError(f"{source}: {field.name} is missing")
-        return cls(**values)
+        try:
+            return cls(**values)
+        except UsageError as error:
+            raise UsageError(f"{source}: {error}") from None
 
     def save(self, path):
         """Write a JSON file."""
@@ -96,7 +97,8 @@ class ModelConfig(Config):
                      lambda value: value >= 1, "at least 1")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
-        self._refuse(("initializer_range", "layer_norm_eps"), lambda value: value > 0, "above 0")
+        self._refuse(("initializer_range", "layer_norm_eps"), lambda value: 0 < value < math.inf,
+                     "above 0")
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("family", self.family, FAMILIES)
         if not 0 <= self.padding_id < self.vocab_size:
@@ -119,8 +121,14 @@ class ModelConfig(Config):
     def load_official(cls, path):
         """Read google-research/bert's `bert_config.json`, whose `gelu` is the tanh form."""
         values = _object(path)
-        act = values.get("hidden_act", "gelu")
-        return cls.from_dict({**values, "hidden_act": _FROM_OFFICIAL.get(act, act)}, path)
+        if values.setdefault("hidden_act", "gelu") == "gelu":
+            values["hidden_act"] = "gelu_approximate"
+        return cls.from_dict(values, path)
+
+    @classmethod
+    def load_any(cls, path):
+        """Read either kind; only ours names a `family`."""
+        return (cls.load if "family" in _object(path) else cls.load_official)(path)
 
     def save_official(self, path):
         """Write google-research/bert's `bert_config.json`.
@@ -137,7 +145,8 @@ class ModelConfig(Config):
             if values.pop(key) != official:
                 raise UsageError(explain(f"{key}={getattr(self, key)!r} cannot be written to an "
                                          "official bert_config.json", repr(official)))
-        values["hidden_act"] = _TO_OFFICIAL.get(self.hidden_act, self.hidden_act)
+        if self.hidden_act == "gelu_approximate":
+            values["hidden_act"] = "gelu"
         files.write_json(path, values)
 
 

@@ -22,7 +22,8 @@ def _parser():
     add("--output_dir", required=True, metavar="DIR", help="folder for the examples")
     cli.add_casing_flags(parser)
     cli.add_example_flags(parser)
-    add("--holdout", type=float, default=0.0, help="share of documents that become the split eval")
+    add("--holdout", type=cli.share, default=0.0,
+        help="share of documents that become the split eval")
     cli.add_seed_flag(parser)
     cli.add_overwrite_flag(parser)
     return parser

@@ -30,6 +30,9 @@ def explained(action, path):
                                   attempt="another place or other rights")) from error
     except IsADirectoryError as error:
         raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise BertTfError(explain(f"cannot {action} {path}: a file is where a folder should be",
+                                  attempt="another place")) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise BertTfError(explain(
@@ -49,6 +52,9 @@ def expand(patterns):
         matches = sorted(glob.glob(pattern, recursive=True))
         matches = [match for match in matches if not os.path.isdir(match)]
         if not matches:
+            if os.path.isdir(pattern):
+                raise UsageError(explain(f"{pattern} is a folder", "files",
+                                         f"'{os.path.join(pattern, '*')}'"))
             attempt = "a file or a quoted pattern such as 'texts/*.txt'"
             raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))
         paths.extend(path for path in matches if path not in paths)

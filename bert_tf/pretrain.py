@@ -42,11 +42,13 @@ def _parser():
     add("--preset", choices=PRESETS["bert"], help="size of the model (default: tiny)")
     add("--config", metavar="FILE", help="model_config.json or an official bert_config.json "
                                          "instead of a preset")
-    add("--init", metavar="PATH", help="model folder whose weights and vocabulary to start from")
+    add("--init", metavar="PATH", help="model or run folder whose weights and vocabulary to "
+                                       "start from")
     add("--objective", choices=OBJECTIVES, help="what is predicted (default: mlm+nsp for the "
                                                 "formats with pairs, else mlm)")
     cli.add_example_flags(parser)
-    add("--holdout", type=float, default=0.05, help="share of documents held out for evaluation")
+    add("--holdout", type=cli.share, default=0.05,
+        help="share of documents held out for evaluation")
     add("--train_steps", type=cli.positive, default=100_000, help="optimizer steps")
     add("--batch_size", type=cli.positive, help="examples a step over all replicas "
                                                 "(default: by preset, 32 for tiny and mini)")
@@ -90,8 +92,6 @@ def _check(arguments):
         raise UsageError("--init brings its own vocabulary; leave --vocab out")
     if given.batch_size and given.batch_tokens:
         raise UsageError("--batch_size and --batch_tokens both size a batch; leave one out")
-    if not 0 <= given.holdout < 1:
-        raise UsageError(explain(f"--holdout {given.holdout}", "a share in [0, 1)"))
     pairs = given.format in PAIR_FORMATS
     given.objective = given.objective or ("mlm+nsp" if pairs else "mlm")
     if given.objective == "mlm+nsp" and not pairs:
@@ -102,7 +102,8 @@ def _check(arguments):
     if given.warmup_steps is None:
         given.warmup_steps = min(10_000, given.train_steps // 10)
     defaults = training_defaults(given.preset)
-    given.learning_rate = given.learning_rate or defaults["learning_rate"]
+    if given.learning_rate is None:
+        given.learning_rate = defaults["learning_rate"]
     if not given.batch_tokens:
         given.batch_size = given.batch_size or defaults["batch_size"]
     size = given.preset or _stem(given.init or given.config)
@@ -110,6 +111,8 @@ def _check(arguments):
     given.output_dir = given.output_dir or os.path.join("runs", name)
     given.export_dir = given.export_dir or os.path.join(
         "saved_models", os.path.basename(os.path.normpath(given.output_dir)))
+    if given.init and files.exists(os.path.join(given.init, "model", "model_config.json")):
+        given.init = os.path.join(given.init, "model")  # of a finished run
     return given
 
 
@@ -120,18 +123,26 @@ def _stem(path):
 
 def _configs(arguments):
     """The model's and the run's configuration, before vocabulary and batch size are known."""
+    from bert_tf.data.pairing import MINIMUM_SEQ_LENGTH
+
     if arguments.init:
         config = ModelConfig.load(os.path.join(arguments.init, "model_config.json"))
     elif arguments.config:
-        official = "family" not in files.read_json(arguments.config)
-        config = (ModelConfig.load_official if official else ModelConfig.load)(arguments.config)
+        config = ModelConfig.load_any(arguments.config)
     else:
         config = preset(arguments.family, arguments.preset)
     arguments.vocab_size = arguments.vocab_size or config.vocab_size
+    if arguments.seq_length < MINIMUM_SEQ_LENGTH:
+        raise UsageError(explain(f"--seq_length {arguments.seq_length}",
+                                 f"at least {MINIMUM_SEQ_LENGTH}"))
     if arguments.seq_length > config.max_position_embeddings:
         raise UsageError(explain(f"--seq_length {arguments.seq_length} is beyond the model's "
                                  f"{config.max_position_embeddings} positions",
                                  attempt=f"--seq_length {config.max_position_embeddings}"))
+    if arguments.format in PAIR_FORMATS and config.type_vocab_size < 2:
+        raise UsageError(explain(f"--format {arguments.format} with type_vocab_size="
+                                 f"{config.type_vocab_size}", "2 segments",
+                                 "--format full_sentences"))
     names = ("train_steps", "learning_rate", "warmup_steps", "optimizer", "accumulate_steps",
              "strategy", "seed", "log_every", "eval_every", "checkpoint_every", "keep_checkpoints")
     train_config = TrainConfig(

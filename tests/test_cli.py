@@ -1,0 +1,61 @@
+"""What every entry point says about a wrong command line: one line, exit code 2."""
+
+import pytest
+
+from bert_tf import cli, create_data, export, learn_vocab, pretrain
+
+CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
+
+
+@pytest.mark.parametrize(("main", "arguments", "message"), [
+    (pretrain.main, ["--trian_steps", "4"], "unknown argument --trian_steps; try --train_steps"),
+    (pretrain.main, ["--train_step=4"], "unknown argument --train_step=4; try --train_steps"),
+    (pretrain.main, ["--zzz"], "unknown argument --zzz; try --help"),
+    (pretrain.main, ["--train_steps", "x"], "x; expected a whole number of at least 1"),
+    (pretrain.main, ["--seed", "-1"], "-1; expected a whole number of at least 0"),
+    (pretrain.main, ["--holdout", "1.5"], "1.5; expected a share in [0, 1)"),
+    (pretrain.main, ["--short_seq_prob", "nan"], "nan; expected a share in [0, 1)"),
+    (pretrain.main, ["--learning_rate", "0"], "learning_rate=0.0; expected above 0"),
+    (pretrain.main, ["--learning_rate", "nan"], "learning_rate=nan; expected above 0"),
+    (pretrain.main, ["--seq_length", "3"], "--seq_length 3; expected at least 8"),
+    (pretrain.main, ["--seq_length", "513"], "try --seq_length 512"),
+    (pretrain.main, ["--preset", "huge"], "invalid choice: 'huge' (choose from 'tiny'"),
+    (pretrain.main, ["--batch_size", "4", "--batch_tokens", "9"], "leave one out"),
+    (pretrain.main, ["--init", "a", "--preset", "tiny"], "--init brings its own sizes"),
+    (pretrain.main, ["--format", "doc_sentences", "--objective", "mlm+nsp"], "needs pairs"),
+    (pretrain.main, ["--batch_size", "4", "--accumulate_steps", "3"], "try batch_size=6"),
+    (create_data.main, [], "required: --input, --vocab, --output_dir"),
+    (create_data.main, [*CREATE, "--holdout", "1"], "1; expected a share in [0, 1)"),
+    (learn_vocab.main, ["--input", "a", "--output", "new/"], "new/ is a folder; try --output new/"),
+    (export.main, ["--model", "a", "--top_k", "0"], "0; expected a whole number of at least 1"),
+])
+def test_wrong_usage_is_one_line(main, arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(main, arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
+    assert message in printed.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("config", "message"), [
+    ("3", "c.json: int; expected a JSON object"),
+    ('{"vocab_size": 9, "hiden_size": 8}', "c.json: unknown key 'hiden_size'; try 'hidden_size'"),
+    ('{"vocab_size": 9, "hidden_act": ["gelu"]}', "c.json: hidden_act=['gelu']; expected str"),
+    ('{"vocab_size": 9, "hidden_size": 10, "num_attention_heads": 3}', "leaves a remainder"),
+    ('{"vocab_size": 9, "initializer_range": Infinity}', "initializer_range=inf"),
+    ('{"vocab_size": 9, "type_vocab_size": 1}', "try --format full_sentences"),
+])
+def test_wrong_model_configuration(config, message, capsys, tmp_path):
+    path = tmp_path / "c.json"
+    path.write_text(config)
+    assert cli.run(pretrain.main, ["--config", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("main", [create_data.main, export.main, learn_vocab.main, pretrain.main])
+def test_help_ends_with_success(main, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "python -m bert_tf." in capsys.readouterr().out
