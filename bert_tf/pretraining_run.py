@@ -65,13 +65,15 @@ class PretrainingRun:
         if self.is_chief:
             inputs = self.read_inputs()
             self.claim(inputs)
-            done = self.published()
-            if done:
-                print(f"{self.path()}: this run is finished already; nothing to do")
-                return files.read_json(self.path(_RESULTS))["metrics"], done
-            tokenizer = self.make_vocabulary(inputs)
-            self.make_examples(inputs, tokenizer)
+            if not self.published():
+                tokenizer = self.make_vocabulary(inputs)
+                self.make_examples(inputs, tokenizer)
         barrier(self.strategy)
+        done = self.published()  # every process sees the same: none exports before all train
+        if done:
+            print(f"{self.path()}: this run is finished already; nothing to do")
+            metrics = files.read_json(self.path(_RESULTS))["metrics"]
+            return metrics, done if self.is_chief else None
         metrics = self.train()
         version = self.export(metrics) if self.is_chief else None
         barrier(self.strategy)

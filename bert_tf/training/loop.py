@@ -14,7 +14,7 @@ from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
 from bert_tf.training.step import initial_loss_scale, make_train_step
-from bert_tf.training.strategy import distribute, is_chief
+from bert_tf.training.strategy import distribute, explained_loss_of_workers, is_chief
 from bert_tf.variables import assign_variables
 
 
@@ -60,18 +60,14 @@ def _check_split(config, strategy):
 
 
 @contextlib.contextmanager
-def _explained_errors():
-    """Turn TensorFlow's errors about memory and peers into lines that say what to do."""
+def _explained_want_of_memory():
+    """Turn TensorFlow's error into a line that says what to do."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
         raise BertTfError(explain("a step does not fit into the device's memory",
                                   attempt="a larger accumulate_steps, a smaller batch_size or "
                                           "dtype=bfloat16")) from error
-    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        raise BertTfError(explain("another worker went away",
-                                  attempt="starting every worker again with the same command; "
-                                          "the run goes on from its last checkpoint")) from error
 
 
 class _Run:
@@ -103,7 +99,8 @@ class _Run:
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy))
             try:
-                with StopRequest() as stop, _explained_errors():
+                with (StopRequest() as stop, explained_loss_of_workers(),
+                      _explained_want_of_memory()):
                     self.run_steps(stop)
             finally:
                 self.log.close()

@@ -1,11 +1,12 @@
 """Which devices train together, and which part of a batch each process reads."""
 
+import contextlib
 import json
 import os
 
 import tensorflow as tf
 
-from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.training.config import STRATEGIES
 
 _EXAMPLE = ('TF_CONFIG=\'{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
@@ -80,12 +81,28 @@ def distribute(strategy, make_dataset):
     return strategy.distribute_datasets_from_function(make)
 
 
+@contextlib.contextmanager
+def explained_loss_of_workers():
+    """Turn what TensorFlow raises where another process of the strategy ended into a line."""
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+        raise BertTfError(explain("another worker ended too early; its own output says why",
+                                  attempt="starting every worker again with the same command; "
+                                          "the run goes on from its last checkpoint")) from error
+
+
 def barrier(strategy):
-    """Wait until every process of `strategy` has come here; one process goes on at once."""
+    """Wait until every process of `strategy` has come here; one process goes on at once.
+
+    Raises:
+        BertTfError: another process ended.
+    """
     @tf.function
     def meet():
         return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce(
             tf.distribute.ReduceOp.SUM, tf.ones(())))
 
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        meet()
+        with explained_loss_of_workers():
+            meet()
