@@ -69,16 +69,19 @@ class Masking:
         replacement = tf.gather(self.regular_ids, _below(bits[:, 2], len(self.regular_ids)))
         output = tf.where(masked, self.mask_id, tf.where(random, replacement, word_ids))
 
-        # The earliest chosen positions have the greatest rank.
-        rank = tf.where(chosen, seq_length - tf.range(seq_length), 0)
-        missing = tf.maximum(self.max_predictions_per_seq - seq_length, 0)
-        rank, positions = tf.math.top_k(tf.pad(rank, [[0, 0], [0, missing]]),
-                                        self.max_predictions_per_seq)
-        positions = tf.where(rank > 0, positions, 0)
-        ids = tf.gather(word_ids, positions, batch_dims=1)
-        return {"input_word_ids": output, "masked_lm_positions": positions,
-                "masked_lm_ids": tf.where(rank > 0, ids, 0),
-                "masked_lm_weights": tf.cast(rank > 0, tf.float32)}
+        # The n-th chosen token goes to slot n; unused slots stay 0.
+        slots = self.max_predictions_per_seq
+        slot = tf.cumsum(tf.cast(chosen, tf.int32), axis=1) - 1 + tf.range(batch)[:, None] * slots
+        slot = tf.where(chosen, slot, -1)
+
+        def into_slots(values):
+            return tf.reshape(tf.math.unsorted_segment_sum(values, slot, batch * slots),
+                              [batch, slots])
+
+        return {"input_word_ids": output,
+                "masked_lm_positions": into_slots(tf.zeros_like(slot) + tf.range(seq_length)),
+                "masked_lm_ids": into_slots(word_ids),
+                "masked_lm_weights": into_slots(tf.ones_like(slot, tf.float32))}
 
     def _choose(self, bits, words, candidates, num_tokens):
         """Chosen words, bool `[batch, seq_length]` by number of the word in its example."""
@@ -92,7 +95,10 @@ class Masking:
         budget = tf.clip_by_value(tf.cast(share, tf.int32), 1, self.max_predictions_per_seq)
 
         shuffled = tf.where(size > 0, tf.cast(_shift(bits, 2), tf.int32) + 1, 0)
-        order = tf.math.top_k(shuffled, seq_length).indices
+        # Of words of one token, the first that fill the budget are enough.
+        enough = seq_length if self.whole_word else tf.minimum(self.max_predictions_per_seq,
+                                                               seq_length)
+        order = tf.math.top_k(shuffled, enough).indices
         size = tf.gather(size, order, batch_dims=1)
 
         # In random order each word is taken that still fits. All words before the first that does
@@ -109,9 +115,9 @@ class Masking:
 
         waiting = size > 0
         _, taken = tf.while_loop(more, take, [waiting, tf.zeros_like(waiting)])
-        flat = tf.reshape(row + order, [-1, 1])
-        return tf.reshape(tf.scatter_nd(flat, tf.cast(tf.reshape(taken, [-1]), tf.int32),
-                                        [batch * seq_length]), [batch, seq_length]) > 0
+        chosen = tf.math.unsorted_segment_sum(tf.cast(taken, tf.int32), row + order,
+                                              batch * seq_length)
+        return tf.reshape(chosen, [batch, seq_length]) > 0
 
 
 def _shift(bits, count):
