@@ -56,7 +56,8 @@ def test_a_killed_run_goes_on(run, tmp_path, make, small_chunks, monkeypatch):
     monkeypatch.setattr(create, "_make", killed)
     with pytest.raises(KeyboardInterrupt):
         run(masking="static", dupe_factor=1)
-    (tmp_path / ".tmp-train-00009.tfrecord-abc").write_text("half")
+    half = files.temporary_name(str(tmp_path / "train-00009.tfrecord"))
+    pathlib.Path(half).write_text("half")
     monkeypatch.setattr(create, "_make", work)
     with pytest.raises(UsageError, match="another run.*seed was 7, now 8"):
         run(masking="static", dupe_factor=1, seed=8)
