@@ -131,46 +131,6 @@ def test_google_bert(shared):
     assert abs(sum(got.values()) - expected["total_loss"]) < 1e-4
 
 
-def test_hf_training_trajectory(shared):
-    """Thirty AdamW steps: losses and gradient norms before the clip, and final weights."""
-    model, folder = hf_pretrainer(shared, hidden_dropout_prob=0.0,
-                                  attention_probs_dropout_prob=0.0)
-    recorded = np.load(folder / "training.npz")
-    weights = [variable.value for variable in model.trainable_variables]
-    moments = [[tf.zeros_like(w), tf.zeros_like(w)] for w in weights]
-    decay = [0.0 if variable.path.endswith(("bias", "beta", "gamma")) else 0.01
-             for variable in model.trainable_variables]
-
-    @tf.function
-    def gradients(batch):
-        with tf.GradientTape() as tape:
-            outputs = model(batch, training=True)
-            counts = model.loss_weights(batch)
-            loss = tf.add_n([total / counts[task]
-                             for task, total in model.loss_sums(outputs, batch).items()])
-        return loss, tf.clip_by_global_norm(tape.gradient(loss, weights), 1.0)
-
-    for i in range(30):
-        batch = hf_batch({name: recorded[name][i] for name in (
-            "input_ids", "attention_mask", "token_type_ids", "labels", "next_sentence_label")})
-        loss, (clipped, norm) = gradients({k: tf.convert_to_tensor(v) for k, v in batch.items()})
-        assert abs(loss - recorded["loss"][i]) < 1e-3
-        assert abs(norm / recorded["gradient_norm"][i] - 1) < 1e-3
-        rate = float(recorded["learning_rate"][i])
-        for weight, gradient, moment, share in zip(weights, clipped, moments, decay, strict=True):
-            moment[0] += 0.1 * (gradient - moment[0])
-            moment[1] += 0.001 * (gradient * gradient - moment[1])
-            step = (moment[0] / (1 - 0.9 ** (i + 1))) / (
-                tf.sqrt(moment[1] / (1 - 0.999 ** (i + 1))) + 1e-6)
-            weight.assign(weight * (1 - rate * share) - rate * step)
-    final = from_hf({name.removeprefix("final:"): recorded[name] for name in recorded
-                     if name.startswith("final:")})
-    by_path = {variable.path: variable for variable in model.trainable_variables}
-    assert final
-    for path, value in final.items():
-        np.testing.assert_allclose(by_path[path], value, atol=1e-3)
-
-
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_near(shared, policy):
     model, folder = hf_pretrainer(shared)
