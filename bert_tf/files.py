@@ -11,7 +11,9 @@ import glob
 import gzip
 import json
 import os
+import re
 import shutil
+import sys
 import uuid
 import zlib
 
@@ -204,7 +206,7 @@ def temporary_name(path):
 def clean_temporary(folder):
     """Delete what killed runs left half-written in `folder`."""
     for name in list_folder(folder):
-        if name.startswith(".tmp-"):
+        if re.fullmatch(r"\.tmp-.+-[0-9a-f]{12}", name):
             remove(os.path.join(folder, name))
 
 
@@ -216,7 +218,11 @@ def locked(folder):
         descriptor = os.open(folder, os.O_RDONLY)
     try:
         with explained("lock", folder):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(f"waiting for another process that works in {folder}", file=sys.stderr)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

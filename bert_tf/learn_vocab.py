@@ -39,20 +39,23 @@ def main(argv=None):
                "strip_accents": bool(arguments.strip_accents),
                "min_frequency": arguments.min_frequency}
     record = output + ".manifest.json"
+    folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_temporary_folder()) if "-" in arguments.input else ""
         paths = expand_inputs(arguments.input, spool)
-        if manifest.finished(record, options, paths, arguments.overwrite):
-            print(f"{output} is there already, from the same text and options")
-            return
-        if files.exists(output) and not files.exists(record) and not arguments.overwrite:
-            raise UsageError(explain(f"{output} exists, from elsewhere",
-                                     attempt="another --output, or --overwrite"))
-        _learn(paths, output, options, arguments.overwrite)
-        manifest.write(record, options, paths)
+        stack.enter_context(files.locked(folder))
+        files.clean_temporary(folder)
+        if files.exists(output):
+            if not files.exists(record) and not arguments.overwrite:
+                raise UsageError(explain(f"{output} exists, from elsewhere",
+                                         attempt="another --output, or --overwrite"))
+            if manifest.finished(record, options, paths, arguments.overwrite):
+                print(f"{output} is there already, from the same text and options")
+                return
+        _learn(paths, output, record, options, arguments.overwrite)
 
 
-def _learn(paths, output, options, overwrite):
+def _learn(paths, output, record, options, overwrite):
     from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
     from bert_tf.tokenization.tokenizer import Tokenizer
 
@@ -61,8 +64,11 @@ def _learn(paths, output, options, overwrite):
     if not overwrite:
         Tokenizer.casing(folder, **casing)
     vocabulary = learn_wordpiece(paths, **options)
-    vocabulary.save(output)
+    # Where a vocabulary is, what it was made of and its casing are too.
+    files.remove(output)
+    manifest.write(record, options, paths)
     Tokenizer.save_casing(folder, **casing)
+    vocabulary.save(output)
     print(f"{len(vocabulary):,} entries in {output}")
     if len(vocabulary) < options["vocab_size"]:
         print(f"The text has no more pieces that occur {options['min_frequency']} times; "

@@ -111,6 +111,9 @@ def _check(arguments):
     given.output_dir = given.output_dir or os.path.join("runs", name)
     given.export_dir = given.export_dir or os.path.join(
         "saved_models", os.path.basename(os.path.normpath(given.output_dir)))
+    if os.path.realpath(given.export_dir) == os.path.realpath(given.output_dir):
+        raise UsageError(explain(f"--export_dir {given.export_dir} is the run folder",
+                                 attempt=f"--export_dir {os.path.join('saved_models', name)}"))
     if given.init and files.exists(os.path.join(given.init, "model", "model_config.json")):
         given.init = os.path.join(given.init, "model")  # of a finished run
     return given

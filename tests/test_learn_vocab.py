@@ -1,10 +1,12 @@
 """The command `python -m bert_tf.learn_vocab`."""
 
 import json
+import os
 
 import pytest
 
 from bert_tf import cli, learn_vocab
+from bert_tf.errors import BertTfError
 
 
 @pytest.fixture
@@ -46,6 +48,27 @@ def test_a_file_from_elsewhere_stays(run, tmp_path):
     code, _, error = run()
     assert code == 2 and "out/vocab.txt exists, from elsewhere" in error
     assert (tmp_path / "out/vocab.txt").read_text() == "mine\n"
+
+
+def test_a_stopped_run_goes_on(run, tmp_path, monkeypatch):
+    from bert_tf import files
+
+    names = ["vocab.txt.manifest.json", "tokenizer_config.json", "vocab.txt"]
+    write = files.write_bytes
+
+    def fail_at_each_once(path, data):
+        if names and os.path.basename(path) == names[0]:
+            raise BertTfError(f"no room for {names.pop(0)}")
+        write(path, data)
+
+    monkeypatch.setattr(files, "write_bytes", fail_at_each_once)
+    for name in list(names):
+        code, _, error = run("--vocab_size", "40")
+        assert code == 1 and error == f"error: no room for {name}"
+    (tmp_path / "out/.tmp-vocab.txt-0123456789ab").touch()
+    assert run("--vocab_size", "40")[0] == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "tokenizer_config.json", "vocab.txt", "vocab.txt.manifest.json"]
 
 
 @pytest.mark.parametrize(("data", "flags", "code", "message"), [

@@ -75,7 +75,8 @@ class Checkpoints:
         """
         path = self.path(step)
         state = files.read_json(os.path.join(path, _STATE))
-        if not isinstance(state, dict) or not {"step", "files"} <= set(state):
+        if (not isinstance(state, dict) or state.get("step") != step
+                or not isinstance(state.get("files"), dict)):
             raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")
         for name, facts in state["files"].items():
             if _facts(os.path.join(path, name)) != facts:

@@ -69,13 +69,13 @@ def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys):
     content[len(content) // 2] ^= 1
     data.write_bytes(content)
     os.truncate(folder / "step_00000006/variables.index", 10)
-    (folder / ".tmp-step_00000009-abc").mkdir()
+    (folder / ".tmp-step_00000009-0123456789ab").mkdir()
     weights, _ = tiny.train("run", **options)
     assert equal(weights, whole)
     told = capsys.readouterr().out
     assert "step_00000008/variables.data-00000-of-00001 is damaged" in told
     assert "step_00000006/variables.index is damaged" in told
-    assert not (folder / ".tmp-step_00000009-abc").exists()
+    assert not (folder / ".tmp-step_00000009-0123456789ab").exists()
     for step in (3, 6, 8):
         os.truncate(folder / f"step_{step:08d}/variables.index", 10)
     with pytest.raises(BertTfError, match="every checkpoint .* is damaged"):
