@@ -5,16 +5,17 @@ import json
 import os
 
 from bert_tf import files
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 20
 _BLOCKS = 64
 
 
 def digest_file(path):
-    """Digest of a file's size and of up to 64 evenly spaced blocks of 64 KiB.
+    """Digest of a file's size and of up to 64 evenly spaced blocks of 1 MiB.
 
-    Files up to 4 MiB are read whole; larger ones in the same time whatever their size.
+    Files up to 64 MiB are read whole; larger ones in the same time whatever their size, so that a
+    change between two blocks that keeps the size is not seen.
     """
     length = files.size(path)
     digest = hashlib.blake2b(str(length).encode(), digest_size=16)
@@ -45,11 +46,19 @@ def finished(path, options, inputs=(), overwrite=False):
 
     Raises:
         UsageError: another stage's result is there; the options that differ are named.
+        BertTfError: the manifest is damaged.
     """
     if not files.exists(path):
         return None
-    manifest = files.read_json(path)
-    if manifest.get("fingerprint") == fingerprint(options, inputs):
+    try:
+        manifest = files.read_json(path)
+        if not isinstance(manifest, dict) or "fingerprint" not in manifest:
+            raise BertTfError(f"{path} is no manifest")
+    except BertTfError as error:
+        if overwrite:
+            return None
+        raise BertTfError(explain(str(error), attempt="--overwrite, which makes it anew")) from error
+    if manifest["fingerprint"] == fingerprint(options, inputs):
         return manifest
     if overwrite:
         return None

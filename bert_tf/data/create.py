@@ -118,8 +118,9 @@ def _text_size(path):
     if not path.endswith(".gz"):
         return files.size(path)
     with files.explained("read", path), open(path, "rb") as stream:
-        stream.seek(-4, os.SEEK_END)
-        return max(int.from_bytes(stream.read(), "little"), files.size(path))
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(size - 4, 0))
+        return max(int.from_bytes(stream.read(), "little"), size)
 
 
 def _begin(output_dir, stated, sources, overwrite):

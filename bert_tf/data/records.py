@@ -17,7 +17,7 @@ from bert_tf.errors import BertTfError, explain
 
 _ALIASES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
 _OPEN_FILES = 256
-_AGAIN = "creating the data again with --overwrite"
+_AGAIN = "deleting its folder, which the same command then makes anew"
 
 
 def feature_table(masking, next_sentence, seq_length, max_predictions_per_seq):
@@ -231,12 +231,16 @@ def read_index(path):
         BertTfError: the index is damaged or the shard has another size than it says.
     """
     index = index_path(path)
+    if not files.exists(index):
+        raise BertTfError(explain(f"{index} is missing", attempt=_AGAIN))
     try:
         with files.explained("read", index), np.load(index) as arrays:
             arrays = dict(arrays)
             offsets = arrays["offsets"]
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise BertTfError(explain(f"{index} is damaged: {error}", attempt=_AGAIN)) from error
+    if not files.exists(path):
+        raise BertTfError(explain(f"{path} is missing", attempt=_AGAIN))
     if files.size(path) != offsets[-1]:
         whole = int(np.searchsorted(offsets, files.size(path), "right")) - 1
         raise BertTfError(explain(f"{path} record {whole}: the file ends after "
