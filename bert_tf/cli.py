@@ -108,7 +108,12 @@ def add_example_flags(parser):
 
 def add_seed_flag(parser):
     """`--seed`: every random draw comes from it."""
-    parser.add_argument("--seed", type=natural, default=12345, help="seed of every random draw")
+    parser.add_argument("--seed", type=_seed, default=12345, help="seed of every random draw")
+
+
+def _seed(text):
+    return _number(text, int, lambda value: 0 <= value < 2**31,
+                   "a whole number of at least 0, below 2**31")
 
 
 def add_overwrite_flag(parser):
