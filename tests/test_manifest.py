@@ -23,3 +23,28 @@ def test_a_damaged_one_is_named_and_made_anew(tmp_path, content):
     with pytest.raises(BertTfError, match="manifest.json .*--overwrite"):
         manifest.finished(str(path), {})
     assert manifest.finished(str(path), {}, overwrite=True) is None
+
+
+def test_inputs_are_known_by_their_content(tmp_path):
+    path, source = str(tmp_path / "manifest.json"), tmp_path / "text.txt"
+    source.write_text("some text")
+    manifest.write(path, {}, [str(source)])
+    moved = source.rename(tmp_path / "moved.txt")
+    assert manifest.finished(path, {}, [str(moved)])
+    moved.write_text("same size")
+    with pytest.raises(UsageError, match="the input files changed"):
+        manifest.finished(path, {}, [str(moved)])
+
+
+def test_digest_sees_every_byte_of_a_file_and_both_ends_of_a_huge_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifest, "_BLOCK", 10)
+    monkeypatch.setattr(manifest, "_BLOCKS", 4)
+    path = tmp_path / "file"
+
+    def digest(size, *ones):
+        path.write_bytes(bytes(place in ones for place in range(size)))
+        return manifest.digest_file(str(path))
+
+    for size in (0, 1, 39, 40):
+        assert len({digest(size), *(digest(size, place) for place in range(size))}) == size + 1
+    assert len({digest(1000), digest(1001), digest(1000, 0), digest(1000, 999)}) == 4
