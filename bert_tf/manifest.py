@@ -57,7 +57,8 @@ def finished(path, options, inputs=(), overwrite=False):
     except BertTfError as error:
         if overwrite:
             return None
-        raise BertTfError(explain(str(error), attempt="--overwrite, which makes it anew")) from error
+        raise BertTfError(explain(
+            str(error), attempt="--overwrite, which makes it anew")) from error
     if manifest["fingerprint"] == fingerprint(options, inputs):
         return manifest
     if overwrite:

@@ -206,6 +206,7 @@ def main(argv=None):
 
     import tensorflow as tf
 
+    from bert_tf.training.loop import check_split
     from bert_tf.training.strategy import is_chief, make_strategy
 
     if arguments.num_devices > 1:
@@ -214,6 +215,8 @@ def main(argv=None):
             [tf.config.LogicalDeviceConfiguration()] * arguments.num_devices)
     # Before other TensorFlow work: multi_worker asks for it.
     strategy = make_strategy(arguments.strategy)
+    if not arguments.batch_tokens:
+        check_split(train_config, strategy)
 
     from bert_tf.pretraining_run import PretrainingRun
 

@@ -44,13 +44,14 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder):
         UsageError: the configuration does not fit the devices or the checkpoint.
         KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, the message says so.
     """
-    _check_split(config, strategy)
+    check_split(config, strategy)
     with strategy.scope():
         optimizer.build(model.trainable_variables)
     return _Run(model, optimizer, strategy, config, input_data, eval_data, folder).finish()
 
 
-def _check_split(config, strategy):
+def check_split(config, strategy):
+    """Raise UsageError unless a batch divides among the replicas' micro-batches."""
     parts = strategy.num_replicas_in_sync * config.accumulate_steps
     if config.batch_size % parts:
         raise UsageError(explain(

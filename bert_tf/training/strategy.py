@@ -32,6 +32,9 @@ def _multi_worker():
                                  f"in the environment of every process: {_EXAMPLE}"))
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
+    except (ValueError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(explain(f"TF_CONFIG is wrong: {reason}", _EXAMPLE)) from error
     except RuntimeError as error:
         raise UsageError("strategy=multi_worker must be made before any other TensorFlow work: "
                          f"{error}") from error
