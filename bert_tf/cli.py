@@ -143,8 +143,8 @@ def run(main, argv=None):
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as interrupt:
-        reason = str(interrupt)
-        print(f"\nstopped{': ' + reason if reason else ''}", file=sys.stderr)
+        reason = str(interrupt) or "what is finished is kept, the same command goes on from there"
+        print(f"\nstopped: {reason}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing more to say to it.

@@ -54,6 +54,15 @@ def test_wrong_model_configuration(config, message, capsys, tmp_path):
     assert message in capsys.readouterr().err
 
 
+def test_a_stop_says_how_to_go_on(capsys):
+    def stopped(argv):
+        raise KeyboardInterrupt
+
+    assert cli.run(stopped) == 130
+    assert capsys.readouterr().err == (
+        "\nstopped: what is finished is kept, the same command goes on from there\n")
+
+
 @pytest.mark.parametrize("main", [create_data.main, export.main, learn_vocab.main, pretrain.main])
 def test_help_ends_with_success(main, capsys):
     with pytest.raises(SystemExit) as ended:
