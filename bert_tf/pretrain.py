@@ -10,6 +10,7 @@ stood.
 
 import contextlib
 import os
+import re
 import sys
 import time
 
@@ -120,8 +121,13 @@ def _check(arguments):
 
 
 def _stem(path):
-    name = os.path.basename(os.path.normpath(path))
-    return "stdin" if path == "-" else name.strip(".*").split(".")[0].replace("*", "") or "text"
+    """What a run is called after: the file without its endings; of `texts/*.txt` the folder."""
+    if path == "-":
+        return "stdin"
+    folder, name = os.path.split(os.path.normpath(path))
+    stems = (re.sub(r"[*?[\]]", "", part.split(".")[0])
+             for part in (name, os.path.basename(folder)))
+    return next(filter(None, stems), "text")
 
 
 def _configs(arguments):
