@@ -155,6 +155,7 @@ def _run(chunks, options, vocab_path, output_dir, num_processes, bar):
         random_next[chunk.split] += int(index["next_sentence_labels"].sum())
         shards[chunk.split].append({"name": os.path.basename(path), "num_examples": count})
         bar.update(chunk.size)
+    bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
     for split, facts in splits.items():
         count = max(facts["num_examples"], 1)
         facts["mean_tokens"] = facts["num_tokens"] / count

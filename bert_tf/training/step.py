@@ -116,7 +116,8 @@ def make_train_step(model, optimizer, strategy, config):
         loss_sums, metric_sums = _sum_over_replicas(sums)
         gradients = tf.distribute.get_replica_context().all_reduce(
             tf.distribute.ReduceOp.SUM, gradients)
-        gradients = [gradient / scale for gradient in gradients]
+        if config.dtype == "float16":
+            gradients = [gradient / scale for gradient in gradients]
         gradients, norm = tf.clip_by_global_norm(gradients, config.clip_norm)
         results = {**means(loss_sums, weights, metric_sums),
                    "gradient_norm": norm, "tokens": tokens, "stop": stop}
