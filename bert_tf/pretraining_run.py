@@ -82,6 +82,7 @@ class PretrainingRun:
     def read_inputs(self):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
         files.make_folder(self.path())
+        files.clean_temporary(self.path())
         if self.arguments.input:
             return expand_inputs(self.arguments.input, self.path())
         path = self.path("python_prose.txt")
