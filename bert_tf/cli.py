@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 
+from bert_tf.config import FORMATS
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 COMMANDS = ("learn_vocab", "create_data", "pretrain", "export")
-FORMATS = ("segment_pair", "sentence_pair", "full_sentences", "doc_sentences")
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,6 +9,9 @@ from bert_tf.errors import UsageError, check_choice, explain
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 FAMILIES = ("bert",)
+# Input forms of pre-training examples; the first two carry next-sentence labels.
+NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
+FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
 
 
 class Config:

@@ -15,13 +15,12 @@ import sys
 import time
 
 from bert_tf import cli, files
-from bert_tf.config import FAMILIES, ModelConfig
+from bert_tf.config import FAMILIES, NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import PRESETS, preset, training_defaults
 from bert_tf.training.config import DTYPES, OPTIMIZERS, STRATEGIES, TrainConfig
 
 OBJECTIVES = ("mlm+nsp", "mlm")
-PAIR_FORMATS = ("segment_pair", "sentence_pair")
 # Defaults without --input: what learns most from 60,000 words of prose in a few minutes.
 OWN_PROSE = {"vocab_size": 1000, "seq_length": 64, "dupe_factor": 10, "holdout": 0.15,
              "train_steps": 2500, "learning_rate": 3e-3}
@@ -93,7 +92,7 @@ def _check(arguments):
         raise UsageError("--init brings its own vocabulary; leave --vocab out")
     if given.batch_size and given.batch_tokens:
         raise UsageError("--batch_size and --batch_tokens both size a batch; leave one out")
-    pairs = given.format in PAIR_FORMATS
+    pairs = given.format in NEXT_SENTENCE_FORMATS
     given.objective = given.objective or ("mlm+nsp" if pairs else "mlm")
     if given.objective == "mlm+nsp" and not pairs:
         raise UsageError(explain(f"--objective mlm+nsp needs pairs, --format {given.format} has "
@@ -148,7 +147,7 @@ def _configs(arguments):
         raise UsageError(explain(f"--seq_length {arguments.seq_length} is beyond the model's "
                                  f"{config.max_position_embeddings} positions",
                                  attempt=f"--seq_length {config.max_position_embeddings}"))
-    if arguments.format in PAIR_FORMATS and config.type_vocab_size < 2:
+    if arguments.format in NEXT_SENTENCE_FORMATS and config.type_vocab_size < 2:
         raise UsageError(explain(f"--format {arguments.format} with type_vocab_size="
                                  f"{config.type_vocab_size}", "2 segments",
                                  "--format full_sentences"))

@@ -17,6 +17,7 @@ import threading
 from tqdm import tqdm
 
 from bert_tf import files, manifest
+from bert_tf.config import FORMATS
 from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing, records
 from bert_tf.data.documents import read_documents
@@ -42,7 +43,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         output_dir: folder.
         lower_case, strip_accents: options of the tokenizer.
         seq_length: tokens of an example at most.
-        format: input form, one of `pairing.FORMATS`.
+        format: input form, one of `config.FORMATS`.
         masking: `dynamic` or `static`.
         whole_word: mask all pieces of a word together.
         dupe_factor: passes over the text; None for 10 (static) or 1 (dynamic).
@@ -66,7 +67,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         UsageError: options out of range, or another run's result is there.
         BertTfError: the text does not do, the disk is full, a process died.
     """
-    check_choice("format", format, pairing.FORMATS)
+    check_choice("format", format, FORMATS)
     check_choice("masking", masking, DUPE_FACTOR)
     if seq_length < pairing.MINIMUM_SEQ_LENGTH:
         raise UsageError(explain(f"seq_length={seq_length}",

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import NEXT_SENTENCE_FORMATS
 from bert_tf.data import pairing, records
 from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, explain
@@ -33,7 +34,7 @@ class ExampleOptions:
     @property
     def next_sentence(self):
         """Whether examples carry next-sentence labels."""
-        return self.format in pairing.NEXT_SENTENCE_FORMATS
+        return self.format in NEXT_SENTENCE_FORMATS
 
 
 class ExampleMaker:

@@ -11,10 +11,10 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 
+from bert_tf.config import NEXT_SENTENCE_FORMATS
+
 MINIMUM_SEQ_LENGTH = 8
 _GOLDEN_RATIO = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval evenly
-NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
-FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
 
 
 @dataclasses.dataclass(frozen=True)

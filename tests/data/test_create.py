@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import cli, create_data, files
+from bert_tf.config import FORMATS
 from bert_tf.data import chunks, create
-from bert_tf.data.pairing import FORMATS
 from bert_tf.errors import BertTfError, UsageError
 
 

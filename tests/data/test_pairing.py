@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS
 from bert_tf.data import pairing
 
 CLS, SEP = 1, 2
@@ -44,7 +45,7 @@ def _document_of(chunk, tokens):
 
 
 @settings(max_examples=60, deadline=None)
-@given(documents_of_lengths, st.sampled_from(pairing.FORMATS), st.integers(8, 60),
+@given(documents_of_lengths, st.sampled_from(FORMATS), st.integers(8, 60),
        st.integers(0, 1000))
 def test_every_sentence_is_used_and_windows_hold(documents, format, seq_length, seed):
     chunk = _chunk(documents)
@@ -58,7 +59,7 @@ def test_every_sentence_is_used_and_windows_hold(documents, format, seq_length, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(documents_of_lengths, st.sampled_from(pairing.NEXT_SENTENCE_FORMATS), st.integers(8, 60),
+@given(documents_of_lengths, st.sampled_from(NEXT_SENTENCE_FORMATS), st.integers(8, 60),
        st.integers(0, 1000))
 def test_pairs(documents, format, seq_length, seed):
     chunk = _chunk(documents)
@@ -80,7 +81,7 @@ def test_pairs(documents, format, seq_length, seed):
             assert len({*_sentence_of(chunk, first)}) == len({*_sentence_of(chunk, second)}) == 1
 
 
-@pytest.mark.parametrize("format", pairing.NEXT_SENTENCE_FORMATS)
+@pytest.mark.parametrize("format", NEXT_SENTENCE_FORMATS)
 @pytest.mark.parametrize("longest", [12, 200])
 def test_half_are_random(format, longest):
     rng = np.random.default_rng(0)
