@@ -1,0 +1,1 @@
+"""Weights in and out: each format is a name table applied both ways."""

@@ -1,0 +1,165 @@
+"""What converters exchange: a configuration, a task and tensors keyed by our variable paths."""
+
+import collections.abc
+import dataclasses
+
+import numpy as np
+
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError, explain
+
+_MOST_LAYERS = 10_000
+_MOST_LISTED = 8
+
+
+class Tensors(collections.abc.Mapping):
+    """Named arrays that are loaded one at a time, when asked for.
+
+    `tensors[name]` loads an array anew each time and keeps none, so that a conversion never
+    holds all weights; `tensors.shapes` is `{name: shape}`, known without loading.
+
+    Args:
+        shapes: `{name: shape}`.
+        load: `load(name)` gives the array of that shape.
+    """
+
+    def __init__(self, shapes, load):
+        self.shapes = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
+        self._load = load
+
+    @classmethod
+    def of(cls, arrays):
+        """From `{name: array}` that is in memory anyway."""
+        return cls({name: np.shape(array) for name, array in arrays.items()},
+                   lambda name: np.asarray(arrays[name]))
+
+    def __getitem__(self, name):
+        if name not in self.shapes:
+            raise KeyError(name)
+        return self._load(name)
+
+    def __contains__(self, name):
+        return name in self.shapes
+
+    def __iter__(self):
+        return iter(self.shapes)
+
+    def __len__(self):
+        return len(self.shapes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A model outside of any format.
+
+    `tensors` holds exactly the names and shapes of `parameter_shapes(config, task)`.
+    """
+
+    config: ModelConfig
+    task: dict  # as in task.json of a model folder
+    tensors: Tensors  # float32, keyed by our variable paths
+    tokenizer: str | None = None  # folder with the tokenizer's files
+    dropped: tuple[str, ...] = ()  # names in the source that were left behind
+
+
+def parameter_shapes(config, task):
+    """Names and shapes of all trainable variables of a model: `{path: shape}`.
+
+    Args:
+        config: a `ModelConfig`.
+        task: the object of a model folder's `task.json`, such as `{"task": "encoder"}`.
+
+    Raises:
+        UsageError: more layers than any model has.
+    """
+    shapes = _embeddings(config) | _encoder(config, config.family)
+    hidden, kind = config.hidden_size, task["task"]
+    if config.pooling == "dense":
+        shapes |= _dense(f"{config.family}/pooler/dense", hidden, hidden)
+    if kind == "pretraining" or (kind == "language_model" and config.family != "gpt"):
+        shapes |= _masked_lm_head(config, "cls/predictions")
+    if kind == "pretraining" and task.get("sentence_task"):
+        name = {"next_sentence": "seq_relationship"}.get(task["sentence_task"],
+                                                         task["sentence_task"])
+        shapes |= _classes(f"cls/{name}", 2, hidden)
+    if kind == "replaced_tokens":
+        shapes |= _dense("discriminator_predictions/dense", hidden, hidden)
+        shapes |= _dense("discriminator_predictions/dense_1", hidden, 1)
+        if task.get("generator"):
+            generator = ModelConfig.from_dict(task["generator"])
+            shapes |= _encoder(generator, "generator")
+            shapes |= _masked_lm_head(generator, "generator_predictions")
+    if kind in ("classifier", "tagger"):
+        shapes |= _classes(f"cls/{kind}", len(task["labels"]), hidden)
+    if kind == "span":
+        shapes |= _classes("cls/span", 2, hidden)
+    return shapes
+
+
+def _embeddings(config):
+    name, width = f"{config.family}/embeddings", config.embedding_width
+    shapes = {f"{name}/word_embeddings": (config.vocab_size, width)}
+    if config.type_vocab_size:
+        shapes[f"{name}/token_type_embeddings"] = (config.type_vocab_size, width)
+    if config.position_embedding == "learned":
+        shapes[f"{name}/position_embeddings"] = (config.max_position_embeddings, width)
+    if config.family != "gpt":
+        shapes |= _layer_norm(f"{name}/LayerNorm", width)
+    return shapes
+
+
+def _encoder(config, name):
+    hidden, inner, width = config.hidden_size, config.intermediate_size, config.embedding_width
+    kernel = (config.conv_kernel_size,) if config.feed_forward == "conv" else ()
+    layers = config.num_hidden_groups or config.num_hidden_layers
+    if layers > _MOST_LAYERS:
+        raise UsageError(explain(f"num_hidden_layers={layers}", f"at most {_MOST_LAYERS}"))
+    shapes = _dense(f"{name}/embeddings_project", width, hidden) if width != hidden else {}
+    for layer in range(layers):
+        kind = "group" if config.num_hidden_groups else "layer"
+        block = f"{name}/encoder/{kind}_{layer}"
+        for part in ("query", "key", "value"):
+            shapes |= _dense(f"{block}/attention/self/{part}", hidden, hidden)
+        shapes |= _dense(f"{block}/attention/output/dense", hidden, hidden)
+        shapes |= _layer_norm(f"{block}/attention/output/LayerNorm", hidden)
+        shapes |= _dense(f"{block}/intermediate/dense", hidden, inner, kernel)
+        shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel)
+        shapes |= _layer_norm(f"{block}/output/LayerNorm", hidden)
+    return shapes
+
+
+def _masked_lm_head(config, name):
+    width = config.embedding_width
+    return {**_dense(f"{name}/transform/dense", config.hidden_size, width),
+            **_layer_norm(f"{name}/transform/LayerNorm", width),
+            f"{name}/output_bias": (config.vocab_size,)}
+
+
+def _dense(name, inputs, outputs, kernel=()):
+    return {f"{name}/kernel": (*kernel, inputs, outputs), f"{name}/bias": (outputs,)}
+
+
+def _layer_norm(name, width):
+    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
+
+
+def _classes(name, classes, hidden):
+    return {f"{name}/output_weights": (classes, hidden), f"{name}/output_bias": (classes,)}
+
+
+def check_shapes(expected, found, source):
+    """Compare `{name: shape}` of what should be there with what is.
+
+    Raises:
+        UsageError: one line that lists missing names with `-`, further ones with `+`, and
+            wrong shapes with the expected and the found one.
+    """
+    wrong = [f"- {name} {shape}" for name, shape in expected.items() if name not in found]
+    wrong += [f"+ {name} {shape}" for name, shape in found.items() if name not in expected]
+    wrong += [f"{name} expected {shape}, found {tuple(found[name])}"
+              for name, shape in expected.items()
+              if name in found and tuple(found[name]) != tuple(shape)]
+    if wrong:
+        more = f"; and {len(wrong) - _MOST_LISTED} more" if len(wrong) > _MOST_LISTED else ""
+        raise UsageError(f"{source} does not fit its configuration (- missing, + not expected): "
+                         + "; ".join(wrong[:_MOST_LISTED]) + more)

@@ -1,0 +1,159 @@
+"""Two-column tables of tensor names, ours and theirs, applied in either direction.
+
+    ROWS = (Row("bert/encoder/layer_{i}/output/dense/kernel",
+                "bert.encoder.layer.{i}.output.dense.weight", TRANSPOSED), …)
+
+A lower-case field such as `{i}` stands for a number, an upper-case one such as `{F}` for a word
+(letters, digits, `_`); the other column uses the same fields. A row that packs several of our
+tensors into one of theirs has a tuple on our side. The first row that matches is taken.
+"""
+
+import fnmatch
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_tf.converters.checkpoint import Tensors, check_shapes
+from bert_tf.errors import UsageError
+
+
+class Layout(NamedTuple):
+    """A pair of inverse array functions, and what they do to shapes."""
+
+    shape: Callable  # list of our shapes -> their shape
+    to_theirs: Callable  # list of our arrays -> their array
+    to_ours: Callable  # their array, list of our shapes -> list of our arrays
+
+
+def _reshaped(shape):
+    """One tensor of another shape, elements in the same order."""
+    return Layout(lambda shapes: shape(shapes[0]),
+                  lambda arrays: arrays[0].reshape(shape(arrays[0].shape)),
+                  lambda array, shapes: [array.reshape(shapes[0])])
+
+
+def split_last(parts):
+    """Ours `[…, N * H]` is theirs `[…, N, H]` with N = `parts` (heads)."""
+    return _reshaped(lambda shape: (*shape[:-1], parts, shape[-1] // parts))
+
+
+def split_first(parts):
+    """Ours `[N * H, …]` is theirs `[N, H, …]` with N = `parts` (heads)."""
+    return _reshaped(lambda shape: (parts, shape[0] // parts, *shape[1:]))
+
+
+SAME = _reshaped(lambda shape: shape)
+# Kernels: ours `[in, out]`, PyTorch's Linear `[out, in]`.
+TRANSPOSED = Layout(lambda shapes: shapes[0][::-1],
+                    lambda arrays: arrays[0].T,
+                    lambda array, shapes: [array.T])
+# Several of ours side by side along the last axis (query, key and value of GPT's c_attn).
+SIDE_BY_SIDE = Layout(
+    lambda shapes: (*shapes[0][:-1], sum(shape[-1] for shape in shapes)),
+    lambda arrays: np.concatenate(arrays, axis=-1),
+    lambda array, shapes: np.split(array, np.cumsum([s[-1] for s in shapes])[:-1], axis=-1))
+
+
+class Row(NamedTuple):
+    """One tensor of theirs: our name or names for it, its name there, how the arrays differ."""
+
+    ours: str | tuple[str, ...]
+    theirs: str
+    layout: Layout = SAME
+
+
+def matches(name, patterns):
+    """Whether `name` fits one of the shell `patterns` (`*` stands for anything)."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def to_ours(rows, theirs, expected, source, ignored=()):
+    """Read: the tensors of a file under our names.
+
+    Args:
+        rows: the format's table.
+        theirs: `Tensors` of the file.
+        expected: `parameter_shapes` of the model in the file.
+        source: the file's name, for messages.
+        ignored: shell patterns of their names that no model needs; they are left behind.
+
+    Returns: `Tensors` with exactly the names `expected`, and the tuple of their names that were
+        left behind.
+
+    Raises:
+        UsageError: a tensor is missing, has no place, or has a wrong shape; all are listed.
+    """
+    pairs = _pairs(rows, expected, source)
+    wanted = {name: layout.shape([expected[ours] for ours in names])
+              for name, (names, layout) in pairs.items()}
+    dropped = tuple(name for name in theirs
+                    if name not in wanted and matches(name, ignored))
+    check_shapes(wanted, {name: shape for name, shape in theirs.shapes.items()
+                          if name not in dropped}, source)
+    place = {ours: (name, index, names, layout) for name, (names, layout) in pairs.items()
+             for index, ours in enumerate(names)}
+
+    def load(ours):
+        name, index, names, layout = place[ours]
+        return layout.to_ours(theirs[name], [expected[ours] for ours in names])[index]
+
+    return Tensors(expected, load), dropped
+
+
+def to_theirs(rows, ours, target, not_held=()):
+    """Write: our tensors under the names of a format.
+
+    Args:
+        rows: the format's table.
+        ours: `Tensors` of a checkpoint.
+        target: the format's name, for messages.
+        not_held: shell patterns of our names for which the format has no place.
+
+    Returns: `Tensors` under their names, and the list of our names that the format cannot hold.
+
+    Raises:
+        UsageError: a tensor has no row and is not among `not_held`.
+    """
+    dropped = [name for name in ours if matches(name, not_held)]
+    held = {name: shape for name, shape in ours.shapes.items() if name not in dropped}
+    pairs = _pairs(rows, held, target)
+    shapes = {name: layout.shape([held[ours] for ours in names])
+              for name, (names, layout) in pairs.items()}
+
+    def load(name):
+        names, layout = pairs[name]
+        return layout.to_theirs([ours[each] for each in names])
+
+    return Tensors(shapes, load), dropped
+
+
+def _pairs(rows, names, where):
+    """`{their name: (our names, layout)}` for all of our `names`, in the order of `names`."""
+    compiled = [(_regular_expression(columns[0]), columns, theirs, layout)
+                for ours, theirs, layout in rows
+                for columns in [(ours,) if isinstance(ours, str) else ours]]
+    pairs, placed = {}, set()
+    for name in names:
+        if name in placed:
+            continue
+        for expression, columns, theirs, layout in compiled:
+            if match := expression.fullmatch(name):
+                fields = match.groupdict()
+                ours = [column.format(**fields) for column in columns]
+                pairs[theirs.format(**fields)] = (ours, layout)
+                placed.update(ours)
+                break
+    homeless = [name for name in names if name not in placed]
+    if homeless:
+        raise UsageError(f"{where} has no place for {', '.join(homeless[:8])}")
+    return pairs
+
+
+def _regular_expression(pattern):
+    parts = re.split(r"\{(\w+)\}", pattern)
+    fields = [f"(?P<{name}>{r'[0-9]+' if name.islower() else r'[A-Za-z0-9_]+'})"
+              for name in parts[1::2]]
+    return re.compile("".join(re.escape(text) + (fields[i] if i < len(fields) else "")
+                              for i, text in enumerate(parts[::2])))
