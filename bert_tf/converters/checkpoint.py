@@ -60,6 +60,7 @@ class Checkpoint:
     tensors: Tensors  # float32, keyed by our variable paths
     tokenizer: str | None = None  # folder with the tokenizer's files
     dropped: tuple[str, ...] = ()  # names in the source that were left behind
+    notes: tuple[str, ...] = ()  # what was judged rather than read; convert prints these
 
 
 def parameter_shapes(config, task):
@@ -145,6 +146,30 @@ def _layer_norm(name, width):
 
 def _classes(name, classes, hidden):
     return {f"{name}/output_weights": (classes, hidden), f"{name}/output_bias": (classes,)}
+
+
+def check_expressible(config, read_back, where):
+    """Refuse what a format's configuration file cannot say.
+
+    Args:
+        config: the `ModelConfig` to be written.
+        read_back: the `ModelConfig` that reading the file would give.
+        where: the file or format, for messages.
+
+    Raises:
+        UsageError: they differ; the first such field is named.
+    """
+    stated, held = (_spelled_out(each) for each in (config, read_back))
+    for name, value in stated.items():
+        if value != held[name]:
+            raise UsageError(explain(f"{name}={value!r} cannot be written to {where}",
+                                     repr(held[name])))
+
+
+def _spelled_out(config):
+    """All fields, with those that stand for another one replaced by its value."""
+    return config.replace(embedding_size=config.embedding_width,
+                          head_act=config.head_activation).to_dict()
 
 
 def check_shapes(expected, found, source):

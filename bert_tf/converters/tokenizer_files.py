@@ -1,0 +1,81 @@
+"""The tokenizer's files that travel with a checkpoint, and the casing they imply."""
+
+import os
+import shutil
+
+from bert_tf import files
+from bert_tf.errors import UsageError, explain
+
+VOCABULARY = "vocab.txt"
+CASING = "tokenizer_config.json"
+SENTENCE_PIECE = "spiece.model"
+_FILES = (VOCABULARY, CASING, SENTENCE_PIECE, "vocab.json", "merges.txt")
+
+
+def tokenizer_folder(folder):
+    """`folder` if it holds a vocabulary, else None.
+
+    Raises:
+        UsageError: more than one SentencePiece model is there.
+    """
+    found = _sources(folder).keys() - {CASING}
+    return folder if found else None
+
+
+def copy_tokenizer(source, target):
+    """Copy the tokenizer's files from folder to folder.
+
+    A SentencePiece model `*.model` is named `spiece.model`. Casing that no file states is
+    written as `judge_casing` has it.
+
+    Args:
+        source: a folder, or None, which copies nothing.
+        target: a folder that exists.
+    """
+    if source is None:
+        return
+    sources = _sources(source)
+    for name, path in sources.items():
+        with files.explained("copy", path):
+            shutil.copyfile(path, os.path.join(target, name))
+    if VOCABULARY in sources and CASING not in sources:
+        files.write_json(os.path.join(target, CASING), judge_casing(source))
+
+
+def judge_casing(folder):
+    """Casing of a `vocab.txt` that comes without flags, as the original releases do.
+
+    Pieces without any capital letter can only have come from text in lower case; the original
+    code then strips accents too.
+
+    Returns: dict of `lower_case` and `strip_accents`.
+    """
+    tokens = files.read_lines(os.path.join(folder, VOCABULARY))
+    uncased = all(token == token.lower() for token in tokens
+                  if not (token.startswith("[") and token.endswith("]")))
+    return {"lower_case": uncased, "strip_accents": uncased}
+
+
+def casing_notes(folder):
+    """What to tell the user about casing that was judged: a tuple of at most one line."""
+    if folder is None or CASING in _sources(folder) or VOCABULARY not in _sources(folder):
+        return ()
+    if judge_casing(folder)["lower_case"]:
+        return (f"{folder}/{VOCABULARY} has no capital letters: taken for lower case without "
+                f"accents (a {CASING} beside it would say)",)
+    return (f"{folder}/{VOCABULARY} has capital letters: case and accents are kept "
+            f"(a {CASING} beside it would say)",)
+
+
+def _sources(folder):
+    """`{name in a model folder: path}` of the tokenizer's files there."""
+    names = files.list_folder(folder)
+    sources = {name: os.path.join(folder, name) for name in _FILES if name in names}
+    models = [name for name in names if name.endswith(".model")]
+    if len(models) > 1 and SENTENCE_PIECE not in models:
+        raise UsageError(explain(f"{folder} holds {', '.join(models)}",
+                                 "one SentencePiece model"))
+    if models:
+        name = SENTENCE_PIECE if SENTENCE_PIECE in models else models[0]
+        sources[SENTENCE_PIECE] = os.path.join(folder, name)
+    return sources
