@@ -1,6 +1,8 @@
 """Named tensors in a TensorFlow checkpoint (the `.index` and `.data` files of the originals)."""
 
+import contextlib
 import errno
+import math
 import os
 
 from bert_tf import files
@@ -25,21 +27,67 @@ def write_variables(prefix, tensors):
 
 
 def read_variables(prefix):
-    """All tensors of a checkpoint as `{name: array}`.
+    """All tensors of a checkpoint as `{name: array}`; errors as of `VariableReader`."""
+    reader = VariableReader(prefix)
+    return {name: reader.load(name) for name in reader.shapes}
+
+
+class VariableReader:
+    """The tensors of a checkpoint, loaded one at a time.
+
+    Attributes:
+        shapes: `{name: shape}`.
+        dtypes: `{name: tf.DType}`.
 
     Raises:
-        BertTfError: no checkpoint there, or it is damaged.
+        BertTfError: no checkpoint there, or it is damaged: what its index claims is more than
+            its data files hold, so that nothing is allocated for a hostile one.
     """
-    import tensorflow as tf
 
-    if not files.exists(prefix + ".index"):
-        raise BertTfError(f"no checkpoint at {prefix}: {prefix}.index is missing")
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
-        reason = str(error).splitlines()[0]
-        raise BertTfError(f"checkpoint {prefix} is damaged: {reason}") from error
+    def __init__(self, prefix):
+        import tensorflow as tf
+
+        if not files.exists(prefix + ".index"):
+            raise BertTfError(f"no checkpoint at {prefix}: {prefix}.index is missing")
+        self._prefix = prefix
+        with self._explained():
+            self._reader = tf.train.load_checkpoint(prefix)
+            shapes = self._reader.get_variable_to_shape_map()
+            dtypes = self._reader.get_variable_to_dtype_map()
+            self.shapes = {name: tuple(shapes[name]) for name in sorted(shapes)}
+            self.dtypes = {name: tf.as_dtype(dtypes[name]) for name in self.shapes}
+        self._check_sizes()
+
+    def load(self, name):
+        """The array `name`."""
+        with self._explained():
+            return self._reader.get_tensor(name)
+
+    def _check_sizes(self):
+        folder, name = os.path.split(self._prefix)
+        held = sum(files.size(os.path.join(folder, each))
+                   for each in files.list_folder(folder or ".")
+                   if each.startswith(f"{name}.data-"))
+        # The size of a string is not known; it takes a byte at least.
+        claimed = {name: abs(math.prod(shape)) * (self.dtypes[name].size or 1)
+                   for name, shape in self.shapes.items()}
+        if sum(claimed.values()) > held:
+            largest = max(claimed, key=claimed.get)
+            raise BertTfError(
+                f"checkpoint {self._prefix} is damaged: its tensors take "
+                f"{sum(claimed.values())} bytes, its data files hold {held}; the largest is "
+                f"{largest} {self.shapes[largest]}")
+
+    @contextlib.contextmanager
+    def _explained(self):
+        import tensorflow as tf
+
+        try:
+            yield
+        except (tf.errors.OpError, RuntimeError, ValueError, IndexError, TypeError,
+                MemoryError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise BertTfError(f"checkpoint {self._prefix} is damaged: {reason}") from error
 
 
 def assign_variables(variables, tensors, source):
