@@ -26,6 +26,27 @@ def write_variables(prefix, tensors):
         raise BertTfError(f"cannot write {prefix}: {error.message}") from error
 
 
+def find_checkpoint(path):
+    """The prefix of a checkpoint: `path` itself, or the only one in the folder `path`.
+
+    Raises:
+        BertTfError: nothing there.
+        UsageError: a folder with several.
+    """
+    if files.exists(path + ".index"):
+        return path
+    found = [name.removesuffix(".index") for name in files.list_folder(path)
+             if name.endswith(".index")]
+    if not found:
+        raise BertTfError(explain(f"no checkpoint at {path}",
+                                  "a folder with NAME.index and NAME.data-…, or its prefix "
+                                  "folder/NAME"))
+    if len(found) > 1:
+        raise UsageError(explain(f"{path} holds the checkpoints {', '.join(found)}",
+                                 attempt=os.path.join(path, found[0])))
+    return os.path.join(path, found[0])
+
+
 def read_variables(prefix):
     """All tensors of a checkpoint as `{name: array}`; errors as of `VariableReader`."""
     reader = VariableReader(prefix)
