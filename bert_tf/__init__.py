@@ -26,7 +26,7 @@ _PUBLIC = {
     "Vocabulary": "bert_tf.tokenization.vocabulary",
     "AdamW": "bert_tf.training.optimizers",
     "Lamb": "bert_tf.training.optimizers",
-    "load_pretrained": "bert_tf.models.pretrained",
+    "from_pretrained": "bert_tf.tasks.pretrained",
     "save_pretrained": "bert_tf.models.pretrained",
 }
 __all__ = ["__version__", *_PUBLIC]

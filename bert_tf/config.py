@@ -8,7 +8,26 @@ from bert_tf import files
 from bert_tf.errors import UsageError, check_choice, explain
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
-FAMILIES = ("bert",)
+ATTENTIONS = ("bidirectional", "causal")
+POSITION_EMBEDDINGS = ("learned", "sinusoidal")
+FEED_FORWARDS = ("dense", "conv")
+POOLINGS = ("dense", "first", "last")
+# Keys of google-research/bert's bert_config.json.
+_OFFICIAL = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+             "intermediate_size", "hidden_act", "hidden_dropout_prob",
+             "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
+             "initializer_range")
+# What a configuration of a family has where it does not say otherwise.
+FAMILY_DEFAULTS = {
+    "bert": {},
+    "roberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
+                "type_vocab_size": 1, "pooling": "first"},
+    "albert": {"embedding_size": 128, "num_hidden_groups": 1},
+    "electra": {"hidden_act": "gelu", "pooling": "first"},
+    "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
+            "pooling": "last"},
+}
+FAMILIES = tuple(FAMILY_DEFAULTS)
 # Input forms of pre-training examples; the first two carry next-sentence labels.
 NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
 FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
@@ -43,8 +62,14 @@ class Config:
         return dataclasses.asdict(self)
 
     @classmethod
+    def _with_defaults(cls, values):
+        """`values` and what they imply; subclasses override."""
+        return values
+
+    @classmethod
     def from_dict(cls, values, source="the configuration"):
         """Build from plain values; an unknown or missing key raises UsageError."""
+        values = cls._with_defaults(values)
         fields = dataclasses.fields(cls)
         known = [field.name for field in fields]
         for key in values:
@@ -74,6 +99,8 @@ class Config:
 class ModelConfig(Config):
     """Sizes and options of an encoder; keys are those of the official `bert_config.json`.
 
+    `from_dict` and `load` fill in the defaults of the family, `FAMILY_DEFAULTS`.
+
     Raises:
         UsageError: a value is out of range or two values contradict each other.
     """
@@ -87,26 +114,70 @@ class ModelConfig(Config):
     hidden_dropout_prob: float = 0.1  # after embeddings and every output dense
     attention_probs_dropout_prob: float = 0.1  # on the attention probabilities
     max_position_embeddings: int = 512  # longest sequence
-    type_vocab_size: int = 2  # segments
+    type_vocab_size: int = 2  # segments; with 1 its row is added everywhere, 0 only for gpt
     initializer_range: float = 0.02  # standard deviation of the truncated normal
-    family: str = "bert"  # row of the table in models/families.py
+    family: str = "bert"  # one of FAMILIES
     layer_norm_eps: float = 1e-12  # added to the variance
-    padding_id: int = 0  # id of [PAD]
+    padding_id: int = 0  # id of [PAD]; RoBERTa counts positions from the one behind it
+    embedding_size: int = 0  # width E of the embedding tables; 0 for hidden_size
+    num_hidden_groups: int = 0  # groups of layers that share weights; 0: every layer its own
+    attention: str = "bidirectional"  # "causal": a position sees itself and those before it
+    position_embedding: str = "learned"  # "sinusoidal": fixed, Vaswani et al. 2017, section 3.5
+    feed_forward: str = "dense"  # "conv": convolutions of conv_kernel_size positions
+    conv_kernel_size: int = 1  # odd
+    pooling: str = "dense"  # pooled_output: tanh dense on the first token, "first" or "last" token
+    head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
+    bilstm: bool = False  # a bidirectional LSTM on top (BERT paper, section 5.1)
 
     def __post_init__(self):
         super().__post_init__()
         self._refuse(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-                      "intermediate_size", "max_position_embeddings", "type_vocab_size"),
+                      "intermediate_size", "max_position_embeddings"),
                      lambda value: value >= 1, "at least 1")
+        self._refuse(("type_vocab_size", "embedding_size"), lambda value: value >= 0,
+                     "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
         self._refuse(("initializer_range", "layer_norm_eps"), lambda value: 0 < value < math.inf,
                      "above 0")
-        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("family", self.family, FAMILIES)
+        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
+        check_choice("head_act", self.head_act, ("", *ACTIVATIONS))
+        check_choice("attention", self.attention, ATTENTIONS)
+        check_choice("position_embedding", self.position_embedding, POSITION_EMBEDDINGS)
+        check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
+        check_choice("pooling", self.pooling, POOLINGS)
+        self._check_fields_against_each_other()
+
+    def _check_fields_against_each_other(self):
         if not 0 <= self.padding_id < self.vocab_size:
             raise UsageError(explain(f"padding_id={self.padding_id}",
                                      f"an id below vocab_size={self.vocab_size}"))
+        if not 0 <= self.num_hidden_groups <= self.num_hidden_layers:
+            raise UsageError(explain(f"num_hidden_groups={self.num_hidden_groups}",
+                                     f"0 to num_hidden_layers={self.num_hidden_layers}"))
+        if self.conv_kernel_size % 2 == 0 or self.conv_kernel_size < 1:
+            raise UsageError(explain(f"conv_kernel_size={self.conv_kernel_size}",
+                                     "an odd number, as many neighbours on either side"))
+        if self.conv_kernel_size > 1 and self.feed_forward != "conv":
+            raise UsageError(explain(
+                f"conv_kernel_size={self.conv_kernel_size} with feed_forward="
+                f"{self.feed_forward!r}", attempt="feed_forward='conv'"))
+        if self.conv_kernel_size > 1 and self.attention == "causal":
+            raise UsageError("conv_kernel_size above 1 shows a position its right neighbour, "
+                             "which attention='causal' must not see")
+        if self.family == "gpt" and (self.attention != "causal" or self.type_vocab_size):
+            raise UsageError(explain("family='gpt'", "attention='causal' and type_vocab_size=0"))
+        if self.family != "gpt" and not self.type_vocab_size:
+            raise UsageError(explain(f"type_vocab_size=0 with family={self.family!r}",
+                                     "at least 1"))
+        if self.longest < 1:
+            raise UsageError(explain(
+                f"max_position_embeddings={self.max_position_embeddings} leaves no position "
+                f"behind padding_id={self.padding_id}", f"at least {self.padding_id + 2}"))
+        if self.bilstm and self.hidden_size % 2:
+            raise UsageError(explain(f"bilstm with hidden_size={self.hidden_size}",
+                                     "an even number, half for each direction"))
         if self.hidden_size % self.num_attention_heads:
             heads = [n for n in range(1, self.hidden_size + 1) if self.hidden_size % n == 0]
             near = min(heads, key=lambda n: abs(n - self.num_attention_heads))
@@ -119,6 +190,33 @@ class ModelConfig(Config):
     def head_size(self):
         """Width H of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def embedding_width(self):
+        """Width E of the embedding tables."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def head_activation(self):
+        """Activation of the masked-LM head and of ELECTRA's heads."""
+        return self.head_act or self.hidden_act
+
+    @property
+    def positions_from_padding(self):
+        """Whether positions are counted over real tokens from padding_id + 1 on (RoBERTa)."""
+        return self.family == "roberta"
+
+    @property
+    def longest(self):
+        """Tokens of a sequence at most."""
+        reserved = self.padding_id + 1 if self.positions_from_padding else 0
+        return self.max_position_embeddings - reserved
+
+    @classmethod
+    def _with_defaults(cls, values):
+        family = values.get("family")
+        known = isinstance(family, str) and family in FAMILY_DEFAULTS
+        return {**FAMILY_DEFAULTS[family], **values} if known else values
 
     @classmethod
     def load_official(cls, path):
@@ -142,12 +240,13 @@ class ModelConfig(Config):
         if self.hidden_act == "gelu":
             raise UsageError(explain("hidden_act='gelu' is the erf form, which the official "
                                      "bert_config.json cannot name", "'gelu_approximate'"))
-        extra = {"family": "bert", "layer_norm_eps": 1e-12, "padding_id": 0}
         values = self.to_dict()
-        for key, official in extra.items():
-            if values.pop(key) != official:
-                raise UsageError(explain(f"{key}={getattr(self, key)!r} cannot be written to an "
-                                         "official bert_config.json", repr(official)))
+        for field in dataclasses.fields(self):
+            if field.name in _OFFICIAL or values.pop(field.name) == field.default:
+                continue
+            raise UsageError(explain(
+                f"{field.name}={getattr(self, field.name)!r} cannot be written to an official "
+                "bert_config.json", repr(field.default)))
         if self.hidden_act == "gelu_approximate":
             values["hidden_act"] = "gelu"
         files.write_json(path, values)

@@ -1,27 +1,45 @@
-"""Named sizes per family (google-research/bert, "Well-Read Students Learn Better")."""
+"""Named sizes per family, and what suits them in training."""
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import check_choice
 
 # layers, hidden; heads are hidden / 64 and the intermediate layer is four times hidden.
-_BERT = {
-    "tiny": (2, 128),
-    "mini": (4, 256),
-    "small": (4, 512),
-    "medium": (8, 512),
-    "base": (12, 768),
-    "large": (24, 1024),
+# BERT: google-research/bert and "Well-Read Students Learn Better"; the rest: each paper's table of
+# sizes. Every family has a `tiny` one for trials.
+_SMALL_BERT = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 512)}
+_BASE_AND_LARGE = {"base": (12, 768), "large": (24, 1024)}
+PRESETS = {
+    "bert": {**_SMALL_BERT, **_BASE_AND_LARGE},
+    "roberta": {"tiny": (2, 128), **_BASE_AND_LARGE},
+    "albert": {"tiny": (2, 128), **_BASE_AND_LARGE, "xlarge": (24, 2048), "xxlarge": (12, 4096)},
+    "electra": {"tiny": (2, 128), "small": (12, 256), **_BASE_AND_LARGE},
+    "gpt": {"tiny": (2, 128), "base": (12, 768)},
 }
-PRESETS = {"bert": _BERT}
+SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
+# Entries of the published vocabularies.
+VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478}
+# What a size has beside its widths.
+_FURTHER = {
+    ("albert", "tiny"): {"embedding_size": 64},
+    # 2048 hidden units over heads of 128 (google-research/albert).
+    ("albert", "xlarge"): {"num_attention_heads": 16},
+    ("electra", "tiny"): {"embedding_size": 64},
+    ("electra", "small"): {"embedding_size": 128},
+}
+# Version 2 of ALBERT trains without dropout (google-research/albert, README).
+_NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+_FAMILY = {"albert": _NO_DROPOUT}
+# Width of ELECTRA's generator by that of the discriminator (ELECTRA paper, table 6).
+_GENERATOR_SHARE = {"base": 1 / 3}
 
 
-def preset(family, name, vocab_size=30522, **changes):
+def preset(family, name, vocab_size=None, **changes):
     """The `ModelConfig` of a published size.
 
     Args:
-        family: `bert`.
+        family: one of `config.FAMILIES`.
         name: one of the family's sizes.
-        vocab_size: entries of the vocabulary; 30,522 is the published English one.
+        vocab_size: entries of the vocabulary; None for the published one's.
         changes: further fields of `ModelConfig`.
 
     Raises:
@@ -29,13 +47,33 @@ def preset(family, name, vocab_size=30522, **changes):
     """
     sizes = PRESETS[check_choice("family", family, PRESETS)]
     layers, hidden = sizes[check_choice("preset", name, sizes)]
-    values = {"family": family, "vocab_size": vocab_size, "num_hidden_layers": layers,
-              "hidden_size": hidden, "num_attention_heads": hidden // 64,
-              "intermediate_size": 4 * hidden}
-    return ModelConfig(**{**values, **changes})
+    values = {"family": family, "vocab_size": vocab_size or VOCAB_SIZES[family],
+              "num_hidden_layers": layers, "hidden_size": hidden,
+              "num_attention_heads": hidden // 64, "intermediate_size": 4 * hidden,
+              **_FAMILY.get(family, {}), **_FURTHER.get((family, name), {})}
+    if vocab_size is None and family == "roberta":
+        values["padding_id"] = 1  # of the published vocabulary
+    return ModelConfig.from_dict({**values, **changes})
 
-# Peak learning rate and batch size: the paper's for base and large (A.2), larger steps where the
-# model is small enough to bear them.
+
+def generator_config(config, name=None):
+    """The `ModelConfig` of the generator that goes with an ELECTRA discriminator.
+
+    Args:
+        config: the discriminator's.
+        name: its size among the presets: `base` has a generator of a third of its width, all
+            others of a quarter (ELECTRA paper, appendix A, table 6). As many layers, heads of 64,
+            an intermediate layer four times as wide, the discriminator's embeddings.
+    """
+    width = round(config.hidden_size * _GENERATOR_SHARE.get(name, 0.25))
+    heads = max(1, width // 64)
+    hidden = max(1, width // heads) * heads
+    return config.replace(hidden_size=hidden, num_attention_heads=heads,
+                          intermediate_size=4 * hidden, embedding_size=config.embedding_width)
+
+
+# Peak learning rate and batch size: the papers' for base and large (BERT A.2), larger steps where
+# the model is small enough to bear them.
 _TRAINING = {
     "tiny": (1e-3, 32),
     "mini": (5e-4, 32),

@@ -16,7 +16,7 @@ from bert_tf.data import python_prose
 from bert_tf.data.create import create_examples
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
-from bert_tf.models.pretrained import restore, save_pretrained
+from bert_tf.models.pretrained import restore
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.server_config import versions
 from bert_tf.tasks.pretraining import Pretrainer
@@ -143,8 +143,8 @@ class PretrainingRun:
         tf.config.experimental.enable_op_determinism()
         config, train_config = self.final_configs()
         with self.strategy.scope():
-            model = Pretrainer(config, next_sentence=self.arguments.objective == "mlm+nsp",
-                               dtype=train_config.policy, seed=train_config.seed)
+            task = "next_sentence" if self.arguments.objective == "mlm+nsp" else None
+            model = Pretrainer(config, task, dtype=train_config.policy, seed=train_config.seed)
             if self.arguments.init:
                 restore(model, self.arguments.init)
             optimizer = build_optimizer(train_config)
@@ -162,7 +162,7 @@ class PretrainingRun:
                     held_out.dataset(), "masked_lm_ids", "masked_lm_weights")
         if self.is_chief:
             files.remove(self.path("model"))
-            save_pretrained(self.path("model"), model, config, Tokenizer.load(self.path()))
+            model.save_pretrained(self.path("model"), Tokenizer.load(self.path()))
         return metrics
 
     def input_data(self, split, train_config):

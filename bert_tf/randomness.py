@@ -86,6 +86,26 @@ def draw_at(seed, step, first_example):
         _local.position = before
 
 
+@contextlib.contextmanager
+def draw_scope(name):
+    """Layers called in this block draw differently from other calls of the same layer.
+
+    Args:
+        name: what tells this call from others; "" changes nothing.
+    """
+    before = current_scope()
+    _local.scope = f"{before}/{name}" if name else before
+    try:
+        yield
+    finally:
+        _local.scope = before
+
+
+def current_scope():
+    """Names of the `draw_scope` blocks around, joined; "" outside of any."""
+    return getattr(_local, "scope", "")
+
+
 def current_position():
     """The `DrawPosition` of the innermost `draw_at` block on this thread, or None."""
     return getattr(_local, "position", None)

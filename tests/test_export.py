@@ -19,7 +19,7 @@ def _save_model(folder):
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "fox", "dog"]))
     config = ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
                          intermediate_size=16, max_position_embeddings=16)
-    save_pretrained(str(folder), Pretrainer(config), config, tokenizer)
+    save_pretrained(str(folder), Pretrainer(config), tokenizer)
 
 
 def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path):

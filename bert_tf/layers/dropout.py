@@ -52,7 +52,7 @@ class Dropout(keras.Layer):
 
     def _stream(self):
         """The stream's key and the index of this call's first example in it."""
-        purpose = f"dropout/{self.path}"
+        purpose = f"dropout/{self.path}{randomness.current_scope()}"
         position = randomness.current_position()
         if position is not None:
             key = randomness.stream_key(position.seed, purpose, position.step)

@@ -1,8 +1,13 @@
-"""The two halves of the position-wise feed-forward network (Vaswani et al. 2017, section 3.3)."""
+"""The two halves of the position-wise feed-forward network (Vaswani et al. 2017, section 3.3).
+
+Each is a dense layer or, with a `kernel_size`, a convolution, whose calls need `sequence_ids`, see
+`Conv`.
+"""
 
 import keras
 
 from bert_tf.layers.activations import activation
+from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer_norm import LayerNorm
@@ -15,29 +20,32 @@ class Intermediate(keras.Layer):
     Args:
         intermediate_size: width of the output.
         hidden_act: one of `config.ACTIVATIONS`.
+        kernel_size: of a convolution; None for a dense layer.
         initializer_range, seed: see `Dense`.
     """
 
-    def __init__(self, intermediate_size, hidden_act="gelu", initializer_range=0.02, seed=None,
-                 **kwargs):
+    def __init__(self, intermediate_size, hidden_act="gelu", kernel_size=None,
+                 initializer_range=0.02, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.hidden_act = hidden_act
         self.activation = activation(hidden_act)
-        self.dense = Dense(intermediate_size, initializer_range, seed, name="dense",
-                           dtype=self.dtype_policy)
+        self.dense = _dense_or_conv(intermediate_size, kernel_size, initializer_range, seed,
+                                    self.dtype_policy)
+        self.kernel_size = kernel_size
 
-    def build(self, input_shape):
+    def build(self, inputs_shape, sequence_ids_shape=None):
         """Create the dense layer."""
-        self.dense.build(input_shape)
+        self.dense.build(inputs_shape)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs, sequence_ids=None, training=False):
         """Map `[…, hidden]` to `[…, intermediate]`."""
-        return self.activation(self.dense(inputs), training)
+        args = (inputs,) if self.kernel_size is None else (inputs, sequence_ids)
+        return self.activation(self.dense(*args), training)
 
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "intermediate_size": self.dense.units,
-                "hidden_act": self.hidden_act,
+                "hidden_act": self.hidden_act, "kernel_size": self.kernel_size,
                 "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
 
 
@@ -53,31 +61,41 @@ class Output(keras.Layer):
         hidden_size: width of the output.
         dropout: rate after the dense layer.
         layer_norm_eps: added to the variance.
+        kernel_size: of a convolution; None for a dense layer.
         initializer_range, seed: see `Dense`.
     """
 
-    def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, initializer_range=0.02,
-                 seed=None, **kwargs):
+    def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, kernel_size=None,
+                 initializer_range=0.02, seed=None, **kwargs):
         super().__init__(**kwargs)
-        self.dense = Dense(hidden_size, initializer_range, seed, name="dense",
-                           dtype=self.dtype_policy)
+        self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed,
+                                    self.dtype_policy)
+        self.kernel_size = kernel_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
 
-    def build(self, inputs_shape, residual_shape=None):
+    def build(self, inputs_shape, residual_shape=None, sequence_ids_shape=None):
         """Create the dense layer and LayerNorm."""
         hidden_shape = self.dense.compute_output_shape(inputs_shape)
         self.dense.build(inputs_shape)
         self.dropout.build(hidden_shape)
         self.layer_norm.build(hidden_shape)
 
-    def call(self, inputs, residual, training=False):
+    def call(self, inputs, residual, sequence_ids=None, training=False):
         """Map `[…, in]` to `[…, hidden]` and add the residual."""
-        hidden = self.dropout(self.dense(inputs), training=training)
+        args = (inputs,) if self.kernel_size is None else (inputs, sequence_ids)
+        hidden = self.dropout(self.dense(*args), training=training)
         return self.layer_norm(hidden + residual)
 
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "hidden_size": self.dense.units,
                 "dropout": self.dropout.rate, "layer_norm_eps": self.layer_norm.epsilon,
+                "kernel_size": self.kernel_size,
                 "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
+
+
+def _dense_or_conv(units, kernel_size, initializer_range, seed, dtype):
+    if kernel_size is None:
+        return Dense(units, initializer_range, seed, name="dense", dtype=dtype)
+    return Conv(units, kernel_size, initializer_range, seed, name="dense", dtype=dtype)

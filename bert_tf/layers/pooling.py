@@ -34,3 +34,16 @@ class Pooler(keras.Layer):
         """The constructor's arguments."""
         return {**super().get_config(), "hidden_size": self.dense.units,
                 "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
+
+
+def last_token(sequence_output, input_mask):
+    """The vector of each sequence's last real token.
+
+    Args:
+        sequence_output: `[batch, seq_length, hidden]`.
+        input_mask: int32 `[batch, seq_length]`, 1 for real tokens; padding is on the right.
+
+    Returns: `[batch, hidden]`.
+    """
+    last = tf.maximum(tf.reduce_sum(input_mask, axis=1) - 1, 0)
+    return tf.gather(sequence_output, last, batch_dims=1)

@@ -26,8 +26,9 @@ class Attention(keras.Layer):
         self.self_attention = SelfAttention(hidden_size, num_attention_heads, attention_dropout,
                                             initializer_range, seed, name="self",
                                             dtype=self.dtype_policy)
-        self.attention_output = Output(hidden_size, dropout, layer_norm_eps, initializer_range,
-                                       seed, name="output", dtype=self.dtype_policy)
+        self.attention_output = Output(hidden_size, dropout, layer_norm_eps, None,
+                                       initializer_range, seed, name="output",
+                                       dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create both layers."""
@@ -55,13 +56,14 @@ class Attention(keras.Layer):
 class TransformerBlock(keras.Layer):
     """Attention, then the feed-forward network, each ended by residual and LayerNorm.
 
-    Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
-    `[batch, from, hidden]`; with `return_attention_probs=True` also
-    `attention_probs [batch, heads, from, to]`.
+    Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
+    convolutions `sequence_ids` int `[batch, from]` (see `Conv`) -> `[batch, from, hidden]`; with
+    `return_attention_probs=True` also `attention_probs [batch, heads, from, to]`.
 
     Args:
         hidden_size, num_attention_heads, intermediate_size: widths.
         hidden_act: activation of the intermediate layer, one of `config.ACTIVATIONS`.
+        kernel_size: of convolutions as the feed-forward network; None for dense layers.
         attention_dropout: rate on the attention probabilities.
         dropout: rate after each output layer.
         layer_norm_eps: added to the variance.
@@ -69,33 +71,37 @@ class TransformerBlock(keras.Layer):
     """
 
     def __init__(self, hidden_size, num_attention_heads, intermediate_size, hidden_act="gelu",
-                 attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
+                 kernel_size=None, attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
                  initializer_range=0.02, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
                                    layer_norm_eps, initializer_range, seed, name="attention",
                                    dtype=self.dtype_policy)
-        self.intermediate = Intermediate(intermediate_size, hidden_act, initializer_range, seed,
-                                         name="intermediate", dtype=self.dtype_policy)
-        self.block_output = Output(hidden_size, dropout, layer_norm_eps, initializer_range, seed,
-                                   name="output", dtype=self.dtype_policy)
+        self.intermediate = Intermediate(intermediate_size, hidden_act, kernel_size,
+                                         initializer_range, seed, name="intermediate",
+                                         dtype=self.dtype_policy)
+        self.block_output = Output(hidden_size, dropout, layer_norm_eps, kernel_size,
+                                   initializer_range, seed, name="output",
+                                   dtype=self.dtype_policy)
 
-    def build(self, hidden_shape, adder_shape=None):
+    def build(self, hidden_shape, adder_shape=None, sequence_ids_shape=None):
         """Create the three layers."""
         self.attention.build(hidden_shape)
         self.intermediate.build(hidden_shape)
         self.block_output.build(self.intermediate.dense.compute_output_shape(hidden_shape))
 
-    def call(self, hidden, adder, training=False, return_attention_probs=False):
+    def call(self, hidden, adder, sequence_ids=None, training=False,
+             return_attention_probs=False):
         """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
         hidden, attention_probs = self.attention(hidden, adder, training=training,
                                                  return_attention_probs=True)
-        intermediate = self.intermediate(hidden, training=training)
-        hidden = self.block_output(intermediate, hidden, training=training)
+        intermediate = self.intermediate(hidden, sequence_ids, training=training)
+        hidden = self.block_output(intermediate, hidden, sequence_ids, training=training)
         return (hidden, attention_probs) if return_attention_probs else hidden
 
     def get_config(self):
         """The constructor's arguments."""
         return {**self.attention.get_config(), **super().get_config(),
                 "intermediate_size": self.intermediate.dense.units,
-                "hidden_act": self.intermediate.hidden_act}
+                "hidden_act": self.intermediate.hidden_act,
+                "kernel_size": self.intermediate.kernel_size}

@@ -3,38 +3,48 @@
 import keras
 
 from bert_tf.layers.transformer_block import TransformerBlock
+from bert_tf.randomness import draw_scope
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(keras.Layer):
     """`num_hidden_layers` transformer blocks, one after the other.
 
-    Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
-    `(encoder_outputs, attention_probs)`: for each block its output `[batch, seq_length, hidden]`
-    and its probabilities `[batch, heads, from, to]`, in the compute type.
+    Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
+    convolutions `sequence_ids` int `[batch, seq_length]` -> `(encoder_outputs, attention_probs)`:
+    for each layer its output `[batch, seq_length, hidden]` and its probabilities
+    `[batch, heads, from, to]`, in the compute type.
 
     Args:
-        num_hidden_layers: number of blocks.
+        num_hidden_layers: number of layers L.
+        num_hidden_groups: number of blocks G that the layers share, layer `i` using block
+            `i G // L` (ALBERT paper, section 3.1); 0 gives each layer a block of its own.
         block: further arguments of `TransformerBlock`.
     """
 
-    def __init__(self, num_hidden_layers, block, **kwargs):
+    def __init__(self, num_hidden_layers, num_hidden_groups, block, **kwargs):
         super().__init__(**kwargs)
         self.num_hidden_layers = num_hidden_layers
+        self.num_hidden_groups = num_hidden_groups
         self.block = dict(block)
-        self.blocks = [TransformerBlock(**block, name=f"layer_{i}", dtype=self.dtype_policy)
-                       for i in range(num_hidden_layers)]
+        kind = "group" if num_hidden_groups else "layer"
+        self.blocks = [TransformerBlock(**block, name=f"{kind}_{i}", dtype=self.dtype_policy)
+                       for i in range(num_hidden_groups or num_hidden_layers)]
 
-    def build(self, hidden_shape, adder_shape=None):
+    def build(self, hidden_shape, adder_shape=None, sequence_ids_shape=None):
         """Create the blocks."""
         for block in self.blocks:
             block.build(hidden_shape)
 
-    def call(self, hidden, adder, training=False):
-        """Outputs and attention probabilities of every block."""
+    def call(self, hidden, adder, sequence_ids=None, training=False):
+        """Outputs and attention probabilities of every layer."""
         encoder_outputs, attention_probs = [], []
-        for block in self.blocks:
-            hidden, probs = block(hidden, adder, training=training, return_attention_probs=True)
+        for i in range(self.num_hidden_layers):
+            block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
+            # Layers of one block drop different elements.
+            with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
+                hidden, probs = block(hidden, adder, sequence_ids, training=training,
+                                      return_attention_probs=True)
             encoder_outputs.append(hidden)
             attention_probs.append(probs)
         return encoder_outputs, attention_probs
@@ -42,4 +52,4 @@ class Encoder(keras.Layer):
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "num_hidden_layers": self.num_hidden_layers,
-                "block": dict(self.block)}
+                "num_hidden_groups": self.num_hidden_groups, "block": dict(self.block)}

@@ -1,15 +1,52 @@
-"""The encoder families, and a functional model of any of them."""
+"""A Keras model of an encoder of any family."""
 
 import keras
 
-from bert_tf.errors import check_choice
-from bert_tf.models.bert import Bert
+from bert_tf.config import ModelConfig
+from bert_tf.models.backbone import Backbone
+from bert_tf.models.pretrained import Saved
 
-FAMILIES = {"bert": Bert}
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
-def build_encoder(config, encoder_outputs=False, attention_probs=False, dtype=None, seed=None):
+@keras.saving.register_keras_serializable("bert_tf")
+class EncoderModel(Saved, keras.Model):
+    """A `Backbone` as a functional Keras model; see `build_encoder`."""
+
+    def __init__(self, config, encoder_outputs=False, attention_probs=False, dtype=None,
+                 seed=None, name=None, embeddings=None):
+        name = name or config.family
+        backbone = Backbone(config, encoder_outputs, attention_probs, seed, embeddings,
+                            name=name, dtype=dtype)
+        inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in INPUTS}
+        super().__init__(inputs, backbone(inputs), name=name)
+        self.backbone = backbone
+
+    @property
+    def config(self):
+        """The `ModelConfig`."""
+        return self.backbone.config
+
+    def task_config(self):
+        """What `task.json` says of this model."""
+        return {"task": "encoder"}
+
+    def get_config(self):
+        """The constructor's arguments."""
+        backbone = self.backbone
+        return {"config": backbone.config.to_dict(), "encoder_outputs": backbone.encoder_outputs,
+                "attention_probs": backbone.attention_probs, "seed": backbone.seed,
+                "dtype": keras.dtype_policies.serialize(backbone.dtype_policy),
+                "name": self.name}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+def build_encoder(config, encoder_outputs=False, attention_probs=False, dtype=None, seed=None,
+                  name=None, embeddings=None):
     """A functional Keras model of `config.family`, with the family's name.
 
     Inputs: a dict of `input_word_ids`, `input_mask` (1 = real token), `input_type_ids`, int32
@@ -17,19 +54,17 @@ def build_encoder(config, encoder_outputs=False, attention_probs=False, dtype=No
     `sequence_output [batch, seq_length, hidden]` and `pooled_output [batch, hidden]`; on
     request `embedding_output` and the list `encoder_outputs`, each
     `[batch, seq_length, hidden]`, and the list `attention_probs`, each
-    `[batch, heads, from, to]`. Its one layer, of the same name, holds the parts:
-    `model.get_layer("bert").embeddings`, `.encoder`, `.pooler`, `.config`.
+    `[batch, heads, from, to]`. Its one layer, `model.backbone`, of the same name, holds the
+    parts: `.embeddings`, `.embeddings_project`, `.encoder`, `.pooler`, `.config`.
 
     Args:
         config: a `ModelConfig`.
-        encoder_outputs: also return what every block gives, and the embeddings.
-        attention_probs: also return the attention probabilities of every block.
+        encoder_outputs: also return what every layer gives, and the embeddings.
+        attention_probs: also return the attention probabilities of every layer.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer: equal seeds give equal initial weights, whatever is built before. None
             draws from Keras' own random state (`keras.utils.set_random_seed`).
+        name: of the model, with which its variables' paths begin; None for the family's.
+        embeddings: another model's `backbone.embeddings` to share; None makes new ones.
     """
-    family = FAMILIES[check_choice("family", config.family, FAMILIES)]
-    layer = family(config, encoder_outputs, attention_probs, seed, name=config.family,
-                   dtype=dtype)
-    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in INPUTS}
-    return keras.Model(inputs, layer(inputs), name=config.family)
+    return EncoderModel(config, encoder_outputs, attention_probs, dtype, seed, name, embeddings)

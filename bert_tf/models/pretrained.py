@@ -1,28 +1,38 @@
-"""A model folder: configuration, tokenizer files and a checkpoint keyed by variable paths."""
+"""A model folder: configuration, what the model is, tokenizer files, a checkpoint by paths."""
 
 import os
 
 from bert_tf import files, variables
-from bert_tf.config import ModelConfig
-from bert_tf.models.families import build_encoder
 
 CONFIG = "model_config.json"
+TASK = "task.json"
 CHECKPOINT = "model"
 
 
-def save_pretrained(folder, model, config, tokenizer=None):
-    """Write `model_config.json`, the checkpoint `model` and the tokenizer's files.
+class Saved:
+    """Mixin of Keras models that can be written as a model folder.
+
+    The class has `config`, a `ModelConfig`, and `task_config()`, what `task.json` says of it.
+    """
+
+    def save_pretrained(self, folder, tokenizer=None):
+        """Write a model folder, which `bert_tf.from_pretrained` reads; see `save_pretrained`."""
+        save_pretrained(folder, self, tokenizer)
+
+
+def save_pretrained(folder, model, tokenizer=None):
+    """Write `model_config.json`, `task.json`, the checkpoint `model` and the tokenizer's files.
 
     Args:
         folder: a new folder; it appears whole or not at all.
-        model: any Keras model; every variable is stored under its path, which for BERT is its
-            name in the official checkpoint.
-        config: its `ModelConfig`.
+        model: a `Saved` Keras model; every variable is stored under its path, which for BERT is
+            its name in the official checkpoint.
         tokenizer: anything with `save(folder)`; None writes no tokenizer files.
     """
     with files.atomic_path(folder) as temporary:
         files.make_folder(temporary)
-        config.save(os.path.join(temporary, CONFIG))
+        model.config.save(os.path.join(temporary, CONFIG))
+        files.write_json(os.path.join(temporary, TASK), model.task_config())
         variables.write_variables(os.path.join(temporary, CHECKPOINT),
                                   {variable.path: variable.value
                                    for variable in model.trainable_variables})
@@ -30,28 +40,13 @@ def save_pretrained(folder, model, config, tokenizer=None):
             tokenizer.save(temporary)
 
 
-def load_pretrained(folder, build=build_encoder, **options):
-    """Read a model folder.
-
-    Args:
-        folder: written by `save_pretrained`.
-        build: `build(config, **options)` gives the Keras model that takes the weights:
-            `build_encoder` or a task such as `Pretrainer`. It may use only some of them.
-        options: passed on to `build`.
-
-    Returns: the model; `ModelConfig.load` reads its configuration.
+def restore(model, folder):
+    """Give `model` the weights of a model folder, by path.
 
     Raises:
-        BertTfError: the folder or a file in it is missing or damaged.
-        UsageError: the checkpoint lacks a variable of the model; all are listed.
+        BertTfError: the checkpoint is missing or damaged.
+        UsageError: it lacks a variable of the model; all are listed.
     """
-    model = build(ModelConfig.load(os.path.join(folder, CONFIG)), **options)
-    restore(model, folder)
-    return model
-
-
-def restore(model, folder):
-    """Give `model` the weights of a model folder, by path; errors as in `load_pretrained`."""
     prefix = os.path.join(folder, CHECKPOINT)
     variables.assign_variables(model.trainable_variables, variables.read_variables(prefix),
                                prefix)

@@ -21,6 +21,7 @@ from bert_tf.saved_model.server_config import versions, write_local_config
 from bert_tf.saved_model.signatures import SIGNATURES, ServedModel
 from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.warmup import write_warmup
+from bert_tf.tasks.pretrained import read_task
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
@@ -92,7 +93,7 @@ def load_served(model_folder, dtype, seq_length, top_k):
     prefix = os.path.join(model_folder, CHECKPOINT)
     tensors = variables.read_variables(prefix)
     pretrainer = Pretrainer(
-        config, next_sentence=any("seq_relationship" in name for name in tensors),
+        config, read_task(model_folder, tensors)["sentence_task"],
         dtype="float32" if dtype == "float32" else f"mixed_{dtype}")
     variables.assign_variables(pretrainer.trainable_variables, tensors, prefix)
     return ServedModel(pretrainer, tokenizer, seq_length, top_k)

@@ -18,12 +18,14 @@ class Evaluator:
         strategy: the `tf.distribute.Strategy` that it was made under.
         data: its `dataset(num_replicas=…, replicas=…)` goes through the split once, every
             replica with the same number of batches.
+        seed: of what the model draws in evaluation.
     """
 
-    def __init__(self, model, strategy, data):
+    def __init__(self, model, strategy, data, seed):
         self._strategy = strategy
         self._data = data
-        self._step = make_eval_step(model, strategy)
+        self._scales = model.loss_scales
+        self._step = make_eval_step(model, strategy, seed)
 
     def __call__(self):
         """Mean losses and metrics over the split, `{"loss": …, "<name>_loss": …, <metrics>}`."""
@@ -42,7 +44,7 @@ class Evaluator:
             raise BertTfError("the evaluation split is empty; try a larger held-out share")
         loss_sums, weights, metric_sums = totals
         return {name: float(value)
-                for name, value in means(loss_sums, weights, metric_sums).items()}
+                for name, value in means(loss_sums, weights, metric_sums, self._scales).items()}
 
 
 def unigram_entropy(dataset, labels, weights):

@@ -80,7 +80,7 @@ class _Run:
         self.input_data = input_data
         self.variables = run_variables(model, optimizer)
         self.train_step = make_train_step(model, optimizer, strategy, config)
-        self.evaluator = Evaluator(model, strategy, eval_data) if eval_data else None
+        self.evaluator = Evaluator(model, strategy, eval_data, config.seed) if eval_data else None
         self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
                                        config.keep_checkpoints)
         self.folder = folder

@@ -1,7 +1,8 @@
 """One training step and one evaluation step over all replicas.
 
-A model is trained through its accounting methods (see `bert_tf/tasks/pretraining.py`):
-`loss_weights(batch)`, `loss_sums(outputs, batch)` and `metric_sums(outputs, batch)`.
+A model is trained through its accounting methods (see `bert_tf/tasks/objective.py`):
+`loss_weights(batch)`, `loss_sums(outputs, batch)`, `metric_sums(outputs, batch)` and
+`loss_scales`.
 """
 
 import tensorflow as tf
@@ -38,13 +39,17 @@ def _sum_over_replicas(values):
     return tf.nest.pack_sequence_as(values, tf.unstack(total))
 
 
-def means(loss_sums, weights, metric_sums):
-    """`{"loss": …, "<name>_loss": …, <metrics>}` from sums over all replicas."""
+def means(loss_sums, weights, metric_sums, scales):
+    """`{"loss": …, "<name>_loss": …, <metrics>}` from sums over all replicas.
+
+    `loss` is the sum of the means, each times its factor in `scales`, 1 where that has none.
+    """
     losses = {f"{name}_loss": tf.math.divide_no_nan(value, weights[name])
               for name, value in loss_sums.items()}
     metrics = {name: tf.math.divide_no_nan(value, weight)
                for name, (value, weight) in metric_sums.items()}
-    return {"loss": tf.add_n(list(losses.values())), **losses, **metrics}
+    loss = tf.add_n([scales.get(name, 1.0) * losses[f"{name}_loss"] for name in loss_sums])
+    return {"loss": loss, **losses, **metrics}
 
 
 def _with_static_batch(batch, size):
@@ -86,8 +91,9 @@ def make_train_step(model, optimizer, strategy, config):
         with draw_at(config.seed, step, part["first_example"]), tf.GradientTape() as tape:
             outputs = model(inputs, training=True)
             sums = model.loss_sums(outputs, inputs)
-            scaled = scale * tf.add_n([tf.math.divide_no_nan(value, weights[name])
-                                       for name, value in sums.items()])
+            scaled = scale * tf.add_n([
+                model.loss_scales.get(name, 1.0) * tf.math.divide_no_nan(value, weights[name])
+                for name, value in sums.items()])
         gradients = tape.gradient(scaled, [variable.value for variable in variables],
                                   unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # A variable that the loss does not reach has 0; slices of a table add up and are reduced
@@ -119,7 +125,7 @@ def make_train_step(model, optimizer, strategy, config):
         if config.dtype == "float16":
             gradients = [gradient / scale for gradient in gradients]
         gradients, norm = tf.clip_by_global_norm(gradients, config.clip_norm)
-        results = {**means(loss_sums, weights, metric_sums),
+        results = {**means(loss_sums, weights, metric_sums, model.loss_scales),
                    "gradient_norm": norm, "tokens": tokens, "stop": stop}
         return gradients, results
 
@@ -141,8 +147,8 @@ def make_train_step(model, optimizer, strategy, config):
     return train_step
 
 
-def make_eval_step(model, strategy):
-    """The evaluation step as a `tf.function`.
+def make_eval_step(model, strategy, seed):
+    """The evaluation step as a `tf.function`; what a model draws is fixed by `seed`.
 
     Returns:
         `eval_step(iterator)`: gives `(loss_sums, weights, metric_sums)` of one step's batches
@@ -150,7 +156,8 @@ def make_eval_step(model, strategy):
     """
     def replica_step(batch):
         inputs = {name: value for name, value in batch.items() if name != "first_example"}
-        outputs = model(inputs, training=False)
+        with draw_at(seed, 0, batch["first_example"]):
+            outputs = model(inputs, training=False)
         return _sum_over_replicas((model.loss_sums(outputs, inputs), model.loss_weights(inputs),
                                    model.metric_sums(outputs, inputs)))
 

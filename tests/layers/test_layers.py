@@ -14,10 +14,10 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.feed_forward import Intermediate, Output
 from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.label_head import LabelHead
 from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.masks import padding_adder
 from bert_tf.layers.mlm_head import MaskedLMHead, Transform
-from bert_tf.layers.next_sentence_head import NextSentenceHead
 from bert_tf.layers.pooling import Pooler
 from bert_tf.layers.transformer_block import Attention, TransformerBlock
 
@@ -34,18 +34,18 @@ LAYERS = {
     "dense": (lambda d: Dense(6, **WIDE, dtype=d), [HIDDEN]),
     "layer_norm": (lambda d: LayerNorm(dtype=d), [HIDDEN]),
     "dropout": (lambda d: Dropout(0.1, 3, dtype=d), [HIDDEN]),
-    "embeddings": (lambda d: Embeddings(11, 8, 6, 2, 0.1, **WIDE, dtype=d), [IDS, TYPES]),
+    "embeddings": (lambda d: Embeddings(11, 8, 6, 2, dropout=0.1, **WIDE, dtype=d), [IDS, TYPES]),
     "intermediate": (lambda d: Intermediate(12, "gelu", **WIDE, dtype=d), [HIDDEN]),
     "intermediate_tanh_form": (lambda d: Intermediate(12, "gelu_approximate", **WIDE, dtype=d),
                                [HIDDEN]),
     "output": (lambda d: Output(8, 0.1, **WIDE, dtype=d), [HIDDEN, HIDDEN]),
     "self_attention": (lambda d: SelfAttention(8, 2, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
     "attention": (lambda d: Attention(8, 2, 0.1, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
-    "block": (lambda d: TransformerBlock(8, 2, 12, "relu", 0.1, 0.1, **WIDE, dtype=d),
+    "block": (lambda d: TransformerBlock(8, 2, 12, "relu", None, 0.1, 0.1, **WIDE, dtype=d),
               [HIDDEN, ADDER]),
     "pooler": (lambda d: Pooler(8, **WIDE, dtype=d), [HIDDEN]),
     "transform": (lambda d: Transform(8, "tanh", **WIDE, dtype=d), [HIDDEN]),
-    "next_sentence": (lambda d: NextSentenceHead(**WIDE, dtype=d), [HIDDEN[:, 0]]),
+    "next_sentence": (lambda d: LabelHead(2, **WIDE, dtype=d), [HIDDEN[:, 0]]),
 }
 
 
@@ -159,7 +159,7 @@ def test_embeddings_are_a_sum():
     total = words[IDS] + types[TYPES] + positions[:5]
     centred = total - total.mean(-1, keepdims=True)
     np.testing.assert_allclose(outputs, centred / centred.std(-1, keepdims=True), atol=1e-5)
-    with pytest.raises(ValueError, match="at most max_position_embeddings=6"):
+    with pytest.raises(ValueError, match="at most 6: max_position_embeddings=6"):
         layer(np.zeros((1, 7), "int32"), np.zeros((1, 7), "int32"))
 
 

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 from tiny_model import SEQ_LENGTH, TEXTS, TOP_K
 
-from bert_tf.models.pretrained import load_pretrained
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
 
@@ -23,7 +22,7 @@ SHAPES["encode_ids"] = SHAPES["encode"]
 
 @pytest.fixture(scope="module")
 def keras_model(model_folder):
-    return load_pretrained(model_folder, Pretrainer, dtype="float32")
+    return from_pretrained(model_folder, dtype="float32")
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +183,7 @@ def test_the_casing_of_the_tokenizer_is_in_the_graph(call, cased_call):
 
 
 def test_bfloat16_answers_near_float32(cased_folder, cased_call):
-    model = load_pretrained(cased_folder, Pretrainer, next_sentence=False, dtype="float32")
+    model = from_pretrained(cased_folder, dtype="float32")
     expected = model.encoder(_ids(Tokenizer.load(cased_folder), [TEXTS]))["pooled_output"].numpy()
     difference = np.abs(cased_call("encode", text=TEXTS)["pooled_output"] - expected).max()
     assert 0 < difference < 0.1

@@ -25,7 +25,8 @@ def save_model(folder, next_sentence=True, lower_case=True):
         vocab_size=len(tokenizer.vocabulary), hidden_size=16, num_hidden_layers=2,
         num_attention_heads=2, intermediate_size=32, max_position_embeddings=SEQ_LENGTH,
         initializer_range=0.5)
-    save_pretrained(folder, Pretrainer(config, next_sentence, seed=7), config, tokenizer)
+    save_pretrained(folder, Pretrainer(config, "next_sentence" if next_sentence else None, seed=7),
+                    tokenizer)
     return folder
 
 

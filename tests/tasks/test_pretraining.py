@@ -67,7 +67,7 @@ def test_sums_of_parts_are_the_sums_of_the_whole():
 
 
 def test_without_next_sentence():
-    model, batch = Pretrainer(TINY, next_sentence=False), make_batch()
+    model, batch = Pretrainer(TINY, None), make_batch()
     del batch["next_sentence_labels"]
     outputs = model(batch)
     assert set(outputs) == {"masked_lm_logits"} and set(model.loss_weights(batch)) == {"masked_lm"}

@@ -9,7 +9,7 @@ from test_families import TINY, batch
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
-from bert_tf.models.pretrained import load_pretrained, save_pretrained
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining import Pretrainer
 
 
@@ -23,13 +23,13 @@ class Words:
 def test_round_trip(tmp_path):
     folder = str(tmp_path / "model")
     model = Pretrainer(TINY, seed=4)
-    save_pretrained(folder, model, TINY, Words())
+    model.save_pretrained(folder, Words())
     assert (tmp_path / "model" / "vocab.txt").exists()
     assert ModelConfig.load(folder + "/model_config.json") == TINY
-    again = load_pretrained(folder, Pretrainer, next_sentence=True, seed=5)
+    again = from_pretrained(folder, seed=5)
     for a, b in zip(model.trainable_variables, again.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
-    encoder = load_pretrained(folder, dtype="mixed_bfloat16")
+    encoder = from_pretrained(folder, "encoder", dtype="mixed_bfloat16")
     np.testing.assert_allclose(encoder(batch())["pooled_output"],
                                model.encoder(batch())["pooled_output"], atol=0.05)
 
@@ -37,11 +37,11 @@ def test_round_trip(tmp_path):
 def test_what_is_wrong_is_said(tmp_path):
     folder = str(tmp_path / "model")
     with pytest.raises(BertTfError, match="model_config.json"):
-        load_pretrained(folder)
-    save_pretrained(folder, build_encoder(TINY), TINY)
+        from_pretrained(folder)
+    build_encoder(TINY).save_pretrained(folder)
     with pytest.raises(UsageError, match=r"- cls/predictions/output_bias \(50,\)"):
-        load_pretrained(folder, Pretrainer)
+        from_pretrained(folder, "pretraining")
     data = tmp_path / "model" / "model.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
     with pytest.raises(BertTfError, match="damaged"):
-        load_pretrained(folder)
+        from_pretrained(folder)

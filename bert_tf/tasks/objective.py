@@ -1,0 +1,105 @@
+"""What every trained task has in common: sums and counts for any loop, and plain `fit`."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import ModelConfig
+from bert_tf.models.pretrained import Saved
+
+
+class Objective(Saved, keras.Model):
+    """Base of the models that are trained: an encoder with one or more losses.
+
+    The accounting methods return sums and weights, so that any loop can normalise by counts over
+    all replicas and all accumulated batches. Plain Keras training works too: `compile(optimizer)`
+    without a loss, then `fit(dataset)` on batches that are dicts of tensors whose first axis is
+    the examples (so without the scalar `first_example`). `compute_loss` normalises by the counts
+    over all replicas. `save("….keras")` and `keras.saving.load_model` keep weights and optimizer.
+
+    A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `task_config()` and
+    `weights_of(batch)` and `labels_of(outputs, batch)`, each `{task: tensor}`; its outputs are
+    `<task>_logits`, with a last axis of classes. Batches may hold float32 `example_weights`
+    `[b]`, which weigh examples.
+    """
+
+    loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
+
+    @property
+    def accuracies(self):
+        """Keras metrics, one a task, for `fit` and `evaluate`."""
+        if not hasattr(self, "_accuracies"):
+            self._accuracies = [keras.metrics.Mean(name=f"{task}_accuracy")
+                                for task in self.tasks]
+        return self._accuracies
+
+    def loss_weights(self, batch):
+        """`{task: float32 scalar}`: what is predicted in the batch, counted."""
+        return {task: tf.reduce_sum(weights) for task, weights in self.weights_of(batch).items()}
+
+    def loss_sums(self, outputs, batch):
+        """`{task: float32 scalar}`: summed cross-entropy in nats.
+
+        Args:
+            outputs: of `call` on the same batch.
+            batch: with labels.
+        """
+        labels, weights = self.labels_of(outputs, batch), self.weights_of(batch)
+        return {task: tf.reduce_sum(weights[task] * cross_entropy(
+            labels[task], outputs[f"{task}_logits"])) for task in self.tasks}
+
+    def metric_sums(self, outputs, batch):
+        """`{"<task>_accuracy": (sum, weight)}`, float32 scalars: right ones and all."""
+        labels, weights = self.labels_of(outputs, batch), self.weights_of(batch)
+        return {f"{task}_accuracy": (
+            tf.reduce_sum(weights[task] * _right(labels[task], outputs[f"{task}_logits"])),
+            tf.reduce_sum(weights[task])) for task in self.tasks}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The tasks' means, each times its scale, counted over all replicas."""
+        weights = self.loss_weights(x)
+        context = tf.distribute.get_replica_context()
+        if context is not None and context.num_replicas_in_sync > 1:
+            weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
+        # This replica's share of the mean: Keras adds the replicas' gradients up.
+        return tf.add_n([
+            self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
+            for task, loss in self.loss_sums(y_pred, x).items()])
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Update the accuracies for `fit` and `evaluate`."""
+        metric_sums = self.metric_sums(y_pred, x)
+        for metric in self.accuracies:
+            right, weight = metric_sums[metric.name]
+            metric.update_state(tf.math.divide_no_nan(right, weight), sample_weight=weight)
+        return self.get_metrics_result()
+
+    def get_config(self):
+        """The constructor's arguments."""
+        options = {key: value for key, value in self.task_config().items() if key != "task"}
+        return {**super().get_config(), "config": self.config.to_dict(), **options,
+                "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+def weighed(weights, batch):
+    """`weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has any."""
+    weights = tf.cast(weights, tf.float32)
+    example_weights = batch.get("example_weights")
+    if example_weights is None:
+        return weights
+    shape = [-1] + [1] * (len(weights.shape) - 1)
+    return weights * tf.reshape(tf.cast(example_weights, tf.float32), shape)
+
+
+def cross_entropy(labels, logits):
+    """Cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits `[…, classes]`."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def _right(labels, logits):
+    predicted = tf.argmax(logits, -1, output_type=labels.dtype)
+    return tf.cast(predicted == labels, tf.float32)
