@@ -28,9 +28,11 @@ FAMILY_DEFAULTS = {
             "pooling": "last"},
 }
 FAMILIES = tuple(FAMILY_DEFAULTS)
-# Input forms of pre-training examples; the first two carry next-sentence labels.
+# Input forms of pre-training examples; the first two hold pairs of segments, the second of them
+# random for half of the examples, swapped with the first for half, or always what comes next.
 NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
 FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
+PAIRS = ("random", "swapped", "next")
 
 
 class Config:
