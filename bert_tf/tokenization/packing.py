@@ -1,4 +1,8 @@
-"""One or two texts as a model input: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`."""
+"""One or two texts as a model input: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
+
+RoBERTa, whose vocabulary says so, has two separators between them and knows no segments:
+`<s> a </s></s> b </s>` (fairseq `examples/roberta`).
+"""
 
 import tensorflow as tf
 
@@ -12,23 +16,27 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     long, then both in turn (google-research/bert `run_classifier.py`, `_truncate_seq_pair`).
 
     Args:
-        vocabulary: `Vocabulary`, for the special ids.
+        vocabulary: `Vocabulary`, for the special ids and `pair_separators`.
         segments: one or two RaggedTensors int32 `[n, (tokens)]`.
         seq_length: the window, special tokens counted.
         fixed: pad to `seq_length`; else to the longest row there is.
 
     Returns:
         dict of int32 `[n, seq_length]` or `[n, longest]`: `input_word_ids`, `input_mask` (1 for
-        real tokens) and `input_type_ids` (1 for the second segment and its `[SEP]`).
+        real tokens) and `input_type_ids` (1 for the second segment and its `[SEP]`; all 0 where
+        `pair_separators` is 2).
 
     Raises:
         UsageError: not one or two segments, or a window without room for a token of each.
     """
     if len(segments) not in (1, 2):
         raise UsageError(explain(f"{len(segments)} segments", "one or two"))
-    if seq_length < 2 * len(segments) + 1:
-        raise UsageError(explain(f"seq_length={seq_length}", f"at least {2 * len(segments) + 1}"))
-    budget = seq_length - len(segments) - 1
+    separators = vocabulary.pair_separators
+    special = 2 if len(segments) == 1 else 2 + separators
+    if seq_length < special + len(segments):
+        raise UsageError(explain(f"seq_length={seq_length}",
+                                 f"at least {special + len(segments)}"))
+    budget = seq_length - special
     lengths = [segment.row_lengths() for segment in segments]
     if len(segments) == 2:
         first = tf.minimum(lengths[0], tf.maximum(budget - lengths[1], (budget + 1) // 2))
@@ -37,15 +45,18 @@ def pack(vocabulary, segments, seq_length, fixed=True):
         lengths = [tf.minimum(lengths[0], budget)]
 
     row = tf.ones_like(lengths[0], tf.int32)[:, tf.newaxis]
-    parts = [vocabulary.cls_id * row]
+    between = [vocabulary.sep_id * row] * separators
+    parts = []
     for segment, length in zip(segments, lengths, strict=True):
         dense = segment.to_tensor(shape=[None, budget])
-        parts += [tf.RaggedTensor.from_tensor(dense, lengths=length), vocabulary.sep_id * row]
+        parts += between if parts else [vocabulary.cls_id * row]
+        parts.append(tf.RaggedTensor.from_tensor(dense, lengths=length))
+    parts.append(vocabulary.sep_id * row)
     packed = tf.concat(parts, axis=1)
     ids = packed.to_tensor(vocabulary.pad_id, shape=[None, seq_length if fixed else None])
 
     position = tf.range(tf.shape(ids, tf.int64)[1])
     real = position < packed.row_lengths()[:, tf.newaxis]
-    second = real & (position >= lengths[0][:, tf.newaxis] + 2)
+    second = real & (position >= lengths[0][:, tf.newaxis] + 2) & (separators == 1)
     return {"input_word_ids": ids, "input_mask": tf.cast(real, tf.int32),
             "input_type_ids": tf.cast(second, tf.int32)}

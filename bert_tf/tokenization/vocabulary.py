@@ -1,4 +1,4 @@
-"""The list of word pieces that a model knows; a piece's position is its id."""
+"""The list of pieces that a model knows; a piece's position is its id."""
 
 import numpy as np
 
@@ -15,15 +15,22 @@ class Vocabulary:
     A piece that continues a word begins with `##`.
 
     Args:
-        tokens: the pieces, distinct, with `[PAD] [UNK] [CLS] [SEP] [MASK]` anywhere among them.
+        tokens: the pieces, distinct, with the special ones anywhere among them.
         source: what an error names, for example the file's path.
+        special_tokens: what padding, an unknown word, a sequence's first token, a segment's end
+            and a masked token are called, in this order.
+        continues: whether a piece continues a word, `continues(token)`.
+        pair_separators: how many separators stand between the segments of a pair.
 
     Raises:
         UsageError: a special token is missing, or an entry is empty or there twice.
     """
 
-    def __init__(self, tokens, source="the vocabulary"):
+    def __init__(self, tokens, source="the vocabulary", special_tokens=SPECIAL_TOKENS,
+                 continues=lambda token: token.startswith(SUFFIX), pair_separators=1):
         self.tokens = list(tokens)
+        self.special_tokens = special_tokens
+        self.pair_separators = pair_separators
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         if "" in self._ids:
             raise UsageError(explain(f"{source} line {self._ids[''] + 1} is empty",
@@ -33,14 +40,14 @@ class Vocabulary:
                                if self._ids[token] != index)
             raise UsageError(f"{source} line {line}: {token!r} is there again "
                              f"in line {self._ids[token] + 1}")
-        missing = [token for token in SPECIAL_TOKENS if token not in self._ids]
+        missing = [token for token in special_tokens if token not in self._ids]
         if missing:
             raise UsageError(explain(f"{source} has no {' '.join(missing)}",
-                                     f"one token a line, among them {' '.join(SPECIAL_TOKENS)}",
+                                     f"one token a line, among them {' '.join(special_tokens)}",
                                      "a vocabulary made by python -m bert_tf.learn_vocab"))
-        self.special_ids = tuple(self._ids[token] for token in SPECIAL_TOKENS)
+        self.special_ids = tuple(self._ids[token] for token in special_tokens)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
-        self.continuation = np.array([token.startswith(SUFFIX) for token in self.tokens])
+        self.continuation = np.array([continues(token) for token in self.tokens])
 
     def __len__(self):
         return len(self.tokens)

@@ -1,0 +1,296 @@
+"""Byte-level byte-pair encoding, the tokenizer of RoBERTa and GPT-2, inside the graph.
+
+    tokenizer = BytePairTokenizer.load("folder")  # vocab.json and merges.txt
+    ids = tokenizer.tokenize(["Any text."])
+
+Only core TensorFlow ops are used, and no state: no lookup table and no cache that grows.
+"""
+
+import functools
+import os
+import sys
+import unicodedata
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.errors import UsageError, explain
+from bert_tf.shapes import check_rank
+from bert_tf.tokenization.special import tokenize_around
+from bert_tf.tokenization.vocabulary import Vocabulary
+
+CONFIG_NAME = "tokenizer_config.json"
+VOCABULARY_NAME = "vocab.json"
+MERGES_NAME = "merges.txt"
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+END_OF_WORD = "</w>"  # in the vocabulary of GPT-1
+_PAIR_SEPARATORS = 2  # <s> a </s></s> b </s>
+_VERSION = "#version"
+
+# Kinds of characters; the white ones come first, and a blank joins the word behind it.
+_BLANK, _WHITE, _LETTER, _NUMBER, _OTHER = range(5)
+_WHITE_CHARACTERS = ("\t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+                     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
+
+
+class BytePairTokenizer(tf.Module):
+    """Byte-level BPE (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners",
+    section 2.2; rules of openai/gpt-2 `src/encoder.py`).
+
+    Text is cut into words: letters, numbers or other characters, each with the blank before it;
+    white space; the English endings 's 't 're 've 'm 'll 'd. A word's UTF-8 bytes are joined pair
+    by pair, the pair that comes first in `merges` first. Nothing is unknown and nothing is lost:
+    the bytes of the pieces, joined, are the text.
+
+    Args:
+        tokens: the pieces in the order of their ids, bytes written in GPT-2's printable alphabet,
+            with `<s> <pad> </s> <unk> <mask>` among them.
+        merges: pairs of pieces, the first to be joined first.
+        add_prefix_space: put a blank before a text that has none.
+        source: what an error names, for example the file's path.
+
+    Raises:
+        UsageError: a special token is missing, or a merge uses or makes a piece that is no entry.
+    """
+
+    in_graph = True  # an exported graph can take text
+
+    def __init__(self, tokens, merges, add_prefix_space=False, source="the vocabulary"):
+        super().__init__(name="tokenizer")
+        self.vocabulary = Vocabulary(
+            tokens, source, SPECIAL_TOKENS, pair_separators=_PAIR_SEPARATORS,
+            continues=lambda token: token[0] != "Ġ" and token not in SPECIAL_TOKENS)
+        self.merges = [tuple(pair) for pair in merges]
+        self.add_prefix_space = add_prefix_space
+        ids = {token: index for index, token in enumerate(tokens)}
+        alphabet = byte_alphabet()
+        self._byte_ids = tf.constant([ids.get(character, self.vocabulary.unk_id)
+                                      for character in alphabet])
+        byte_of = {character: bytes([byte]) for byte, character in enumerate(alphabet)}
+        self._tokens = tf.constant(tokens)
+        self._bytes = tf.constant([
+            b"" if token in SPECIAL_TOKENS else
+            b"".join(byte_of.get(character, character.encode()) for character in token)
+            for token in tokens])
+        self._merge_keys, self._merge_ranks, self._merged = _merge_table(ids, self.merges, source)
+        firsts, kinds = _character_kinds()
+        self._firsts, self._kinds = tf.constant(firsts), tf.constant(kinds)
+
+    def tokenize(self, text, split_special=False):
+        """Ids of the pieces of each text.
+
+        Args:
+            text: string `[n]`, UTF-8; what is not UTF-8 becomes U+FFFD.
+            split_special: take `<mask>` and the other special tokens written in the text for what
+                they name; else they are text like any other.
+
+        Returns:
+            RaggedTensor int32 `[n, (tokens)]`.
+        """
+        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
+        if split_special:
+            return tokenize_around(self.vocabulary, text, self.tokenize)
+        if self.add_prefix_space:
+            text = tf.strings.regex_replace(text, r"^([^ ])", r" \1")
+        words, rows = self._words(text)
+        words, places = tf.unique(words)
+        pieces = tf.gather(self._pieces(words), places)
+        pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
+                                                   validate=False)
+        return pieces.merge_dims(1, 2)
+
+    def tokens(self, ids):
+        """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""
+        return tf.gather(self._tokens, ids)
+
+    def detokenize(self, ids):
+        """The text of pieces `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
+        return tf.strings.reduce_join(tf.gather(self._bytes, ids), axis=-1)
+
+    def save(self, folder):
+        """Write `vocab.json`, `merges.txt` and `tokenizer_config.json`."""
+        tokens = self.vocabulary.tokens
+        files.write_json(os.path.join(folder, VOCABULARY_NAME),
+                         {token: index for index, token in enumerate(tokens)})
+        files.write_text(os.path.join(folder, MERGES_NAME), f"{_VERSION}: 0.2\n" + "".join(
+            f"{left} {right}\n" for left, right in self.merges))
+        files.write_json(os.path.join(folder, CONFIG_NAME),
+                         {"add_prefix_space": self.add_prefix_space})
+
+    @classmethod
+    def load(cls, folder):
+        """Read what `save` wrote, or the files of the same names beside Hugging Face checkpoints.
+
+        Raises:
+            BertTfError: a file is missing or damaged.
+            UsageError: a vocabulary with other rules (GPT-1's), or one that contradicts itself.
+        """
+        path = os.path.join(folder, VOCABULARY_NAME)
+        tokens = _read_tokens(path)
+        if any(token.endswith(END_OF_WORD) for token in tokens):
+            raise UsageError(explain(
+                f"{path} is not of bytes: its pieces end in {END_OF_WORD}, as GPT-1's do",
+                "the byte-level vocabulary of RoBERTa",
+                "token ids made by that model's own tokenizer"))
+        return cls(tokens, _read_merges(os.path.join(folder, MERGES_NAME)),
+                   _read_add_prefix_space(os.path.join(folder, CONFIG_NAME)), path)
+
+    def _words(self, text):
+        """Cut text into words: string `[words]`, and which text each is of, int64 `[words]`."""
+        characters = tf.strings.unicode_decode(text, "UTF-8")
+        code_points, rows = characters.values, characters.value_rowids()
+        first = tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0)
+        starts = self._word_starts(code_points, first)
+        places = tf.where(starts)[:, 0]
+        words = tf.RaggedTensor.from_row_starts(code_points, places, validate=False)
+        return tf.strings.unicode_encode(words, "UTF-8"), tf.gather(rows, places)
+
+    def _word_starts(self, code_points, first):
+        """Where the regular expression of GPT-2 begins a match.
+
+            's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
+
+        It is written out because RE2 cannot look ahead: of white space before a word, all but the
+        last character is a match, and a blank that is last belongs to the word.
+
+        Args:
+            code_points: int32 `[k]`, of all texts one behind the other.
+            first: bool `[k]`, true for the first character of a text.
+
+        Returns:
+            bool `[k]`.
+        """
+        kind = tf.gather(self._kinds,
+                         tf.searchsorted(self._firsts, code_points, side="right") - 1)
+        white = kind <= _WHITE
+        last = tf.roll(first, -1, 0)
+        before_word = ~last & ~tf.roll(white, -1, 0)
+        previous = tf.roll(kind, 1, 0)
+        starts = first | tf.where(white, (previous > _WHITE) | before_word,
+                                  (kind != previous) & (previous != _BLANK))
+
+        second, third = tf.roll(code_points, -1, 0), tf.roll(code_points, -2, 0)
+        apostrophe = starts & (code_points == ord("'")) & ~last
+        short = apostrophe & _is_any(second, "stmd")
+        long = apostrophe & ~tf.roll(last, -1, 0) & (
+            (_is_any(second, "rv") & (third == ord("e")))
+            | ((second == ord("l")) & (third == ord("l"))))
+        starts &= ~tf.roll(short | long, 1, 0)
+        return starts | tf.roll(short, 2, 0) | tf.roll(long, 3, 0)
+
+    def _pieces(self, words):
+        """Pieces of words, string `[n]`: RaggedTensor int32 `[n, (pieces)]`."""
+        symbols = tf.gather(self._byte_ids, tf.cast(
+            tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32))
+        rows = tf.repeat(tf.range(tf.size(words)), tf.strings.length(words))
+        shape = tf.TensorShape([None])
+        symbols, rows, _ = tf.while_loop(
+            lambda symbols, rows, merging: merging, self._merge_once,
+            (symbols, rows, tf.constant(True)), shape_invariants=(shape, shape, tf.TensorShape([])))
+        return tf.RaggedTensor.from_value_rowids(symbols, tf.cast(rows, tf.int64),
+                                                 tf.size(words, tf.int64), validate=False)
+
+    def _merge_once(self, symbols, rows, _):
+        """Join in every word all places of the pair that comes first in `merges`."""
+        none = len(self.merges)
+        left, right = tf.cast(symbols[:-1], tf.int64), tf.cast(symbols[1:], tf.int64)
+        key = left * len(self.vocabulary) + right
+        place = tf.minimum(tf.searchsorted(self._merge_keys, key), none - 1)
+        known = (tf.gather(self._merge_keys, place) == key) & (rows[1:] == rows[:-1])
+        rank = tf.where(known, tf.gather(self._merge_ranks, place), none)
+        rank = tf.concat([rank, tf.fill(tf.shape(symbols[:1]), none)], axis=0)  # [k]
+        best = tf.gather(tf.math.segment_min(rank, rows), rows)
+        chosen = (rank == best) & (rank < none)
+        # Neighbours are chosen where a piece repeats; of `aaa` only the first two are joined.
+        opens = chosen & ~tf.roll(chosen, 1, 0)
+        position = tf.range(tf.size(symbols))
+        opened = tf.gather(tf.concat([[0], tf.boolean_mask(position, opens)], axis=0),
+                           tf.cumsum(tf.cast(opens, tf.int32)))
+        joined = chosen & ((position - opened) % 2 == 0)
+        symbols = tf.where(joined, tf.gather(self._merged, tf.minimum(rank, none - 1)), symbols)
+        kept = ~tf.roll(joined, 1, 0)
+        return (tf.boolean_mask(symbols, kept), tf.boolean_mask(rows, kept),
+                tf.reduce_any(joined))
+
+
+def byte_alphabet():
+    """The printable character that stands for each of the 256 bytes (GPT-2 `bytes_to_unicode`).
+
+    A printable Latin-1 character stands for itself, the others for those from U+0100 on.
+    """
+    hidden = iter(range(0x100, 0x200))
+    return [chr(byte) if 0x21 <= byte < 0x7F or 0xA1 <= byte != 0xAD else chr(next(hidden))
+            for byte in range(256)]
+
+
+@functools.cache
+def _character_kinds():
+    """Ranges of characters of one kind: first code points int32 `[r]` and kinds int32 `[r]`."""
+    kinds = np.full(sys.maxunicode + 1, _OTHER, np.int32)
+    for code_point in range(len(kinds)):
+        category = unicodedata.category(chr(code_point))[0]
+        if category in "LN":
+            kinds[code_point] = _LETTER if category == "L" else _NUMBER
+    kinds[[ord(character) for character in _WHITE_CHARACTERS]] = _WHITE
+    kinds[ord(" ")] = _BLANK
+    firsts = np.flatnonzero(np.diff(kinds, prepend=-1)).astype(np.int32)
+    return firsts, kinds[firsts]
+
+
+def _merge_table(ids, merges, source):
+    """Pairs of ids sorted as one number, int64 `[m]`, the rank of each and what a rank makes."""
+    keys, merged = [], []
+    for number, (left, right) in enumerate(merges, 1):
+        for piece in (left, right, left + right):
+            if piece not in ids:
+                raise UsageError(explain(f"merge {number}, {left!r} and {right!r}: {piece!r} is "
+                                         f"no entry of {source}",
+                                         "the merges that belong to this vocabulary"))
+        keys.append(ids[left] * len(ids) + ids[right])
+        merged.append(ids[left + right])
+    if not merges:
+        raise UsageError(explain(f"no merges for {source}", "at least one pair of pieces"))
+    # Of a pair that is there twice the later counts, as where a dict is filled in order.
+    ranks = {key: rank for rank, key in enumerate(keys)}
+    keys = np.array(sorted(ranks), np.int64)
+    return (tf.constant(keys), tf.constant([ranks[key] for key in keys.tolist()], tf.int32),
+            tf.constant(merged, tf.int32))
+
+
+def _is_any(code_points, characters):
+    return tf.reduce_any(code_points[:, tf.newaxis] == [ord(c) for c in characters], axis=1)
+
+
+def _read_tokens(path):
+    """The pieces of a `vocab.json` in the order of their ids."""
+    ids = files.read_json(path)
+    if not isinstance(ids, dict) or sorted(
+            value if type(value) is int else -1 for value in ids.values()) != list(
+            range(len(ids))):
+        raise UsageError(explain(f"{path} gives no piece for some ids",
+                                 "an object of pieces and the ids 0, 1, 2, …, each once"))
+    return sorted(ids, key=ids.get)
+
+
+def _read_merges(path):
+    """The pairs in a `merges.txt`, a pair a line."""
+    merges = []
+    for number, line in enumerate(files.read_lines(path), 1):
+        if not line or (number == 1 and line.startswith(_VERSION)):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2:
+            raise UsageError(explain(f"{path} line {number}: {line!r}",
+                                     "two pieces with a blank between"))
+        merges.append(tuple(pair))
+    return merges
+
+
+def _read_add_prefix_space(path):
+    """What a `tokenizer_config.json`, ours or Hugging Face's, says; false where there is none."""
+    config = files.read_json(path) if files.exists(path) else {}
+    value = config.get("add_prefix_space", False) if isinstance(config, dict) else None
+    if not isinstance(value, bool):
+        raise UsageError(explain(f"{path}: add_prefix_space={value!r}", "true or false"))
+    return value
