@@ -33,6 +33,11 @@ class Tensors(collections.abc.Mapping):
         return cls({name: np.shape(array) for name, array in arrays.items()},
                    lambda name: np.asarray(arrays[name]))
 
+    def renamed(self, names):
+        """The same arrays under other names: `names` is `{new name: name here}`."""
+        return Tensors({new: self.shapes[old] for new, old in names.items()},
+                       lambda new: self[names[new]])
+
     def __getitem__(self, name):
         if name not in self.shapes:
             raise KeyError(name)

@@ -1,0 +1,163 @@
+"""Hugging Face's `config.json` in our fields, and back."""
+
+from bert_tf.config import ModelConfig
+from bert_tf.converters.checkpoint import check_expressible
+from bert_tf.errors import UsageError, explain
+
+FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
+            "openai-gpt": "gpt"}  # model_type -> family
+_MODEL_TYPES = {family: model_type for model_type, family in FAMILIES.items()}
+_COMMON = {key: key for key in (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+    "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob",
+    "max_position_embeddings", "type_vocab_size", "initializer_range", "layer_norm_eps")}
+_COMMON["padding_id"] = "pad_token_id"
+# Our field -> their key.
+_KEYS = {
+    "bert": _COMMON, "roberta": _COMMON,
+    "albert": {**_COMMON, "embedding_size": "embedding_size",
+               "num_hidden_groups": "num_hidden_groups"},
+    "electra": {**_COMMON, "embedding_size": "embedding_size"},
+    "gpt": {"vocab_size": "vocab_size", "hidden_size": "n_embd", "num_hidden_layers": "n_layer",
+            "num_attention_heads": "n_head", "hidden_act": "afn",
+            "hidden_dropout_prob": "resid_pdrop", "attention_probs_dropout_prob": "attn_pdrop",
+            "max_position_embeddings": "n_positions", "initializer_range": "initializer_range",
+            "layer_norm_eps": "layer_norm_epsilon", "padding_id": "pad_token_id"},
+}
+# What transformers takes for a key that a file leaves out (its configuration classes).
+_BERT_BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
+              "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
+              "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+              "max_position_embeddings": 512, "type_vocab_size": 2, "initializer_range": 0.02,
+              "layer_norm_eps": 1e-12, "pad_token_id": 0}
+_DEFAULTS = {
+    "bert": _BERT_BASE,
+    "roberta": {**_BERT_BASE, "vocab_size": 50265, "pad_token_id": 1},
+    "albert": {**_BERT_BASE, "vocab_size": 30000, "hidden_size": 4096, "num_attention_heads": 64,
+               "intermediate_size": 16384, "hidden_act": "gelu_new", "hidden_dropout_prob": 0.0,
+               "attention_probs_dropout_prob": 0.0, "embedding_size": 128,
+               "num_hidden_groups": 1},
+    "electra": {**_BERT_BASE, "hidden_size": 256, "num_attention_heads": 4,
+                "intermediate_size": 1024, "embedding_size": 128},
+    "gpt": {"vocab_size": 40478, "n_embd": 768, "n_layer": 12, "n_head": 12, "afn": "gelu",
+            "resid_pdrop": 0.1, "attn_pdrop": 0.1, "n_positions": 512,
+            "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "pad_token_id": 0},
+}
+_MOST_LABELS = 10_000  # that a file may leave unnamed
+# Keys with one value that we compute.
+_ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
+         "inner_group_num": 1, "pruned_heads": {}}
+# Their activation names -> ours; the first name of each is the one written.
+_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", "tanh": "tanh",
+                "gelu_python": "gelu", "gelu_pytorch_tanh": "gelu_approximate",
+                "gelu_fast": "gelu_approximate"}
+_GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
+
+
+def family_of(values, source):
+    """The family of a `config.json`.
+
+    Raises:
+        UsageError: `model_type` is missing or not one of ours.
+    """
+    model_type = values.get("model_type")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        raise UsageError(explain(f"{source}: model_type={model_type!r}",
+                                 f"one of {', '.join(FAMILIES)}"))
+    return FAMILIES[model_type]
+
+
+def read_config(values, source, pooled, masked_lm):
+    """`ModelConfig` of a `config.json`.
+
+    Args:
+        values: the JSON object.
+        source: its path, for messages.
+        pooled: whether the model has a pooler.
+        masked_lm: whether it has a masked-LM head.
+
+    Raises:
+        UsageError: a key has a value that we cannot compute; it is named.
+    """
+    family = family_of(values, source)
+    for key, right in _ONLY.items():
+        if values.get(key) not in (None, right):
+            raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
+    stated = {**_DEFAULTS[family], **{k: v for k, v in values.items() if v is not None}}
+    fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
+    activations = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
+    key = _KEYS[family]["hidden_act"]
+    if not isinstance(stated[key], str) or stated[key] not in activations:
+        raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
+                                 f"one of {', '.join(activations)}"))
+    fields["hidden_act"] = activations[stated[key]]
+    if family == "gpt":
+        fields["intermediate_size"] = 4 * fields["hidden_size"]
+        fields["pooling"] = "last"
+        if stated.get("embd_pdrop", stated["resid_pdrop"]) != stated["resid_pdrop"]:
+            raise UsageError(explain(f"{source}: embd_pdrop={stated['embd_pdrop']!r}",
+                                     f"that of resid_pdrop, {stated['resid_pdrop']!r}"))
+    else:
+        fields["pooling"] = "dense" if pooled else "first"
+    if masked_lm and family in ("roberta", "electra") and fields["hidden_act"] != "gelu":
+        fields["head_act"] = "gelu"  # their masked-LM transforms are erf whatever hidden_act says
+    return ModelConfig.from_dict({"family": family, **fields}, source)
+
+
+def write_config(config, architecture, masked_lm):
+    """The JSON object that transformers reads.
+
+    Args:
+        config: `ModelConfig`.
+        architecture: name of their class.
+        masked_lm: whether the model has a masked-LM head.
+
+    Raises:
+        UsageError: transformers cannot compute this model; the field is named.
+    """
+    family = config.family
+    spelled_out = config.replace(embedding_size=config.embedding_width)
+    names = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
+    theirs = {ours: name for name, ours in reversed(names.items())}
+    if config.hidden_act not in theirs:
+        raise UsageError(explain(
+            f"hidden_act={config.hidden_act!r} cannot be written as {_MODEL_TYPES[family]}",
+            f"one of {', '.join(theirs)}"))
+    values = {"architectures": [architecture], "model_type": _MODEL_TYPES[family]}
+    values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
+    values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
+    if family == "gpt":
+        values["embd_pdrop"] = values["resid_pdrop"]
+    if family == "albert":
+        values["inner_group_num"] = 1
+        values["classifier_dropout_prob"] = config.hidden_dropout_prob
+    where = f"the config.json of {architecture}"
+    check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
+                      where)
+    return {**values, "dtype": "float32", "tie_word_embeddings": True}
+
+
+def read_labels(values, source):
+    """Names of the classes in a `config.json`, in the order of their ids.
+
+    Raises:
+        UsageError: the ids have gaps, or the model is no classifier of one label each.
+    """
+    if values.get("problem_type") not in (None, "single_label_classification"):
+        raise UsageError(explain(f"{source}: problem_type={values['problem_type']!r}",
+                                 "'single_label_classification'"))
+    names = values.get("id2label")
+    if names is None:
+        count = values.get("num_labels", 2)
+        if not isinstance(count, int) or not 0 < count <= _MOST_LABELS:
+            raise UsageError(explain(f"{source}: num_labels={count!r}", f"1 to {_MOST_LABELS}"))
+        names = {str(i): f"LABEL_{i}" for i in range(count)}
+    if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
+        raise UsageError(explain(f"{source}: id2label={names!r}", "names for 0, 1, 2, …"))
+    return [str(names[str(i)]) for i in range(len(names))]
+
+
+def write_labels(labels):
+    """The keys of `config.json` that name the classes."""
+    return {"id2label": {str(i): label for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(labels)}}

@@ -1,0 +1,102 @@
+"""Tensors in safetensors files, one at a time: reading is bounded by the size of the file.
+
+The format has no checksums: a flipped bit is noticed where it makes the header wrong or a number
+NaN or infinite.
+"""
+
+import json
+import os
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.converters.checkpoint import Tensors
+from bert_tf.errors import BertTfError, UsageError, explain
+
+FILE = "model.safetensors"
+INDEX = FILE + ".index.json"  # names the file of each tensor where there are several files
+_MOST_HEADER = 16 << 20  # bytes; a header takes about 100 a tensor
+_FLOATS = ("F32", "F16", "BF16", "F64")
+
+
+def read_folder(folder):
+    """`Tensors`, float32, of `model.safetensors` in a folder, or of the files its index names.
+
+    Raises:
+        BertTfError: no such file, or it is damaged.
+        UsageError: the package safetensors is missing.
+    """
+    if files.exists(os.path.join(folder, FILE)) or not files.exists(os.path.join(folder, INDEX)):
+        return read_file(os.path.join(folder, FILE))
+    index = os.path.join(folder, INDEX)
+    values = files.read_json(index)
+    names = values.get("weight_map") if isinstance(values, dict) else None
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise BertTfError(f"{index} has no weight_map from tensor names to file names")
+    parts = {}
+    for name in sorted(set(names.values())):
+        if os.path.basename(name) != name:
+            raise BertTfError(explain(f"{index} names {name!r}", "a file beside it"))
+        parts[name] = read_file(os.path.join(folder, name))
+    for tensor, name in names.items():
+        if tensor not in parts[name]:
+            raise BertTfError(f"{index}: {name} lacks {tensor}")
+    return Tensors({tensor: parts[name].shapes[tensor] for tensor, name in names.items()},
+                   lambda tensor: parts[names[tensor]][tensor])
+
+
+def read_file(path):
+    """`Tensors` of one file, float32 whatever the file's float type; errors as `read_folder`."""
+    _check_header_length(path)
+    with _opened(path) as stream:
+        slices = {name: stream.get_slice(name) for name in stream.keys()}  # noqa: SIM118
+        shapes = {name: each.get_shape() for name, each in slices.items()}
+        types = {name: each.get_dtype() for name, each in slices.items()}
+
+    def load(name):
+        if types[name] not in _FLOATS:
+            raise BertTfError(explain(f"{path}: {name} is of type {types[name]}",
+                                      f"one of {', '.join(_FLOATS)}"))
+        with _opened(path) as stream:  # opened for each, so that what is read does not stay mapped
+            array = np.asarray(stream.get_tensor(name), np.float32)
+        if not np.isfinite(array).all():
+            raise BertTfError(f"{path}: {name} holds NaN or infinity; the file is damaged")
+        return array
+
+    return Tensors(shapes, load)
+
+
+def write_file(path, tensors):
+    """Write `Tensors` as float32, holding one at a time. Not atomic by itself."""
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, shape in tensors.shapes.items():
+        start, end = end, end + 4 * int(np.prod(shape))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of 8
+    with files.explained("write", path), open(path, "wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for name in tensors:
+            stream.write(np.ascontiguousarray(tensors[name], "<f4").data)
+
+
+def _check_header_length(path):
+    held = files.size(path)
+    with files.open_binary(path) as stream:
+        claimed = int.from_bytes(stream.read(8), "little")
+    if held < 8 or claimed > held - 8 or claimed > _MOST_HEADER:
+        raise BertTfError(explain(f"{path} is damaged: its header claims {claimed} bytes",
+                                  f"at most {max(0, min(held - 8, _MOST_HEADER))}"))
+
+
+def _opened(path):
+    try:
+        import ml_dtypes  # noqa: F401  (numpy learns bfloat16)
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise UsageError(explain(f"safetensors files need the package {error.name}",
+                                 attempt="pip install 'bert_tf[convert]'")) from error
+    try:
+        return safe_open(path, framework="np")
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BertTfError(f"{path} is damaged: {error}") from error
