@@ -1,0 +1,151 @@
+"""Byte-level BPE against the `tokenizers` library, inside and outside of graphs."""
+
+import json
+
+import pytest
+import tensorflow as tf
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
+from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer, byte_alphabet
+from bert_tf.tokenization.load import load_tokenizer
+
+CORPUS = ["The quick brown fox doesn't jump over the lazy dog's tail, 1,000 times!",
+          "한국어 문장을 토큰으로 나눈다. 토큰은 문장의 조각이다.", "😀😀 we'll see, they've said\n\n\tso"]
+TEXTS = ["Hello world", "don't  we'll   's 'S don'test 1's a  's ''s", "a\n\n b \n c  ", "", "'",
+         "한국어 문장", "😀😀 👩‍👩‍👧", "\xa0x\u3000y \u2009 z", "६ digits १२३ ½", "  lead", "trail  ",
+         "tabs\t\tx \t y", "e\u0301 \x1c\x1d q\x85w \0", "aaaa aaaaaaa", "Ĵ ६\u200b\ufeff"]
+ANY = st.text(st.sampled_from("aeTthdsrvml'’ ½19.,!\n\t\xa0\u3000한국ㅋ😀\0") | st.characters(
+    exclude_categories=["Cn", "Cs"], max_codepoint=0xD7FF), max_size=30)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A vocabulary trained on `CORPUS`."""
+    folder = tmp_path_factory.mktemp("byte_pair")
+    learned = tokenizers.ByteLevelBPETokenizer()
+    learned.train_from_iterator(CORPUS * 3, vocab_size=400, show_progress=False,
+                                special_tokens=["<s>", "<pad>", "</s>", "<unk>"])
+    learned.save_model(str(folder))
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    vocabulary["<mask>"] = len(vocabulary)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder):
+    return load_tokenizer(folder)
+
+
+@pytest.fixture(scope="module")
+def reference(folder):
+    return tokenizers.ByteLevelBPETokenizer(f"{folder}/vocab.json", f"{folder}/merges.txt")
+
+
+def test_equals_the_tokenizers_library(tokenizer, reference):
+    texts = TEXTS + CORPUS
+    expected = [reference.encode(text).ids for text in texts]
+    graph = tf.function(tokenizer.tokenize,
+                        input_signature=[tf.TensorSpec([None], tf.string)])
+    assert tokenizer.tokenize(texts).to_list() == expected
+    assert graph(tf.constant(texts)).to_list() == expected
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(len(texts)).map(tokenizer.tokenize)
+    assert next(iter(dataset)).to_list() == expected
+    assert graph(tf.constant([], tf.string)).shape[0] == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts=st.lists(ANY, min_size=1, max_size=5))
+def test_any_text(tokenizer, reference, texts):
+    ids = tokenizer.tokenize(texts)
+    assert ids.to_list() == [reference.encode(text).ids for text in texts]
+    assert [text.decode() for text in tokenizer.detokenize(ids).numpy()] == texts
+
+
+def test_special_tokens_in_text(tokenizer):
+    vocabulary = tokenizer.vocabulary
+    assert vocabulary.special_tokens == SPECIAL_TOKENS
+    assert vocabulary.special_ids == (1, 3, 0, 2, len(vocabulary) - 1)
+    assert vocabulary.pair_separators == 2
+    text = ["The \u3000<mask> fox<s></s>", "", "<pad>\0"]
+    ids = tokenizer.tokenize(text, split_special=True)
+    the, fox = tokenizer.tokenize(["The", " fox"]).to_list()
+    assert ids.to_list() == [[*the, vocabulary.mask_id, *fox, 0, 2], [],
+                             [1, *tokenizer.tokenize(["\0"]).to_list()[0]]]
+    assert tokenizer.tokens(ids)[0, -2:].numpy().tolist() == [b"<s>", b"</s>"]
+    assert vocabulary.mask_id not in tokenizer.tokenize(text).flat_values
+    assert tokenizer.detokenize(ids).numpy().tolist() == [b"The fox", b"", b"\0"]
+
+
+def test_prefix_space_and_whole_words(tokenizer):
+    spaced = BytePairTokenizer(tokenizer.vocabulary.tokens, tokenizer.merges,
+                               add_prefix_space=True)
+    assert spaced.tokenize(["the", " the", ""]).to_list() == tokenizer.tokenize(
+        [" the", " the", ""]).to_list()
+    word = tokenizer.tokenize([" quickly"]).to_list()[0]
+    assert len(word) > 1
+    assert tokenizer.vocabulary.continuation[word].tolist() == [False] + [True] * (len(word) - 1)
+
+
+def test_an_exported_graph_has_core_ops_only(tokenizer, tmp_path):
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    module.serve = tf.function(
+        lambda text: {"ids": tokenizer.tokenize(text, split_special=True).to_tensor()},
+        input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    assert unservable_ops(str(tmp_path)) == []
+    assert not used_ops(str(tmp_path)) & SERVING_TEXT_OPS
+    served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
+    texts = ["The <mask> fox", *TEXTS]
+    expected = tokenizer.tokenize(texts, split_special=True).to_tensor()
+    assert tf.reduce_all(served(text=tf.constant(texts))["ids"] == expected)
+
+
+def test_save(tokenizer, folder, tmp_path):
+    tokenizer.save(str(tmp_path))
+    again = load_tokenizer(str(tmp_path))
+    assert again.vocabulary.tokens == tokenizer.vocabulary.tokens
+    assert again.merges == tokenizer.merges
+    assert again.add_prefix_space is False
+
+
+PIECES = {token: index for index, token in enumerate([*SPECIAL_TOKENS, "a", "b", "ab"])}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("vocab.json", json.dumps({"a": 0, "b": 2}), "the ids 0, 1, 2"),
+    ("vocab.json", json.dumps({"a": 0, "b": "1"}), "the ids 0, 1, 2"),
+    ("vocab.json", json.dumps({"<unk>": 0, "the</w>": 1}), "as GPT-1's do.*token ids"),
+    ("vocab.json", json.dumps({"a": 0, "b": 1}), "has no <pad> <unk> <s> </s> <mask>"),
+    ("vocab.json", "[]", "an object of pieces"),
+    ("vocab.json", "{", "not JSON"),
+    ("merges.txt", "a b\nab a\n", "merge 2, 'ab' and 'a': 'aba' is no entry"),
+    ("merges.txt", "a b c\n", "line 1: 'a b c'"),
+    ("merges.txt", "#version: 0.2\n", "no merges"),
+    ("tokenizer_config.json", '{"add_prefix_space": 1}', "true or false"),
+])
+def test_damaged_files_are_named(tmp_path, name, content, message):
+    (tmp_path / "vocab.json").write_text(json.dumps(PIECES))
+    (tmp_path / "merges.txt").write_text("a b\n")
+    assert load_tokenizer(str(tmp_path)).tokenize(["ab c"]).to_list() == [[7, 1, 1]]
+    (tmp_path / name).write_text(content)
+    with pytest.raises(BertTfError, match=message) as error:
+        load_tokenizer(str(tmp_path))
+    assert str(tmp_path) in str(error.value)
+
+
+def test_a_folder_without_tokenizer(tmp_path):
+    (tmp_path / "vocab.json").write_text(json.dumps(PIECES))
+    with pytest.raises(UsageError, match="vocab.txt; or spiece.model; or vocab.json and merges"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_alphabet():
+    alphabet = byte_alphabet()
+    assert sorted(alphabet) == sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    assert (alphabet[0x20], alphabet[0x0A], alphabet[0xAD]) == ("Ġ", "Ċ", "Ń")
