@@ -56,6 +56,11 @@ def share(text):
     return _number(text, float, lambda value: 0 <= value < 1, "a share in [0, 1)")
 
 
+def share_above_0(text):
+    """Argument type: a number between 0 and 1."""
+    return _number(text, float, lambda value: 0 < value < 1, "a share between 0 and 1")
+
+
 def _number(text, kind, right, expected):
     try:
         value = kind(text)
@@ -88,16 +93,21 @@ def add_example_flags(parser):
     parser.add_argument("--seq_length", type=positive, default=128,
                         help="tokens of an example, [CLS] and [SEP] counted")
     parser.add_argument("--format", choices=FORMATS, default="segment_pair",
-                        help="input form; the first two carry next-sentence labels")
+                        help="input form; the first two hold pairs of segments")
     parser.add_argument("--masking", choices=("dynamic", "static"), default="dynamic",
                         help="dynamic: drawn anew every epoch; static: stored in the records")
     parser.add_argument("--whole_word", action="store_true",
                         help="mask all pieces of a word together")
+    parser.add_argument("--max_ngram", type=positive, default=1, metavar="N",
+                        help="mask spans of 1 to N tokens, or words with --whole_word, shorter "
+                             "ones more often; ALBERT: 3")
+    parser.add_argument("--masked_share", type=share_above_0, default=0.15,
+                        help="share of tokens that are masked")
     parser.add_argument("--dupe_factor", type=positive, default=None,
                         help="passes over the text with different draws "
                              "(default: 10 for static masking, 1 for dynamic)")
     parser.add_argument("--max_predictions_per_seq", type=positive,
-                        help="masked positions of an example at most (default: 15 %% of "
+                        help="masked positions of an example at most (default: --masked_share of "
                              "--seq_length)")
     parser.add_argument("--short_seq_prob", type=share, default=0.1,
                         help="share of examples made shorter than the window")

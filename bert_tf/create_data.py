@@ -10,6 +10,7 @@ import os
 import sys
 
 from bert_tf import cli, files
+from bert_tf.config import PAIRS
 
 
 def _parser():
@@ -22,6 +23,11 @@ def _parser():
     add("--output_dir", required=True, metavar="DIR", help="folder for the examples")
     cli.add_casing_flags(parser)
     cli.add_example_flags(parser)
+    add("--pairs", choices=PAIRS,
+        help="second segment of a pair. random: half are from another document, label "
+             "next_sentence_labels; swapped: it follows the first, half stand in reverse order, "
+             "label sentence_order_labels; next: it follows the first (default: random for the "
+             "formats with pairs)")
     add("--holdout", type=cli.share, default=0.0,
         help="share of documents that become the split eval")
     cli.add_seed_flag(parser)

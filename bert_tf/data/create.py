@@ -17,7 +17,7 @@ import threading
 from tqdm import tqdm
 
 from bert_tf import files, manifest
-from bert_tf.config import FORMATS
+from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS, PAIRS
 from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing, records
 from bert_tf.data.documents import read_documents
@@ -29,12 +29,13 @@ from bert_tf.tokenization.vocabulary import Vocabulary
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
+_LABELLED = {"random": "random_next", "swapped": "swapped"}  # what the share of labels 1 is called
 
 
 def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents, seq_length,
                     format, masking, whole_word, dupe_factor, max_predictions_per_seq,
-                    short_seq_prob, seed, num_processes, split, holdout=0.0, overwrite=False,
-                    progress=True):
+                    short_seq_prob, seed, num_processes, split, pairs=None, max_ngram=1,
+                    masked_share=MASKED_SHARE, holdout=0.0, overwrite=False, progress=True):
     """Write shards, indexes and `manifest.json` into `output_dir`; what is finished is reused.
 
     Args:
@@ -47,21 +48,26 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         masking: `dynamic` or `static`.
         whole_word: mask all pieces of a word together.
         dupe_factor: passes over the text; None for 10 (static) or 1 (dynamic).
-        max_predictions_per_seq: masked positions of an example at most; None for 15 % of
-            `seq_length`, which never cuts any off.
+        max_predictions_per_seq: masked positions of an example at most; None for `masked_share`
+            of `seq_length`, which never cuts any off.
         short_seq_prob: share of short examples.
         seed: seed of every draw.
         num_processes: processes at once.
         split: how text is cut into sentences, see `documents.read_documents`.
+        pairs: what the second segment is, one of `config.PAIRS`, see `segment_pairs`; None for
+            `random`. Only for the two forms with pairs.
+        max_ngram: tokens, or words under `whole_word`, of a masked span at most.
+        masked_share: share of the tokens that are masked.
         holdout: share of the documents that go to the split `eval`; the others to `train`.
         overwrite: replace the result of other options.
         progress: show a bar.
 
     Returns:
-        The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `next_sentence`
-        and `splits`: for `train` and `eval` the `num_documents`, `num_examples`, `num_tokens`
-        (real ones), `mean_tokens` (of an example), `random_next` (share of examples, with labels
-        only) and `shards` (`name`, `num_examples`).
+        The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `pair_labels`
+        (name of the labels, one of `records.PAIR_LABELS`, or None) and `splits`: for `train` and
+        `eval` the `num_documents`, `num_examples`, `num_tokens` (real ones), `mean_tokens` (of an
+        example), `random_next` or `swapped` (share of examples, with labels only) and `shards`
+        (`name`, `num_examples`).
 
     Raises:
         UsageError: options out of range, or another run's result is there.
@@ -75,11 +81,18 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
     for name, share in (("short_seq_prob", short_seq_prob), ("holdout", holdout)):
         if not 0 <= share < 1:
             raise UsageError(explain(f"{name}={share}", "in [0, 1)"))
+    if not 0 < masked_share < 1:
+        raise UsageError(explain(f"masked_share={masked_share}", "between 0 and 1",
+                                 str(MASKED_SHARE)))
+    if max_ngram < 1:
+        raise UsageError(explain(f"max_ngram={max_ngram}", "at least 1"))
     options = ExampleOptions(
         lower_case=lower_case, strip_accents=strip_accents, seq_length=seq_length, format=format,
-        masking=masking, whole_word=whole_word,
+        pairs=_checked_pairs(format, pairs), masking=masking, whole_word=whole_word,
+        max_ngram=max_ngram, masked_share=masked_share,
         dupe_factor=dupe_factor or DUPE_FACTOR[masking],
-        max_predictions_per_seq=max_predictions_per_seq or round(seq_length * MASKED_SHARE),
+        max_predictions_per_seq=max_predictions_per_seq or max(
+            round(seq_length * masked_share), 1),
         short_seq_prob=short_seq_prob, seed=seed)
     stated = {**dataclasses.asdict(options), "split": split, "holdout": holdout}
     sources = [*inputs, vocab_path]
@@ -93,7 +106,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
     vocabulary = Vocabulary.load(vocab_path)
     _begin(output_dir, stated, sources, overwrite)
     chunks = chunking.cut_into_chunks(
-        lambda: read_documents(inputs, split), next_sentence=options.next_sentence,
+        lambda: read_documents(inputs, split), next_sentence=options.pairs == "random",
         seq_length=seq_length, holdout=holdout, seed=seed)
     size = sum(map(_text_size, inputs))
     num_processes = min(num_processes, 1 + size // chunking.CHUNK_BYTES)
@@ -101,17 +114,32 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
               disable=not progress) as bar:
         splits = _run(chunks, options, vocab_path, output_dir, num_processes, bar)
     if not splits["train"]["num_examples"]:
+        if options.pairs == "swapped":
+            raise BertTfError(explain(
+                "no document has two sentences with words, which sentence order prediction needs",
+                attempt="another --split"))
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
     if splits["train"].get("random_next") == 1:
         raise BertTfError(explain(
             "no document has two sentences, which next-sentence prediction needs",
             attempt="another --split, --format full_sentences or --format doc_sentences"))
     made = manifest.write(
-        path, stated, sources, next_sentence=options.next_sentence, splits=splits,
+        path, stated, sources, pair_labels=options.label, splits=splits,
         vocabulary={"size": len(vocabulary), "special_ids": list(vocabulary.special_ids),
                     "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})
     files.remove(os.path.join(output_dir, _STARTED))
     return made
+
+
+def _checked_pairs(format, pairs):
+    """What the second segment is; None for forms without."""
+    if format in NEXT_SENTENCE_FORMATS:
+        return check_choice("pairs", pairs or "random", PAIRS)
+    if pairs:
+        raise UsageError(explain(
+            f"pairs={pairs!r} with format={format!r}, whose examples have no second segment",
+            attempt="format='segment_pair', or leaving pairs out"))
+    return None
 
 
 def _text_size(path):
@@ -141,7 +169,7 @@ def _run(chunks, options, vocab_path, output_dir, num_processes, bar):
     splits = {split: collections.Counter(num_documents=0, num_examples=0, num_tokens=0)
               for split in ("train", "eval")}
     shards = {split: [] for split in splits}
-    random_next = collections.Counter()
+    labelled = collections.Counter()
 
     def tasks():
         for chunk in chunks:
@@ -153,15 +181,15 @@ def _run(chunks, options, vocab_path, output_dir, num_processes, bar):
         count = len(index["num_tokens"])
         splits[chunk.split].update(num_documents=chunk.new_documents, num_examples=count,
                                    num_tokens=int(index["num_tokens"].sum()))
-        random_next[chunk.split] += int(index["next_sentence_labels"].sum())
+        labelled[chunk.split] += int(index["pair_labels"].sum())
         shards[chunk.split].append({"name": os.path.basename(path), "num_examples": count})
         bar.update(chunk.size)
     bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
     for split, facts in splits.items():
         count = max(facts["num_examples"], 1)
         facts["mean_tokens"] = facts["num_tokens"] / count
-        if options.next_sentence:
-            facts["random_next"] = random_next[split] / count
+        if options.label:
+            facts[_LABELLED[options.pairs]] = labelled[split] / count
         facts["shards"] = shards[split]
     return {split: dict(facts) for split, facts in splits.items()}
 

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config import NEXT_SENTENCE_FORMATS
 from bert_tf.data import pairing, records
 from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, explain
@@ -24,17 +23,20 @@ class ExampleOptions:
     strip_accents: bool
     seq_length: int
     format: str
+    pairs: str | None
     masking: str
     whole_word: bool
+    max_ngram: int
+    masked_share: float
     dupe_factor: int
     max_predictions_per_seq: int
     short_seq_prob: float
     seed: int
 
     @property
-    def next_sentence(self):
-        """Whether examples carry next-sentence labels."""
-        return self.format in NEXT_SENTENCE_FORMATS
+    def label(self):
+        """Name of the label that examples carry, or None."""
+        return records.PAIR_LABELS.get(self.pairs)
 
 
 class ExampleMaker:
@@ -52,10 +54,10 @@ class ExampleMaker:
         self.masking = tf.function(Masking(
             vocab_size=len(vocabulary), special_ids=vocabulary.special_ids,
             mask_id=vocabulary.mask_id, whole_word=options.whole_word,
+            max_ngram=options.max_ngram, masked_share=options.masked_share,
             max_predictions_per_seq=options.max_predictions_per_seq), reduce_retracing=True)
-        self.table = records.feature_table(
-            options.masking, options.next_sentence, options.seq_length,
-            options.max_predictions_per_seq)
+        self.table = records.feature_table(options.masking, options.label, options.seq_length,
+                                           options.max_predictions_per_seq)
 
     def __call__(self, text_chunk, path):
         """Write the shard of `text_chunk`, a `chunks.TextChunk`, to `path`."""
@@ -63,7 +65,7 @@ class ExampleMaker:
         name = f"{options.seed} {text_chunk.split} {text_chunk.number}"
         chunk = self._tokenize(text_chunk)
         passes = [pairing.make_examples(
-            chunk, format=options.format, seq_length=options.seq_length,
+            chunk, format=options.format, pairs=options.pairs, seq_length=options.seq_length,
             short_seq_prob=options.short_seq_prob, seed=f"{name} {number}")
             for number in range(options.dupe_factor)]
         examples = pairing.join(passes)
@@ -77,9 +79,9 @@ class ExampleMaker:
             columns, lengths = self._columns(chunk, examples, block, key, start)
             blocks.append(records.frame(records.serialize(self.table, columns)))
             num_tokens.append(lengths)
-        labels = examples.next_sentence_labels
+        labels = examples.pair_labels
         records.write_shard(path, blocks, np.concatenate([[], *num_tokens]),
-                            labels[order] if options.next_sentence else labels)
+                            labels[order] if options.label else labels)
 
     def _tokenize(self, text_chunk):
         names, documents = zip(*text_chunk.own, *text_chunk.lent, strict=True)
@@ -90,7 +92,7 @@ class ExampleMaker:
         counts = np.bincount(document[lengths > 0], minlength=len(documents))
         own = np.count_nonzero(counts[:len(text_chunk.own)])
         names = np.array(names)[counts > 0]
-        if self.options.next_sentence and own and len(set(names)) < 2:
+        if self.options.pairs == "random" and own and len(set(names)) < 2:
             raise BertTfError(explain(
                 "the text has fewer than two documents that hold words, which next-sentence "
                 "prediction needs", attempt="--format full_sentences or --format doc_sentences"))
@@ -119,7 +121,7 @@ class ExampleMaker:
             padded |= {name: value.numpy() for name, value in masked.items()}
             columns = {name: (values.ravel(), np.full(len(values), values.shape[1]))
                        for name, values in padded.items()}
-        if self.options.next_sentence:
-            columns["next_sentence_labels"] = (examples.next_sentence_labels[order],
-                                               np.ones(len(order), np.int64))
+        if self.options.label:
+            columns[self.options.label] = (examples.pair_labels[order],
+                                           np.ones(len(order), np.int64))
         return columns, lengths

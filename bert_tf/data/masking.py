@@ -1,7 +1,8 @@
 """Which tokens are predicted and what stands in their place (BERT paper, section 3.1).
 
 15 % of an example's tokens are chosen; 80 % of the chosen are replaced by `[MASK]`, 10 % by a
-random token, 10 % stay. One function serves static masking, when records are written, and dynamic
+random token, 10 % stay. What is chosen and replaced together is a token, a whole word, or a span
+of several of either. One function serves static masking, when records are written, and dynamic
 masking, in the input pipeline (RoBERTa paper, section 4.1).
 """
 
@@ -11,11 +12,19 @@ import tensorflow as tf
 from bert_tf.randomness import example_bits
 
 MASKED_SHARE = 0.15
-_MASK, _RANDOM = 0.8, 0.1
+MASK_FATES = (0.8, 0.1)  # shares of `[MASK]` and of random tokens; the others stay
+ELECTRA_FATES = (0.85, 0.0)  # google-research/electra `pretrain_helpers.py`
 
 
 class Masking:
     """Chooses and replaces tokens.
+
+    Spans (ALBERT paper, section 4.1): with `max_ngram` N the text is laid out in spans of 1 to N
+    tokens, or words under `whole_word`, the length n drawn with p(n) = (1/n) / (1 + 1/2 + … + 1/N),
+    and each span is as likely to be chosen as any other. A special token ends a span; one longer
+    than all that may be chosen counts as single words. A span has one fate, as in the work that
+    ALBERT takes its n-gram masking from (Joshi et al., SpanBERT, section 3.1); the code of
+    google-research/albert draws one for every token.
 
     Args:
         vocab_size: entries of the vocabulary.
@@ -23,15 +32,22 @@ class Masking:
         mask_id: id of `[MASK]`.
         max_predictions_per_seq: chosen tokens of an example at most (P).
         whole_word: choose whole words, with one fate (mask, random, keep) each; a word that
-            would exceed what is left of the 15 % is skipped.
+            would exceed what is left of the share is skipped.
+        max_ngram: tokens or words of a span at most (N); 1 for no spans.
+        masked_share: share of an example's tokens that are chosen, above 0 and below 1.
+        fates: shares of the chosen that become `[MASK]` and a random token.
     """
 
-    def __init__(self, *, vocab_size, special_ids, mask_id, max_predictions_per_seq, whole_word):
+    def __init__(self, *, vocab_size, special_ids, mask_id, max_predictions_per_seq, whole_word,
+                 max_ngram=1, masked_share=MASKED_SHARE, fates=MASK_FATES):
         self.special_ids = np.array(sorted(special_ids), np.int32)
         self.regular_ids = np.setdiff1d(np.arange(vocab_size, dtype=np.int32), self.special_ids)
         self.mask_id = mask_id
         self.max_predictions_per_seq = max_predictions_per_seq
         self.whole_word = whole_word
+        self.max_ngram = max_ngram
+        self.masked_share = masked_share
+        self.fates = fates
 
     def __call__(self, key, first_example, word_ids, num_tokens, word_starts):
         """Mask a batch.
@@ -49,23 +65,31 @@ class Masking:
             `masked_lm_positions`, `masked_lm_ids` int32, `masked_lm_weights` float32 `[batch, P]`.
         """
         batch, seq_length = tf.unstack(tf.shape(word_ids))
-        bits = example_bits(key, first_example, [batch, 3, seq_length])
+        bits = example_bits(key, first_example, [batch, 3 + (self.max_ngram > 1), seq_length])
         candidates = tf.sequence_mask(num_tokens, seq_length)
         for special in self.special_ids:
             candidates &= word_ids != special
-        # A special token ends a word, so that one cut at its front starts anew behind it.
-        starts = candidates
-        if self.whole_word:
-            behind = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
-            starts &= (word_starts > 0) | ~behind
-        words = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1  # [batch, seq_length]
+        # float64 and round-half-even, as Python's round() in the original.
+        share = tf.round(tf.cast(num_tokens, tf.float64) * self.masked_share)
+        budget = tf.clip_by_value(tf.cast(share, tf.int32), 1, self.max_predictions_per_seq)
 
-        chosen_words = self._choose(bits[:, 0], words, candidates, num_tokens)
-        place = tf.maximum(words, 0)
-        chosen = candidates & tf.gather(chosen_words, place, batch_dims=1)
+        starts = candidates
+        if self.whole_word or self.max_ngram > 1:
+            behind = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
+        if self.whole_word:
+            # A special token ends a word, so that one cut at its front starts anew behind it.
+            starts &= (word_starts > 0) | ~behind
+        if self.max_ngram > 1:
+            starts = self._join(bits[:, 3], starts, behind, candidates, budget)
+        spans = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1  # [batch, seq_length]
+
+        chosen_spans = self._choose(bits[:, 0], spans, candidates, budget)
+        place = tf.maximum(spans, 0)
+        chosen = candidates & tf.gather(chosen_spans, place, batch_dims=1)
         fate = tf.gather(_uniform(bits[:, 1]), place, batch_dims=1)
-        masked = chosen & (fate < _MASK)
-        random = chosen & (fate >= _MASK) & (fate < _MASK + _RANDOM)
+        mask, random = self.fates
+        masked = chosen & (fate < mask)
+        random = chosen & (fate >= mask) & (fate < mask + random)
         replacement = tf.gather(self.regular_ids, _below(bits[:, 2], len(self.regular_ids)))
         output = tf.where(masked, self.mask_id, tf.where(random, replacement, word_ids))
 
@@ -83,25 +107,33 @@ class Masking:
                 "masked_lm_ids": into_slots(word_ids),
                 "masked_lm_weights": into_slots(tf.ones_like(slot, tf.float32))}
 
-    def _choose(self, bits, words, candidates, num_tokens):
-        """Chosen words, bool `[batch, seq_length]` by number of the word in its example."""
-        batch, seq_length = tf.unstack(tf.shape(words))
-        row = tf.range(batch)[:, None] * seq_length
-        size = tf.math.unsorted_segment_sum(
-            tf.ones_like(words), tf.where(candidates, row + words, -1), batch * seq_length)
-        size = tf.reshape(size, [batch, seq_length])
-        # float64 and round-half-even, as Python's round() in the original.
-        share = tf.round(tf.cast(num_tokens, tf.float64) * MASKED_SHARE)
-        budget = tf.clip_by_value(tf.cast(share, tf.int32), 1, self.max_predictions_per_seq)
+    def _join(self, bits, starts, behind, candidates, budget):
+        """Which of the `starts` of words open a span: bool `[batch, seq_length]`."""
+        weights = 1 / np.arange(1, self.max_ngram + 1)
+        limits = np.cumsum(weights / weights.sum())[:-1].astype(np.float32)
+        length = 1 + tf.searchsorted(limits, tf.reshape(_uniform(bits), [-1]), side="right")
+        # Span j holds the words from number begin[j] on, wherever special tokens stand.
+        begin = tf.cumsum(tf.reshape(length, tf.shape(bits)), axis=1, exclusive=True)
+        begins = _count(begin, begin < tf.shape(bits)[1]) > 0
+        words = tf.maximum(tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0)
+        opens = starts & (tf.gather(begins, words, batch_dims=1) | ~behind)
 
+        spans = tf.maximum(tf.cumsum(tf.cast(opens, tf.int32), axis=1) - 1, 0)
+        size = tf.gather(_count(spans, candidates), spans, batch_dims=1)
+        return opens | (starts & (size > budget[:, None]))
+
+    def _choose(self, bits, spans, candidates, budget):
+        """Chosen spans, bool `[batch, seq_length]` by number of the span in its example."""
+        seq_length = tf.shape(spans)[1]
+        size = _count(spans, candidates)
         shuffled = tf.where(size > 0, tf.cast(_shift(bits, 2), tf.int32) + 1, 0)
-        # Of words of one token, the first that fill the budget are enough.
-        enough = seq_length if self.whole_word else tf.minimum(self.max_predictions_per_seq,
-                                                               seq_length)
+        # Of spans of one token, the first that fill the budget are enough.
+        enough = (seq_length if self.whole_word or self.max_ngram > 1
+                  else tf.minimum(self.max_predictions_per_seq, seq_length))
         order = tf.math.top_k(shuffled, enough).indices
         size = tf.gather(size, order, batch_dims=1)
 
-        # In random order each word is taken that still fits. All words before the first that does
+        # In random order each span is taken that still fits. All spans before the first that does
         # not fit are taken at once, then all that are longer than what is left are struck out.
         def more(waiting, taken):
             return tf.reduce_any(waiting)
@@ -115,9 +147,17 @@ class Masking:
 
         waiting = size > 0
         _, taken = tf.while_loop(more, take, [waiting, tf.zeros_like(waiting)])
-        chosen = tf.math.unsorted_segment_sum(tf.cast(taken, tf.int32), row + order,
-                                              batch * seq_length)
-        return tf.reshape(chosen, [batch, seq_length]) > 0
+        return _count(order, taken, seq_length) > 0
+
+
+def _count(numbers, which, limit=None):
+    """How often a row of `numbers` holds each number below its length, or `limit`, where `which`
+    is true: int32 `[batch, limit]`."""
+    batch = tf.shape(numbers)[0]
+    limit = tf.shape(numbers)[1] if limit is None else limit
+    flat = tf.where(which, numbers + tf.range(batch)[:, None] * limit, -1)
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(flat), flat, batch * limit)
+    return tf.reshape(counts, [batch, limit])
 
 
 def _shift(bits, count):

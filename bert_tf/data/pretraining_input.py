@@ -14,13 +14,14 @@ import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.data import records
-from bert_tf.data.masking import Masking
+from bert_tf.data.masking import ELECTRA_FATES, MASK_FATES, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.randomness import stream_key
 
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.
 _ROUNDS = 12
+_FATES = {None: MASK_FATES, "rtd": ELECTRA_FATES}
 
 
 def examples_per_batch(manifest, batch_tokens, multiple=1):
@@ -70,6 +71,8 @@ class PretrainingInput:
             folder was made with. Static masks cannot change it.
         eval_examples: examples of the split `eval` to go through, None for each once: of more
             that many, evenly spread; fewer come again, under other masks where these are dynamic.
+        objective: None for masks as of BERT; `rtd` for those of ELECTRA, where they are dynamic;
+            `lm` for whole text without masks, which only dynamic records hold.
 
     Raises:
         UsageError: the options do not fit the data.
@@ -77,8 +80,9 @@ class PretrainingInput:
     """
 
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
-                 eval_examples=None):
+                 eval_examples=None, objective=None):
         check_choice("split", split, ("train", "eval"))
+        check_choice("objective", objective, (*_FATES, "lm"))
         made = files.read_json(os.path.join(data_dir, "manifest.json"))
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
@@ -86,11 +90,16 @@ class PretrainingInput:
             raise UsageError(explain(
                 f"max_predictions_per_seq={predictions} with masks stored in {data_dir}",
                 str(options["max_predictions_per_seq"])))
+        self.is_dynamic = options["masking"] == "dynamic"
+        if objective == "lm" and not self.is_dynamic:
+            raise UsageError(explain(
+                f"objective='lm' with masks stored in {data_dir}: a language model reads the text "
+                "as it is", "examples made with masking='dynamic'"))
         self.split = split
         self.batch_size = batch_size
         self.seed = seed
         self.seq_length = options["seq_length"]
-        self.next_sentence = made["next_sentence"]
+        self.label = made["pair_labels"]
         self.pad_id = vocabulary["pad_id"]
         shards = made["splits"][split]["shards"]
         self.records = records.Records(os.path.join(data_dir, shard["name"]) for shard in shards)
@@ -99,14 +108,16 @@ class PretrainingInput:
             raise BertTfError(explain(f"{data_dir} has no {split} examples",
                                       attempt="more documents or a larger holdout"))
         self.length = eval_examples or self.num_examples  # of `eval`
-        self.table = records.feature_table(options["masking"], self.next_sentence,
-                                           self.seq_length, predictions)
-        self.masking = None
-        if options["masking"] == "dynamic":
+        self.table = records.feature_table(options["masking"], self.label, self.seq_length,
+                                           predictions)
+        if objective == "lm":
+            del self.table["word_starts"]
+        else:
             self.masking = Masking(
                 vocab_size=vocabulary["size"], special_ids=vocabulary["special_ids"],
                 mask_id=vocabulary["mask_id"], max_predictions_per_seq=predictions,
-                whole_word=options["whole_word"])
+                whole_word=options["whole_word"], max_ngram=options["max_ngram"],
+                masked_share=options["masked_share"], fates=_FATES[objective])
 
     def dataset(self, start_step=0, num_replicas=1, replicas=(0,), num_steps=None):
         """Batches, step by step and, within a step, replica by replica.
@@ -120,11 +131,11 @@ class PretrainingInput:
 
         Returns:
             A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
-            `input_word_ids input_mask input_type_ids` `[b, seq_length]`, `masked_lm_positions
-            masked_lm_ids` `[b, P]` and, for forms that have it, `next_sentence_labels` `[b]`;
-            float32 `masked_lm_weights` `[b, P]`; int64 scalar `first_example`, the position in
-            the stream. Those of `eval` also hold `example_weights`, float32 `[b]`, 0 for what
-            fills up the last batch.
+            `input_word_ids input_mask input_type_ids` `[b, seq_length]` and, where the examples
+            have one, a label `[b]`, `next_sentence_labels` or `sentence_order_labels`; int64
+            scalar `first_example`, the position in the stream; but for `lm`, int32
+            `masked_lm_positions masked_lm_ids` and float32 `masked_lm_weights` `[b, P]`. Those of
+            `eval` also hold `example_weights`, float32 `[b]`, 0 for what fills up the last batch.
 
         Raises:
             UsageError: the batch does not divide among the replicas.
@@ -158,29 +169,31 @@ class PretrainingInput:
         serialized = tf.numpy_function(self._read, [index], tf.string, stateful=False)
         serialized = tf.ensure_shape(serialized, [size])
         batch = records.parse(self.table, serialized)
-        if self.masking:
-            batch = self._mask(batch, first, size)
+        if self.is_dynamic:
+            batch = self._pad_and_mask(batch, first, size)
         batch["first_example"] = first
-        if self.next_sentence:
-            batch["next_sentence_labels"] = batch["next_sentence_labels"][:, 0]
+        if self.label:
+            batch[self.label] = batch[self.label][:, 0]
         if self.split == "eval":
             batch["example_weights"] = tf.cast(here, tf.float32)
-            batch["masked_lm_weights"] *= batch["example_weights"][:, None]
+            if "masked_lm_weights" in batch:
+                batch["masked_lm_weights"] *= batch["example_weights"][:, None]
         return batch
 
     def _read(self, index):
         return np.array(self.records.read(index), object)
 
-    def _mask(self, batch, first, size):
+    def _pad_and_mask(self, batch, first, size):
+        """Dynamic records as rectangles, masked where they were read with the starts of words."""
         num_tokens = tf.cast(batch["input_word_ids"].row_lengths(), tf.int32)
-        shape = [size, self.seq_length]
-        word_ids = batch.pop("input_word_ids").to_tensor(self.pad_id, shape=shape)
-        word_starts = batch.pop("word_starts").to_tensor(0, shape=shape)
-        masked = self.masking(stream_key(self.seed, f"{self.split} masking"), first, word_ids,
-                              num_tokens, word_starts)
-        return {**batch, **masked,
-                "input_type_ids": batch["input_type_ids"].to_tensor(0, shape=shape),
-                "input_mask": tf.sequence_mask(num_tokens, self.seq_length, tf.int32)}
+        pads = {"input_word_ids": self.pad_id, "input_type_ids": 0, "word_starts": 0}
+        batch |= {name: batch[name].to_tensor(pad, shape=[size, self.seq_length])
+                  for name, pad in pads.items() if name in batch}
+        batch["input_mask"] = tf.sequence_mask(num_tokens, self.seq_length, tf.int32)
+        if "word_starts" in batch:
+            batch |= self.masking(stream_key(self.seed, f"{self.split} masking"), first,
+                                  batch["input_word_ids"], num_tokens, batch.pop("word_starts"))
+        return batch
 
 
 @contextlib.contextmanager

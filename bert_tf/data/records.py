@@ -2,7 +2,7 @@
 
 A shard is a TFRecord file (`.tfrecord`) with an index beside it (`.index.npz`): `offsets`, where
 each record begins and the last one ends, `num_tokens`, the real tokens of each, and its
-`next_sentence_labels`, where there are any.
+`pair_labels`, where there are any.
 """
 
 import functools
@@ -15,36 +15,42 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import BertTfError, explain
 
-_ALIASES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
+# Labels by what the second segment is: 1 where it is random, or has changed places with the first.
+PAIR_LABELS = {"random": "next_sentence_labels", "swapped": "sentence_order_labels"}
+_SEQUENCE_ALIASES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
+# google-research/albert knows sentence order labels under the other name, with the same meaning.
+_ALIASES = {**_SEQUENCE_ALIASES, "sentence_order_labels": "next_sentence_labels"}
 _OPEN_FILES = 256
 _AGAIN = "deleting its folder, which the same command then makes anew"
 
 
-def feature_table(masking, next_sentence, seq_length, max_predictions_per_seq):
+def feature_table(masking, label, seq_length, max_predictions_per_seq):
     """Features of a record: `{name: (dtype, length)}`, length None where it varies.
 
     Dynamic records hold the unmasked tokens, unpadded. Static records have the names and padding
     of tf-models-official (`official/nlp/data/create_pretraining_data.py`), in both versions of
-    its names. `next_sentence_labels` is 1 where the second segment is random.
+    its names; google-research/albert reads them too. `label` is one of `PAIR_LABELS` or None.
     """
     if masking == "dynamic":
         table = dict.fromkeys(("input_word_ids", "input_type_ids", "word_starts"),
                               (np.int64, None))
     else:
-        table = dict.fromkeys(("input_mask", *_ALIASES, *_ALIASES.values()),
+        table = dict.fromkeys(("input_mask", *_SEQUENCE_ALIASES, *_SEQUENCE_ALIASES.values()),
                               (np.int64, seq_length))
         table |= {"masked_lm_positions": (np.int64, max_predictions_per_seq),
                   "masked_lm_ids": (np.int64, max_predictions_per_seq),
                   "masked_lm_weights": (np.float32, max_predictions_per_seq)}
-    if next_sentence:
-        table["next_sentence_labels"] = (np.int64, 1)
+    if label:
+        table[label] = (np.int64, 1)
+        if masking == "static" and label in _ALIASES:
+            table[_ALIASES[label]] = table[label]
     return table
 
 
 def parse(table, records):
     """Serialised records, string `[batch]` -> `{name: tensor}`: int32 or float32
     `[batch, length]`, or a RaggedTensor where the length varies."""
-    names = set(table) - set(_ALIASES.values())
+    names = set(table) - {alias for name, alias in _ALIASES.items() if name in table}
     features = {
         name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) if length is None
         else tf.io.FixedLenFeature([length], tf.as_dtype(dtype))
@@ -205,19 +211,19 @@ def index_path(path):
     return path.removesuffix(".tfrecord") + ".index.npz"
 
 
-def write_shard(path, blocks, num_tokens, next_sentence_labels):
+def write_shard(path, blocks, num_tokens, pair_labels):
     """Write a shard and its index; the shard appears last, whole.
 
     Args:
         path: ends in `.tfrecord`.
         blocks: rows of framed records, in order.
         num_tokens: int `[records]`, real tokens of each record.
-        next_sentence_labels: int `[records]`, or empty.
+        pair_labels: int `[records]`, or empty.
     """
     sizes = np.concatenate([[0], *(lengths for _, lengths in blocks)])
     with files.atomic_path(index_path(path)) as temporary, open(temporary, "wb") as stream:
         np.savez(stream, offsets=np.cumsum(sizes), num_tokens=np.asarray(num_tokens, np.int32),
-                 next_sentence_labels=np.asarray(next_sentence_labels, np.int8))
+                 pair_labels=np.asarray(pair_labels, np.int8))
     with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
         for data, _ in blocks:
             stream.write(data.tobytes())
@@ -225,7 +231,7 @@ def write_shard(path, blocks, num_tokens, next_sentence_labels):
 
 def read_index(path):
     """Index of the shard at `path`: dict of `offsets` int64 `[records + 1]`, `num_tokens` int32
-    `[records]`, `next_sentence_labels` int8 `[records]` or `[0]`.
+    `[records]`, `pair_labels` int8 `[records]` or `[0]`.
 
     Raises:
         BertTfError: the index is damaged or the shard has another size than it says.

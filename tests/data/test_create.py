@@ -91,7 +91,7 @@ def test_manifest_tells_the_truth(make, format):
         assert facts["num_examples"] == len(examples) > 0, split
         assert facts["num_tokens"] == sum(lengths)
         assert facts["mean_tokens"] == np.mean(lengths)
-        if made["next_sentence"]:
+        if made["pair_labels"]:
             labels = [e["next_sentence_labels"].int64_list.value[0] for e in examples]
             assert facts["random_next"] == np.mean(labels)
             assert abs(np.mean(labels) - 0.5) < 0.1

@@ -22,8 +22,9 @@ def _chunk(documents, own=None, names=None):
         len(documents) if own is None else own)
 
 
-def _make(chunk, format, seq_length=32, short_seq_prob=0.1, seed=0):
+def _make(chunk, format, seq_length=32, short_seq_prob=0.1, seed=0, pairs="random"):
     return pairing.make_examples(chunk, format=format, seq_length=seq_length,
+                                 pairs=pairs if format in NEXT_SENTENCE_FORMATS else None,
                                  short_seq_prob=short_seq_prob, seed=seed)
 
 
@@ -64,7 +65,7 @@ def test_every_sentence_is_used_and_windows_hold(documents, format, seq_length, 
 def test_pairs(documents, format, seq_length, seed):
     chunk = _chunk(documents)
     examples = _make(chunk, format, seq_length, seed=seed)
-    for (ids, types), label in zip(_sequences(chunk, examples), examples.next_sentence_labels,
+    for (ids, types), label in zip(_sequences(chunk, examples), examples.pair_labels,
                                    strict=True):
         first, second = ids[types == 0], ids[types == 1]
         assert first[0] == CLS and first[-1] == SEP and second[-1] == SEP
@@ -86,7 +87,7 @@ def test_pairs(documents, format, seq_length, seed):
 def test_half_are_random(format, longest):
     rng = np.random.default_rng(0)
     chunk = _chunk([rng.integers(1, longest, rng.integers(3, 40)) for _ in range(200)])
-    labels = _make(chunk, format, 128).next_sentence_labels
+    labels = _make(chunk, format, 128).pair_labels
     assert abs(labels.mean() - 0.5) < 0.01
 
 
@@ -96,7 +97,7 @@ def test_lent_documents_give_random_segments_only():
     for ids, types in _sequences(chunk, examples):
         assert _document_of(chunk, ids[types == 0][1]) == 0
     lent = {int(_document_of(chunk, ids[types == 1][0])) for (ids, types), label in
-            zip(_sequences(chunk, examples), examples.next_sentence_labels, strict=True) if label}
+            zip(_sequences(chunk, examples), examples.pair_labels, strict=True) if label}
     assert lent == {1, 2}
 
 
@@ -104,7 +105,7 @@ def test_parts_of_one_document_are_not_each_others_random_segments():
     names = np.array([7, 7, 7, 8])
     chunk = _chunk([[5] * 20] * 4, names=names)
     examples = _make(chunk, "segment_pair")
-    for (ids, types), label in zip(_sequences(chunk, examples), examples.next_sentence_labels,
+    for (ids, types), label in zip(_sequences(chunk, examples), examples.pair_labels,
                                    strict=True):
         pair = names[[_document_of(chunk, ids[types == type_id][-2]) for type_id in (0, 1)]]
         assert label == (pair[0] != pair[1])
@@ -115,7 +116,7 @@ def test_cutting_a_pair_takes_from_the_longer_and_from_both_ends():
     examples = [_make(chunk, "sentence_pair", 64, seed=seed) for seed in range(30)]
     rows = [examples.length[:2] for examples in examples]
     nexts = [row.tolist() for row, e in zip(rows, examples, strict=True)
-             if not e.next_sentence_labels[0]]
+             if not e.pair_labels[0]]
     assert nexts and all(row == [41, 20] for row in nexts)
     starts = np.array([e.start[0] for e in examples])
     assert (starts > 400).all() and (starts < 600).all() and len(set(starts)) > 10

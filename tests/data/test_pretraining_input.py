@@ -135,7 +135,7 @@ def test_forms_without_labels(make):
     folder, made = make(format="full_sentences")
     data = PretrainingInput(folder, "train", batch_size=2, seed=1)
     assert "next_sentence_labels" not in data.dataset().element_spec
-    assert not made["next_sentence"]
+    assert made["pair_labels"] is None
     batch = _batches(data, num_steps=1)[0]
     assert not batch["input_type_ids"].any()
 

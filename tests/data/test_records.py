@@ -26,7 +26,7 @@ def _write(path, rows):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(ids, max_size=40), min_size=1, max_size=5))
 def test_dynamic_examples_parse_as_protocol_buffers(rows):
-    table = records.feature_table("dynamic", True, 64, 10)
+    table = records.feature_table("dynamic", "next_sentence_labels", 64, 10)
     labels = [[len(row) % 2] for row in rows]
     columns = {"input_word_ids": rows, "input_type_ids": [[0] * len(row) for row in rows],
                "word_starts": [[1] * len(row) for row in rows], "next_sentence_labels": labels}
@@ -43,7 +43,7 @@ def test_dynamic_examples_parse_as_protocol_buffers(rows):
 
 
 def test_static_examples_parse_as_protocol_buffers():
-    table = records.feature_table("static", False, 4, 2)
+    table = records.feature_table("static", None, 4, 2)
     columns = {"input_word_ids": [[7, 300, 70_000, 0]], "input_mask": [[1, 1, 1, 0]],
                "input_type_ids": [[0, 0, 1, 0]], "masked_lm_positions": [[1, 0]],
                "masked_lm_ids": [[500, 0]]}
