@@ -17,9 +17,18 @@ def write_variables(prefix, tensors):
     import tensorflow as tf
 
     names = sorted(tensors)
-    try:
+    with explained_writing(prefix):
         tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
                           tensors=[tf.convert_to_tensor(tensors[name]) for name in names])
+
+
+@contextlib.contextmanager
+def explained_writing(prefix):
+    """Turn TensorFlow's errors while writing the checkpoint `prefix` into ours and the system's."""
+    import tensorflow as tf
+
+    try:
+        yield
     except tf.errors.OpError as error:
         if "No space left" in str(error.message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
