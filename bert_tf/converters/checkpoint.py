@@ -80,6 +80,9 @@ def parameter_shapes(config, task):
     """
     shapes = _embeddings(config) | _encoder(config, config.family)
     hidden, kind = config.hidden_size, task["task"]
+    if config.bilstm:
+        for direction in ("forward", "backward"):
+            shapes |= _lstm(f"{config.family}/bilstm/{direction}/lstm_cell", hidden)
     if config.pooling == "dense":
         shapes |= _dense(f"{config.family}/pooler/dense", hidden, hidden)
     if kind == "pretraining" or (kind == "language_model" and config.family != "gpt"):
@@ -143,6 +146,12 @@ def _masked_lm_head(config, name):
 
 def _dense(name, inputs, outputs, kernel=()):
     return {f"{name}/kernel": (*kernel, inputs, outputs), f"{name}/bias": (outputs,)}
+
+
+def _lstm(name, hidden):
+    units = hidden // 2
+    return {f"{name}/kernel": (hidden, 4 * units), f"{name}/recurrent_kernel": (units, 4 * units),
+            f"{name}/bias": (4 * units,)}
 
 
 def _layer_norm(name, width):

@@ -8,6 +8,9 @@ from bert_tf.errors import BertTfError, check_choice, explain
 # Each module has read(path) -> Checkpoint and write(checkpoint, path) -> names not held.
 FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
            "keras_hub": "keras_hub", "tf_models": "tf_models"}
+# Files by which a folder of some format is known.
+CONFIGS = ("config.json", "model_config.json", "bert_config.json", "albert_config.json",
+           "electra_config.json", "discriminator/config.json")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 

@@ -163,6 +163,9 @@ _TIED = {
 }
 # Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias")
+_TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
+               "albert": "AlbertTokenizer", "electra": "ElectraTokenizer",
+               "gpt": "OpenAIGPTTokenizer"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 
@@ -230,7 +233,21 @@ def _write_model(checkpoint, folder):
     tensors, _ = to_theirs(ROWS[config.family], checkpoint.tensors, architectures[0])
     files.write_json(os.path.join(folder, CONFIG), values)
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
+    _write_tokenizer(checkpoint, folder)
+
+
+def _write_tokenizer(checkpoint, folder):
+    """The tokenizer's files, its options under the names that transformers reads."""
+    if checkpoint.tokenizer is None:
+        return
     tokenizer_files.copy_tokenizer(checkpoint.tokenizer, folder)
+    path = os.path.join(folder, tokenizer_files.CASING)
+    options = files.read_json(path) if files.exists(path) else {}
+    if "lower_case" in options:
+        options = {"do_lower_case": options["lower_case"],
+                   "strip_accents": options["strip_accents"], "tokenize_chinese_chars": True}
+    files.write_json(path, {"tokenizer_class": _TOKENIZERS[checkpoint.config.family],
+                            "model_max_length": checkpoint.config.longest, **options})
 
 
 def _read_object(folder):

@@ -1,0 +1,106 @@
+"""Convert a model from one format to another.
+
+    python -m bert_tf.convert --from hf PATH --to bert_tf PATH
+
+Formats and what PATH is:
+  bert_tf    model folder (save_pretrained) or, to read, the folder of a finished run
+  google     folder of google-research/bert, albert or electra: JSON file and TF1 checkpoint
+  hf         folder of Hugging Face transformers: config.json and safetensors; a folder with the
+             subfolders discriminator and generator is one ELECTRA model
+  keras_hub  preset folder of keras-hub (keras-nlp)
+  tf_models  folder of tf-models-official: configuration and TF2 checkpoint
+"""
+
+import math
+import os
+import sys
+
+from bert_tf import cli, files
+from bert_tf.errors import UsageError, explain
+
+_NEXT = {
+    "bert_tf": "python -m bert_tf.export --model {path}",
+    "google": "python run_classifier.py --init_checkpoint={path}/… (of google-research)",
+    "hf": "transformers.AutoModel.from_pretrained({path!r})",
+    "keras_hub": "keras_nlp.models.Backbone.from_preset({path!r})",
+    "tf_models": "tf.train.Checkpoint(…).read({path!r} + '/…')",
+}
+_MOST_LISTED = 6
+
+
+def _parser():
+    parser = cli.Parser("convert", __doc__)
+    parser.add_argument("--from", dest="source", nargs=2, required=True,
+                        metavar=("FORMAT", "PATH"), help="what to read")
+    parser.add_argument("--to", dest="target", nargs=2, required=True,
+                        metavar=("FORMAT", "PATH"), help="what to write")
+    cli.add_overwrite_flag(parser)
+    return parser
+
+
+def main(argv=None):
+    arguments = _parser().parse_args(argv)
+    (source_format, source), (target_format, target) = arguments.source, arguments.target
+
+    from bert_tf.converters.formats import load_format, refuse_pickle
+
+    reader, writer = load_format(source_format), load_format(target_format)
+    target = target.rstrip(os.sep) or target
+    _check_target(source, target, arguments.overwrite)
+    refuse_pickle(source)
+    checkpoint = reader.read(source)
+    fresh = files.temporary_name(target) if files.exists(target) else target
+    not_held = writer.write(checkpoint, fresh)
+    if fresh != target:
+        _exchange(fresh, target)
+    _report(checkpoint, not_held, arguments.source, (target_format, target))
+
+
+def _check_target(source, target, overwrite):
+    if not files.exists(target):
+        return
+    if not overwrite:
+        raise UsageError(explain(f"{target} exists", attempt="another place, or --overwrite"))
+    inner, outer = sorted((os.path.realpath(source), os.path.realpath(target)), key=len)[::-1]
+    if inner == outer or inner.startswith(outer + os.sep):
+        raise UsageError(explain(f"--overwrite of {target} would delete what --from reads",
+                                 attempt="another place"))
+    from bert_tf.converters.formats import CONFIGS
+
+    if not any(files.exists(os.path.join(target, name)) for name in CONFIGS):
+        raise UsageError(explain(f"{target} is no converted model, --overwrite does not delete it",
+                                 f"a folder with one of {', '.join(CONFIGS)}"))
+
+
+def _exchange(fresh, target):
+    """Put the folder `fresh` in the place of `target`, which is deleted last."""
+    old = files.temporary_name(target)
+    files.rename(target, old)
+    files.rename(fresh, target)
+    files.remove(old)
+
+
+def _report(checkpoint, not_held, source, target):
+    shapes = checkpoint.tensors.shapes
+    config, task = checkpoint.config, checkpoint.task
+    kind = " with ".join(filter(None, (task["task"], task.get("sentence_task"))))
+    print(f"read {' '.join(source)}: {config.family}, {kind}, {config.num_hidden_layers} layers, "
+          f"{sum(map(math.prod, shapes.values())):,} parameters in {len(shapes)} tensors")
+    for note in checkpoint.notes:
+        print(f"note: {note}")
+    _list(f"left behind in {source[1]}", checkpoint.dropped)
+    _list(f"dropped, {target[0]} cannot hold", not_held)
+    print(f"wrote {' '.join(target)}")
+    if checkpoint.tokenizer is None:
+        print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
+    print(f"next: {_NEXT[target[0]].format(path=target[1])}")
+
+
+def _list(title, names):
+    if names:
+        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        print(f"{title}: {', '.join(names[:_MOST_LISTED])}{more}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

@@ -1,0 +1,59 @@
+"""Our own model folder as a format: `model_config.json`, `task.json`, checkpoint, tokenizer."""
+
+import os
+
+import numpy as np
+
+from bert_tf import files, variables
+from bert_tf.config import ModelConfig
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, parameter_shapes
+from bert_tf.converters.tokenizer_files import copy_tokenizer, tokenizer_folder
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
+from bert_tf.tasks.pretrained import read_task
+
+
+def read(path):
+    """The `Checkpoint` in a model folder or in the folder of a finished run.
+
+    Raises:
+        BertTfError: a file is missing or damaged.
+        UsageError: the files do not fit each other; tensors that differ are listed.
+    """
+    folder = next((each for each in (os.path.join(path, "model"), path)
+                   if files.exists(os.path.join(each, CONFIG))), None)
+    if folder is None:
+        raise BertTfError(explain(
+            f"{path} holds no model",
+            f"a model folder (with {CONFIG}) or the folder of a finished run"))
+    config = ModelConfig.load(os.path.join(folder, CONFIG))
+    prefix = os.path.join(folder, CHECKPOINT)
+    reader = variables.VariableReader(prefix)
+    task = read_task(folder, reader.shapes)
+    _check_labels(task, os.path.join(folder, TASK))
+    expected = parameter_shapes(config, task)
+    check_shapes(expected, reader.shapes, prefix)
+    return Checkpoint(config, task,
+                      Tensors(expected, lambda name: np.asarray(reader.load(name), np.float32)),
+                      tokenizer_folder(folder))
+
+
+def write(checkpoint, path):
+    """Write a model folder, which `bert_tf.from_pretrained` reads.
+
+    Returns: our tensors that it cannot hold: none.
+    """
+    with files.atomic_path(path) as temporary:
+        files.make_folder(temporary)
+        checkpoint.config.save(os.path.join(temporary, CONFIG))
+        files.write_json(os.path.join(temporary, TASK), checkpoint.task)
+        variables.write_variables(os.path.join(temporary, CHECKPOINT), checkpoint.tensors)
+        copy_tokenizer(checkpoint.tokenizer, temporary)
+    return []
+
+
+def _check_labels(task, source):
+    labels = task.get("labels")
+    if task["task"] in ("classifier", "tagger") and not (
+            isinstance(labels, list) and labels and all(isinstance(x, str) for x in labels)):
+        raise UsageError(explain(f"{source}: labels={labels!r}", "a list of names"))
