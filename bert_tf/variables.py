@@ -89,7 +89,9 @@ class VariableReader:
         self._check_sizes()
 
     def load(self, name):
-        """The array `name`."""
+        """The array `name`; a string, whose size nothing bounds, is refused."""
+        if not self.dtypes[name].size:
+            raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
         with self._explained():
             return self._reader.get_tensor(name)
 
