@@ -109,3 +109,26 @@ def current_scope():
 def current_position():
     """The `DrawPosition` of the innermost `draw_at` block on this thread, or None."""
     return getattr(_local, "position", None)
+
+
+def current_stream(purpose, seed_generator):
+    """Where to draw for the examples of the current call: `(key, first_example)`.
+
+    Inside `draw_at` the key depends on its seed and step, on the purpose and on the `draw_scope`s
+    only. Elsewhere (plain `model.fit`) it comes from the seed generator, with the replica's number
+    mixed in, so that replicas differ.
+
+    Args:
+        purpose: a name, as of `stream_key`.
+        seed_generator: a `keras.random.SeedGenerator`, which only plain mode moves on.
+    """
+    purpose += current_scope()
+    position = current_position()
+    if position is not None:
+        return stream_key(position.seed, purpose, position.step), position.first_example
+    context = tf.distribute.get_replica_context()
+    replica = context.replica_id_in_sync_group if context else 0
+    seed, calls = tf.unstack(tf.cast(seed_generator.next(), tf.uint64))
+    # Replicas take neighbouring steps of one stream: at most 2**20 of them.
+    step = tf.bitwise.left_shift(calls, tf.constant(20, tf.uint64))
+    return stream_key(seed, purpose, step + tf.cast(replica, tf.uint64)), 0

@@ -15,9 +15,8 @@ class Dropout(keras.Layer):
 
     Inside `randomness.draw_at(seed, step, first_example)` the mask of an example depends on the
     seed, the layer's path, the step and the example's global index only: not on the replica, the
-    batch or the number of restarts. Elsewhere (plain `model.fit`) masks come from a Keras
-    `SeedGenerator` with the replica's number mixed in, so that replicas differ, unlike with
-    `keras.layers.Dropout`.
+    batch or the number of restarts. Elsewhere (plain `model.fit`) replicas differ too, unlike with
+    `keras.layers.Dropout`; see `randomness.current_stream`.
 
     Call: `[batch, …]` -> the same shape and type.
 
@@ -42,27 +41,14 @@ class Dropout(keras.Layer):
         if not training or not self.rate:
             return inputs
         dropped = int(self.rate * _LEVELS)
-        key, first_example = self._stream()
+        key, first_example = randomness.current_stream(f"dropout/{self.path}",
+                                                       self.seed_generator)
         sizes = tf.shape(inputs)
         shape = [sizes[axis] if size is None else size for axis, size in enumerate(inputs.shape)]
         bits = randomness.example_bits(key, first_example, shape, tf.uint16)
         # The gradient needs the mask again: kept, as drawing is dearer than the memory.
         keep = tf.cast(tf.ensure_shape(bits >= dropped, inputs.shape), inputs.dtype)
         return inputs * (keep * tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype))
-
-    def _stream(self):
-        """The stream's key and the index of this call's first example in it."""
-        purpose = f"dropout/{self.path}{randomness.current_scope()}"
-        position = randomness.current_position()
-        if position is not None:
-            key = randomness.stream_key(position.seed, purpose, position.step)
-            return key, position.first_example
-        context = tf.distribute.get_replica_context()
-        replica = context.replica_id_in_sync_group if context else 0
-        seed, calls = tf.unstack(tf.cast(self.seed_generator.next(), tf.uint64))
-        # Replicas take neighbouring steps of one stream: at most 2**20 of them.
-        step = tf.bitwise.left_shift(calls, tf.constant(20, tf.uint64))
-        return randomness.stream_key(seed, purpose, step + tf.cast(replica, tf.uint64)), 0
 
     def get_config(self):
         """The constructor's arguments."""

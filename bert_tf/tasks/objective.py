@@ -18,8 +18,8 @@ class Objective(Saved, keras.Model):
 
     A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `task_config()` and
     `weights_of(batch)` and `labels_of(outputs, batch)`, each `{task: tensor}`; its outputs are
-    `<task>_logits`, with a last axis of classes. Batches may hold float32 `example_weights`
-    `[b]`, which weigh examples.
+    `<task>_logits`, with a last axis of classes, or without where a label is a yes or no. Batches
+    may hold float32 `example_weights` `[b]`, which weigh examples.
     """
 
     loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
@@ -96,10 +96,20 @@ def weighed(weights, batch):
 
 
 def cross_entropy(labels, logits):
-    """Cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits `[…, classes]`."""
+    """Cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits.
+
+    Args:
+        labels: class numbers, or 0 and 1.
+        logits: float32 `[…, classes]`, or `[…]`: of label 1.
+    """
+    if len(logits.shape) == len(labels.shape):
+        return tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits)
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
 def _right(labels, logits):
-    predicted = tf.argmax(logits, -1, output_type=labels.dtype)
+    if len(logits.shape) == len(labels.shape):
+        predicted = tf.cast(logits > 0, labels.dtype)
+    else:
+        predicted = tf.argmax(logits, -1, output_type=labels.dtype)
     return tf.cast(predicted == labels, tf.float32)
