@@ -8,8 +8,10 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import build_encoder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.replaced_tokens import ReplacedTokens
 
-TASKS = {"encoder": build_encoder, "pretraining": Pretrainer}
+TASKS = {"encoder": build_encoder, "pretraining": Pretrainer,
+         "replaced_tokens": ReplacedTokens}
 
 
 def from_pretrained(path, task=None, **options):
