@@ -38,7 +38,8 @@ def assign_splits(source, holdout, seed):
 
     About the share `holdout` of the documents is held out, chosen by a hash of the seed and of the
     document's text (of its first piece), so that copies of a document go the same way. At least
-    two different ones are, unless the text begins with fewer than four, of which none is.
+    two different ones are, and at least two are not, unless the text begins with fewer than four,
+    of which none is.
     """
     key = str(seed).encode()
 
@@ -47,22 +48,23 @@ def assign_splits(source, holdout, seed):
         digest = hashlib.blake2b(text, digest_size=8, key=key).digest()
         return int.from_bytes(digest, "little") / 2**64
 
-    always = _least_draws(source, draw) if holdout else []
+    always, never = _outer_draws(source, draw) if holdout else ([], [])
 
     def read():
         document = split = None
         for piece in source():
             if piece.document != document:
                 document = piece.document
-                is_held_out = always and ((drawn := draw(piece)) < holdout or drawn in always)
+                is_held_out = always and ((drawn := draw(piece)) in always
+                                          or (drawn < holdout and drawn not in never))
                 split = "eval" if is_held_out else "train"
             yield split, piece
 
     return read
 
 
-def _least_draws(source, draw):
-    """The two least draws of the first documents; none where these are too few."""
+def _outer_draws(source, draw):
+    """The two least and the two greatest draws of the first documents; none of too few."""
     draws, size, document = set(), 0, None
     for piece in source():
         if piece.document != document:
@@ -71,7 +73,8 @@ def _least_draws(source, draw):
         size += sum(map(len, piece.sentences))
         if size >= CHUNK_BYTES and len(draws) >= _FEW:
             break
-    return sorted(draws)[:2] if len(draws) >= _FEW else []
+    draws = sorted(draws) if len(draws) >= _FEW else []
+    return draws[:2], draws[-2:]
 
 
 def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):

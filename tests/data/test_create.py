@@ -13,9 +13,10 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import cli, create_data, files
-from bert_tf.config import FORMATS
-from bert_tf.data import chunks, create
+from bert_tf.data import chunks, create, records
+from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.randomness import stream_key
 
 
 @pytest.fixture
@@ -80,9 +81,15 @@ def test_finished_work_is_reused_and_not_overwritten_unasked(run, tmp_path, caps
     assert _contents(tmp_path) != before
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_manifest_tells_the_truth(make, format):
-    folder, made = make(format=format, holdout=0.2)
+@pytest.mark.parametrize("format, pairs, label, share", [
+    ("segment_pair", None, "next_sentence_labels", "random_next"),
+    ("sentence_pair", "random", "next_sentence_labels", "random_next"),
+    ("segment_pair", "swapped", "sentence_order_labels", "swapped"),
+    ("sentence_pair", "next", None, None), ("full_sentences", None, None, None),
+    ("doc_sentences", None, None, None)])
+def test_manifest_tells_the_truth(make, format, pairs, label, share):
+    folder, made = make(format=format, pairs=pairs, holdout=0.2)
+    assert made["pair_labels"] == label
     for split, facts in made["splits"].items():
         dataset = tf.data.TFRecordDataset([f"{folder}/{s['name']}" for s in facts["shards"]])
         examples = [tf.train.Example.FromString(record).features.feature
@@ -91,12 +98,12 @@ def test_manifest_tells_the_truth(make, format):
         assert facts["num_examples"] == len(examples) > 0, split
         assert facts["num_tokens"] == sum(lengths)
         assert facts["mean_tokens"] == np.mean(lengths)
-        if made["pair_labels"]:
-            labels = [e["next_sentence_labels"].int64_list.value[0] for e in examples]
-            assert facts["random_next"] == np.mean(labels)
+        features = {"input_word_ids", "input_type_ids", "word_starts"}
+        assert set(examples[0]) == features | ({label} if label else set())
+        if label:
+            labels = [e[label].int64_list.value[0] for e in examples]
+            assert facts[share] == np.mean(labels)
             assert abs(np.mean(labels) - 0.5) < 0.1
-        else:
-            assert "next_sentence_labels" not in examples[0]
     assert sum(facts["num_documents"] for facts in made["splits"].values()) == 30
 
 
@@ -119,11 +126,13 @@ def _windows(ids, size=12):
             if not {2, 3} & {*(window := ids[start:start + size])}]
 
 
-@pytest.mark.parametrize("v2_names", [False, True])
-def test_static_records_feed_the_official_loader(make, v2_names):
+@pytest.mark.parametrize("v2_names, options", [
+    (False, {}), (True, {}), (True, {"pairs": "swapped", "max_ngram": 3})])
+def test_static_records_feed_the_official_loader(make, v2_names, options):
+    """Labels of swapped pairs too, under the name that google-research/albert knows."""
     from official.nlp.data import pretrain_dataloader
 
-    folder, made = make(masking="static", dupe_factor=3)
+    folder, made = make(masking="static", dupe_factor=3, **options)
     config = pretrain_dataloader.BertPretrainDataConfig(
         input_path=f"{folder}/train-*.tfrecord", global_batch_size=4, is_training=False,
         seq_length=32, max_predictions_per_seq=6, use_v2_feature_names=v2_names,
@@ -138,19 +147,48 @@ def test_static_records_feed_the_official_loader(make, v2_names):
     seen = np.take_along_axis(joined["input_word_ids"], joined["masked_lm_positions"], 1)
     assert (joined["masked_lm_ids"][weights] > 4).all() and (seen[weights] >= 4).all()
     assert set(joined["next_sentence_labels"].ravel()) == {0, 1}
+    if options:
+        assert joined["next_sentence_labels"].mean() == made["splits"]["train"]["swapped"]
+
+
+@pytest.mark.parametrize("options", [{"whole_word": False}, {"max_ngram": 3},
+                                     {"max_ngram": 2, "masked_share": 0.3, "pairs": "next"}])
+def test_static_masks_are_the_dynamic_ones_under_their_key(make, options, vocab):
+    static, dynamic = (make(masking=masking, dupe_factor=1, **options)
+                       for masking in ("static", "dynamic"))
+    facts = dynamic[1]["splits"]["train"]
+    vocabulary, stated = dynamic[1]["vocabulary"], dynamic[1]["options"]
+    columns = [records.parse(
+        records.feature_table(made["options"]["masking"], None, 32, 6),
+        tf.constant(records.Records(f"{folder}/{s['name']}" for s in facts["shards"]).read(
+            np.arange(facts["num_examples"])))) for folder, made in (static, dynamic)]
+    masking = Masking(vocab_size=vocabulary["size"], special_ids=vocabulary["special_ids"],
+                      mask_id=vocabulary["mask_id"], **{name: stated[name] for name in (
+                          "whole_word", "max_ngram", "masked_share", "max_predictions_per_seq")})
+    ids, starts = (columns[1][name] for name in ("input_word_ids", "word_starts"))
+    masked = masking(stream_key(stated["seed"], "static masking train 0"), 0,
+                     ids.to_tensor(vocabulary["pad_id"], shape=[None, 32]),
+                     tf.cast(ids.row_lengths(), tf.int32), starts.to_tensor(shape=[None, 32]))
+    assert masked["masked_lm_weights"].numpy().sum() > 100
+    for name, value in masked.items():
+        np.testing.assert_array_equal(value, columns[0][name], err_msg=name)
 
 
 @pytest.mark.parametrize("change, message", [
     ({"seq_length": 7}, "seq_length=7; expected at least 8"),
     ({"short_seq_prob": 1.5}, "short_seq_prob=1.5"),
     ({"format": "segment_pairs"}, "try format='segment_pair'"),
+    ({"pairs": "swap"}, "try pairs='swapped'"),
+    ({"pairs": "next", "format": "full_sentences"}, "no second segment; try format='segment_pair'"),
+    ({"masked_share": 0.0}, "masked_share=0.0; expected between 0 and 1"),
+    ({"max_ngram": 0}, "max_ngram=0; expected at least 1"),
 ])
 def test_options_out_of_range(run, change, message):
     with pytest.raises(UsageError, match=message):
         run(**change)
 
 
-def _refused(*flags):
+def _run(*flags):
     """Exit code of `create_data` run in this process."""
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -168,24 +206,39 @@ def _refused(*flags):
 def test_bad_text_is_one_line(tmp_path, vocab, capsys, content, code, message):
     path = tmp_path / "bad.txt"
     path.write_text(content)
-    assert _refused("--input", str(path), "--vocab", vocab,
+    assert _run("--input", str(path), "--vocab", vocab,
                     "--output_dir", str(tmp_path / "data")) == code
     error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
     assert len(error) == 1 and message in error[0]
+
+
+def test_pairs_within_documents_need_no_other_document(tmp_path, vocab, capsys):
+    path = tmp_path / "text.txt"
+    path.write_text("one\ntwo\nthree\n")
+    arguments = ["--input", str(path), "--vocab", vocab, "--output_dir", str(tmp_path / "data")]
+    assert _run(*arguments, "--pairs", "swapped", "--masked_share", "0.25", "--max_ngram", "3",
+                    "--seq_length", "64") == 0
+    made = files.read_json(str(tmp_path / "data/manifest.json"))
+    assert made["options"]["max_predictions_per_seq"] == 16
+    path.write_text("one\n\ntwo\n\nthree\n")
+    assert _run(*arguments, "--pairs", "swapped", "--overwrite") == 1
+    assert "no document has two sentences with words" in capsys.readouterr().err
+    assert _run(*arguments, "--pairs", "next", "--overwrite") == 0
+    assert "train: 3 examples from 3 documents" in capsys.readouterr().out
 
 
 def test_bad_vocabulary_and_casing(tmp_path, text, vocab, capsys):
     bad = tmp_path / "vocab.txt"
     bad.write_text("[PAD]\na\n")
     arguments = ["--input", text, "--output_dir", str(tmp_path / "data")]
-    assert _refused(*arguments, "--vocab", str(bad)) == 2
+    assert _run(*arguments, "--vocab", str(bad)) == 2
     assert "has no [UNK] [CLS] [SEP] [MASK]" in capsys.readouterr().err
     bad.write_text(pathlib.Path(vocab).read_text())
     (tmp_path / "tokenizer_config.json").write_text(
         json.dumps({"lower_case": True, "strip_accents": False}))
-    assert _refused(*arguments, "--vocab", str(bad), "--no-lower_case") == 2
+    assert _run(*arguments, "--vocab", str(bad), "--no-lower_case") == 2
     assert "lower_case" in capsys.readouterr().err
-    assert _refused(*arguments, "--vocab", str(bad)) == 0
+    assert _run(*arguments, "--vocab", str(bad)) == 0
     assert files.read_json(str(tmp_path / "data/manifest.json"))["options"]["lower_case"]
 
 

@@ -1,11 +1,13 @@
 """The input forms: what is packed, that nothing is lost, that labels tell the truth."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS
+from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS, PAIRS
 from bert_tf.data import pairing
 
 CLS, SEP = 1, 2
@@ -34,7 +36,7 @@ def _sequences(chunk, examples):
         chunk, examples, np.arange(examples.count), continuation, CLS, SEP)
     assert (starts == (ids >= 10)).all()
     cuts = np.cumsum(lengths)[:-1]
-    return list(zip(np.split(ids, cuts), np.split(types, cuts), strict=True))
+    return list(zip(np.split(ids, cuts), np.split(types, cuts), strict=True))[:examples.count]
 
 
 def _sentence_of(chunk, tokens):
@@ -46,14 +48,19 @@ def _document_of(chunk, tokens):
 
 
 @settings(max_examples=60, deadline=None)
-@given(documents_of_lengths, st.sampled_from(FORMATS), st.integers(8, 60),
+@given(documents_of_lengths, st.sampled_from(FORMATS), st.sampled_from(PAIRS), st.integers(8, 60),
        st.integers(0, 1000))
-def test_every_sentence_is_used_and_windows_hold(documents, format, seq_length, seed):
+def test_every_sentence_is_used_and_windows_hold(documents, format, pairs, seq_length, seed):
     chunk = _chunk(documents)
-    sequences = _sequences(chunk, _make(chunk, format, seq_length, seed=seed))
-    seen = np.concatenate([ids for ids, _ in sequences])
+    sequences = _sequences(chunk, _make(chunk, format, seq_length, seed=seed, pairs=pairs))
+    seen = np.concatenate([[0], *(ids for ids, _ in sequences)])
     used = _sentence_of(chunk, seen[seen >= 10])
-    assert set(used) == set(range(len(chunk.sentences) - 1))
+    expected = set(range(len(chunk.sentences) - 1))
+    if pairs == "swapped" and format in NEXT_SENTENCE_FORMATS:
+        # A lone sentence has no order.
+        expected -= {int(start) for start, end in itertools.pairwise(chunk.documents)
+                     if end - start == 1}
+    assert set(used) == expected
     for ids, _ in sequences:
         assert len(ids) <= seq_length
         assert ids[0] == CLS and ids[-1] == SEP
@@ -82,13 +89,53 @@ def test_pairs(documents, format, seq_length, seed):
             assert len({*_sentence_of(chunk, first)}) == len({*_sentence_of(chunk, second)}) == 1
 
 
+@settings(max_examples=80, deadline=None)
+@given(documents_of_lengths, st.sampled_from(NEXT_SENTENCE_FORMATS),
+       st.sampled_from(["swapped", "next"]), st.integers(8, 60), st.integers(0, 1000))
+def test_pairs_of_what_follows(documents, format, pairs, seq_length, seed):
+    chunk = _chunk(documents)
+    examples = _make(chunk, format, seq_length, seed=seed, pairs=pairs)
+    sequences = _sequences(chunk, examples)
+    labels = examples.pair_labels.tolist() or [0] * len(sequences)
+    assert len(examples.pair_labels) == (examples.count if pairs == "swapped" else 0)
+    last = -1  # sentence
+    for (ids, types), label in zip(sequences, labels, strict=True):
+        parts = [tokens[tokens >= 10] for tokens in (ids[types == 0], ids[types == 1])]
+        assert len(parts[0]) and np.count_nonzero(ids == SEP) == 1 + bool(len(parts[1]))
+        sentences = [_sentence_of(chunk, part) for part in parts]
+        if len(parts[1]):
+            # In the order of the text, where label 1 says swapped, the second follows the first.
+            first, second = sentences[::-1] if label else sentences
+            assert second[0] == first[-1] + 1
+            assert _document_of(chunk, parts[0][0]) == _document_of(chunk, parts[1][0])
+            if format == "sentence_pair":
+                assert len(set(first)) == len(set(second)) == 1
+        else:
+            # Only the last sentence of a document is left alone.
+            first = second = sentences[0]
+            assert pairs == "next" and len(set(first)) == 1 and first[0] + 1 in chunk.documents
+        # No sentence comes twice but the one before a sentence that was left alone.
+        if pairs == "next" or first[0] not in chunk.documents:
+            again = pairs == "swapped" and second[-1] + 1 in chunk.documents
+            assert first[0] == last + 1 or (again and first[0] == last)
+        last = second[-1]
+
+
+@pytest.mark.parametrize("pairs", ["random", "swapped"])
 @pytest.mark.parametrize("format", NEXT_SENTENCE_FORMATS)
 @pytest.mark.parametrize("longest", [12, 200])
-def test_half_are_random(format, longest):
+def test_labels_are_balanced(format, longest, pairs):
     rng = np.random.default_rng(0)
     chunk = _chunk([rng.integers(1, longest, rng.integers(3, 40)) for _ in range(200)])
-    labels = _make(chunk, format, 128).pair_labels
+    labels = _make(chunk, format, 128, pairs=pairs).pair_labels
     assert abs(labels.mean() - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("pairs, count", [("swapped", 0), ("next", 3)])
+def test_documents_of_one_sentence(pairs, count):
+    examples = _make(_chunk([[5], [7], [40]]), "segment_pair", pairs=pairs)
+    assert examples.count == count
+    assert examples.length.tolist() == [5, 7, 29][:count]
 
 
 def test_lent_documents_give_random_segments_only():

@@ -131,6 +131,46 @@ def test_eval_covers_each_example_once(kind, request):
     _same(_batches(data), batches)
 
 
+@pytest.mark.parametrize("split", ["train", "eval"])
+def test_whole_text_for_language_models(dynamic, split):
+    plain, masked = (_batches(PretrainingInput(dynamic[0], split, batch_size=4, seed=1,
+                                               objective=objective), num_steps=3)
+                     for objective in ("lm", None))
+    expected = {"input_word_ids", "input_mask", "input_type_ids", "next_sentence_labels",
+                "first_example"} | ({"example_weights"} if split == "eval" else set())
+    for whole, other in zip(plain, masked, strict=True):
+        assert set(whole) == expected
+        assert [tuple(row) for row in whole["input_word_ids"]] == _texts(other)
+        for name in expected - {"input_word_ids"}:
+            np.testing.assert_array_equal(whole[name], other[name])
+
+
+def test_masks_for_replaced_token_detection(dynamic):
+    data = PretrainingInput(dynamic[0], "eval", batch_size=50, seed=1, objective="rtd",
+                            eval_examples=2000)
+    batches = _batches(data)
+    _same(_batches(data), batches)
+    columns = {name: np.concatenate([batch[name] for batch in batches])
+               for name in ("input_word_ids", "masked_lm_positions", "masked_lm_ids",
+                            "masked_lm_weights")}
+    real = columns["masked_lm_weights"] > 0
+    seen = np.take_along_axis(columns["input_word_ids"], columns["masked_lm_positions"], 1)[real]
+    is_mask = seen == dynamic[1]["vocabulary"]["mask_id"]
+    assert abs(is_mask.mean() - 0.85) < 0.02
+    np.testing.assert_array_equal(seen[~is_mask], columns["masked_lm_ids"][real][~is_mask])
+
+
+@pytest.mark.parametrize("masking", ["dynamic", "static"])
+def test_labels_of_swapped_pairs(make, masking):
+    folder, made = make(pairs="swapped", masking=masking, dupe_factor=1)
+    facts = made["splits"]["train"]
+    data = PretrainingInput(folder, "train", batch_size=facts["num_examples"], seed=1)
+    batch, = _batches(data, num_steps=1)
+    assert "next_sentence_labels" not in batch
+    assert batch["sentence_order_labels"].dtype == np.int32
+    assert batch["sentence_order_labels"].mean() == facts["swapped"]
+
+
 def test_forms_without_labels(make):
     folder, made = make(format="full_sentences")
     data = PretrainingInput(folder, "train", batch_size=2, seed=1)
@@ -153,6 +193,10 @@ def test_what_does_not_fit_is_refused(dynamic, static, make):
         PretrainingInput(dynamic[0], "train", batch_size=8, seed=1).dataset(num_replicas=3)
     with pytest.raises(UsageError, match="masks stored"):
         PretrainingInput(static[0], "train", batch_size=8, seed=1, max_predictions_per_seq=3)
+    with pytest.raises(UsageError, match="objective='lm' with masks stored.*masking='dynamic'"):
+        PretrainingInput(static[0], "train", batch_size=8, seed=1, objective="lm")
+    with pytest.raises(UsageError, match="objective='rdt' is unknown.*try objective='rtd'"):
+        PretrainingInput(dynamic[0], "train", batch_size=8, seed=1, objective="rdt")
     with pytest.raises(BertTfError, match="no eval examples"):
         PretrainingInput(make()[0], "eval", batch_size=8, seed=1)
     spec = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1,
