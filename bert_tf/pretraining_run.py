@@ -131,9 +131,9 @@ class PretrainingRun:
 
     def make_examples(self, inputs, tokenizer):
         """Create the pre-training examples."""
-        names = ("seq_length", "format", "masking", "whole_word", "dupe_factor",
-                 "max_predictions_per_seq", "short_seq_prob", "seed", "num_processes", "holdout",
-                 "overwrite")
+        names = ("seq_length", "format", "masking", "whole_word", "max_ngram", "masked_share",
+                 "dupe_factor", "max_predictions_per_seq", "short_seq_prob", "seed",
+                 "num_processes", "holdout", "overwrite")
         create_examples(inputs, self.path(VOCABULARY_NAME), self.path("data"), split=self.split,
                         lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
                         **{name: getattr(self.arguments, name) for name in names})
