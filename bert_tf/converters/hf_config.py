@@ -86,6 +86,10 @@ def read_config(values, source, pooled, masked_lm):
     stated = {**_DEFAULTS[family], **{k: v for k, v in values.items() if v is not None}}
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
     activations = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
+    if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:
+        raise UsageError(explain(f"{source}: embedding_size={fields['embedding_size']}",
+                                 "another than hidden_size: transformers projects one to the "
+                                 "other even where they are equal"))
     key = _KEYS[family]["hidden_act"]
     if not isinstance(stated[key], str) or stated[key] not in activations:
         raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
@@ -104,12 +108,11 @@ def read_config(values, source, pooled, masked_lm):
     return ModelConfig.from_dict({"family": family, **fields}, source)
 
 
-def write_config(config, architecture, masked_lm):
-    """The JSON object that transformers reads.
+def write_config(config, masked_lm):
+    """The JSON object that transformers reads, but for `architectures`.
 
     Args:
         config: `ModelConfig`.
-        architecture: name of their class.
         masked_lm: whether the model has a masked-LM head.
 
     Raises:
@@ -123,7 +126,7 @@ def write_config(config, architecture, masked_lm):
         raise UsageError(explain(
             f"hidden_act={config.hidden_act!r} cannot be written as {_MODEL_TYPES[family]}",
             f"one of {', '.join(theirs)}"))
-    values = {"architectures": [architecture], "model_type": _MODEL_TYPES[family]}
+    values = {"model_type": _MODEL_TYPES[family]}
     values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
     values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
     if family == "gpt":
@@ -131,7 +134,7 @@ def write_config(config, architecture, masked_lm):
     if family == "albert":
         values["inner_group_num"] = 1
         values["classifier_dropout_prob"] = config.hidden_dropout_prob
-    where = f"the config.json of {architecture}"
+    where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
                       where)
     return {**values, "dtype": "float32", "tie_word_embeddings": True}

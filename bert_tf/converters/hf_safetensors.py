@@ -222,12 +222,13 @@ def _write_model(checkpoint, folder):
     config, task = checkpoint.config, checkpoint.task
     labels = task.get("labels")
     plain = {key: value for key, value in task.items() if key != "labels"}
+    values = hf_config.write_config(config, plain == _MASKED_LM_TASK)
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain]
     if not architectures:
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
-    values = hf_config.write_config(config, architectures[0], plain == _MASKED_LM_TASK)
+    values = {"architectures": architectures, **values}
     if labels:
         values |= hf_config.write_labels(labels)
     tensors, _ = to_theirs(ROWS[config.family], checkpoint.tensors, architectures[0])
@@ -347,9 +348,11 @@ def _joined(discriminator, generator, path):
         raise UsageError(explain(f"{path} holds two models",
                                  "ElectraForPreTraining in discriminator/, ElectraForMaskedLM in "
                                  "generator/"))
-    ours, sources = {}, {}
-    for name in discriminator.tensors:
-        sources[name] = discriminator.tensors, name
+    epsilons = generator.config.layer_norm_eps, discriminator.config.layer_norm_eps
+    if epsilons[0] != epsilons[1]:
+        raise UsageError(explain(f"{path}: layer_norm_eps={epsilons[0]} of the generator",
+                                 f"the discriminator's {epsilons[1]}, they share the embeddings"))
+    sources = {name: (discriminator.tensors, name) for name in discriminator.tensors}
     for name in generator.tensors:
         if name.startswith("electra/embeddings/"):
             _check_shared(discriminator.tensors, generator.tensors, name, path)

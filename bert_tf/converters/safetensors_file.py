@@ -5,6 +5,7 @@ NaN or infinite.
 """
 
 import json
+import math
 import os
 
 import numpy as np
@@ -67,16 +68,20 @@ def read_file(path):
 
 
 def write_file(path, tensors):
-    """Write `Tensors` as float32, holding one at a time. Not atomic by itself."""
+    """Write `Tensors` as float32, holding one at a time. Not atomic by itself.
+
+    The bytes are those that the safetensors library would write from all of them in memory.
+    """
     header, end = {"__metadata__": {"format": "pt"}}, 0
-    for name, shape in tensors.shapes.items():
-        start, end = end, end + 4 * int(np.prod(shape))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
+    for name in sorted(tensors):
+        start, end = end, end + 4 * math.prod(tensors.shapes[name])
+        header[name] = {"dtype": "F32", "shape": tensors.shapes[name],
+                        "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of 8
     with files.explained("write", path), open(path, "wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
-        for name in tensors:
+        for name in sorted(tensors):
             stream.write(np.ascontiguousarray(tensors[name], "<f4").data)
 
 

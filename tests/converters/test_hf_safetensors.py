@@ -1,0 +1,292 @@
+"""Hugging Face folders: every byte there and back, what real files hold, what is refused."""
+
+import json
+
+import hf_models
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from bert_tf.config import ModelConfig
+from bert_tf.converters import hf_safetensors
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.errors import BertTfError, UsageError
+
+# Keys of config.json that say nothing about what is computed from our inputs.
+_SILENT = {"transformers_version", "use_cache", "bos_token_id", "eos_token_id", "is_decoder",
+           "add_cross_attention", "pad_token_id"}
+
+
+def _same(one, other):
+    assert list(one) == list(other)
+    for name in one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+@pytest.mark.parametrize("name", hf_models.MODELS)
+def test_there_and_back_changes_no_byte(shared, tmp_path, name):
+    checkpoint = hf_models.read(shared, name)
+    assert not checkpoint.dropped
+    assert checkpoint.tensors.shapes == parameter_shapes(checkpoint.config, checkpoint.task)
+    assert hf_safetensors.write(checkpoint, str(tmp_path / "out")) == []
+
+    source = shared / "reference" / name
+    theirs, written = ((folder / "model.safetensors").read_bytes()
+                       for folder in (source, tmp_path / "out"))
+    assert theirs == written
+    stated, said = (json.loads((folder / "config.json").read_text())
+                    for folder in (source, tmp_path / "out"))
+    assert {key: said[key] for key in said if key not in _SILENT} == {
+        key: value for key, value in stated.items()
+        if key not in _SILENT and value is not None and not key.startswith("summary_")}
+
+    again = hf_safetensors.read(str(tmp_path / "out"))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+    _same(checkpoint.tensors, again.tensors)
+
+
+@pytest.mark.parametrize(("name", "fields", "task"), [
+    ("hf_bert", {"family": "bert", "hidden_act": "gelu", "head_act": "", "pooling": "dense"},
+     {"task": "pretraining", "sentence_task": "next_sentence"}),
+    ("hf_bert_tasks/token_classification", {"pooling": "first"},
+     {"task": "tagger", "labels": [f"LABEL_{i}" for i in range(5)]}),
+    ("hf_albert", {"hidden_act": "gelu_approximate", "embedding_size": 16,
+                   "num_hidden_groups": 1}, {"task": "pretraining",
+                                             "sentence_task": "sentence_order"}),
+    ("hf_electra/generator", {"embedding_size": 32, "pooling": "first"},
+     {"task": "pretraining", "sentence_task": None}),
+    ("hf_electra/discriminator", {"hidden_act": "gelu"},
+     {"task": "replaced_tokens", "generator": None}),
+    ("hf_roberta", {"padding_id": 1, "layer_norm_eps": 1e-5, "max_position_embeddings": 66,
+                    "longest": 64, "type_vocab_size": 1}, {"task": "pretraining",
+                                                           "sentence_task": None}),
+    ("hf_gpt", {"hidden_act": "gelu_approximate", "layer_norm_eps": 1e-5, "attention": "causal",
+                "intermediate_size": 256}, {"task": "language_model"}),
+])
+def test_configurations_are_carried(shared, name, fields, task):
+    checkpoint = hf_models.read(shared, name)
+    assert {key: getattr(checkpoint.config, key) for key in fields} == fields
+    assert checkpoint.task == task
+
+
+def test_masked_lm_transforms_that_are_erf_whatever_hidden_act_says(shared, tmp_path):
+    for name in ("hf_roberta", "hf_electra/generator"):
+        folder = hf_models.changed(shared, name, tmp_path / name, {"hidden_act": "gelu_new"})
+        checkpoint = hf_safetensors.read(folder)
+        assert checkpoint.config.hidden_act == "gelu_approximate"
+        assert checkpoint.config.head_act == "gelu"
+        tanh = checkpoint.config.replace(head_act="gelu_approximate")
+        with pytest.raises(UsageError, match="head_act='gelu_approximate' cannot be written"):
+            hf_safetensors.write(Checkpoint(tanh, checkpoint.task, checkpoint.tensors),
+                                 str(tmp_path / "out"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf_electra", "hf_roberta"]
+
+
+def _with_copies(arrays):
+    arrays["cls.predictions.decoder.weight"] = arrays["bert.embeddings.word_embeddings.weight"]
+    arrays["cls.predictions.decoder.bias"] = arrays["cls.predictions.bias"]
+    arrays["bert.embeddings.position_ids"] = np.arange(64)[np.newaxis]
+
+
+def _old_names(arrays):
+    return {name.replace("LayerNorm.weight", "LayerNorm.gamma")
+            .replace("LayerNorm.bias", "LayerNorm.beta"): array for name, array in arrays.items()}
+
+
+def _only_the_copy(arrays):
+    arrays["cls.predictions.decoder.weight"] = arrays.pop(
+        "bert.embeddings.word_embeddings.weight")
+
+
+@pytest.mark.parametrize("change", [_with_copies, _old_names, _only_the_copy])
+def test_what_real_files_hold(shared, tmp_path, change):
+    folder = hf_models.changed(shared, "hf_bert", tmp_path / "in", change=change)
+    _same(hf_models.read(shared, "hf_bert").tensors, hf_safetensors.read(folder).tensors)
+
+
+def test_a_copy_that_is_not_tied_is_refused(shared, tmp_path):
+    def untie(arrays):
+        _with_copies(arrays)
+        arrays["cls.predictions.decoder.weight"] = arrays["cls.predictions.decoder.weight"] + 1
+
+    folder = hf_models.changed(shared, "hf_bert", tmp_path / "in", change=untie)
+    with pytest.raises(UsageError, match="decoder.weight differs from bert.embeddings.word_emb"):
+        hf_safetensors.read(folder)
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("hf_bert", "bert."), ("hf_albert", "albert."),
+                                              ("hf_gpt", "transformer.")])
+def test_a_bare_model_without_prefix(shared, tmp_path, name, prefix):
+    bare = json.loads((shared / "reference" / name / "config.json").read_text())["architectures"]
+    bare = [bare[0].replace("ForPreTraining", "Model").replace("LMHeadModel", "Model")]
+    folder = hf_models.changed(shared, name, tmp_path / "in", {"architectures": bare},
+                               lambda arrays: {key.removeprefix(prefix): array
+                                               for key, array in arrays.items()
+                                               if key.startswith(prefix)})
+    checkpoint = hf_safetensors.read(folder)
+    assert checkpoint.task == {"task": "encoder"}
+    whole = hf_models.read(shared, name)
+    _same(checkpoint.tensors, {key: whole.tensors[key] for key in checkpoint.tensors})
+    hf_safetensors.write(checkpoint, str(tmp_path / "out"))
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == bare
+
+
+@pytest.mark.parametrize(("architectures", "change", "sentence_task"), [
+    (["BertForMaskedLM"], None, "next_sentence"),  # as bert-base-uncased is published
+    (None, None, "next_sentence"),
+    (["BertForMaskedLM"], lambda arrays: {
+        key: array for key, array in arrays.items()
+        if "seq_relationship" not in key and "pooler" not in key}, None),
+])
+def test_the_heads_in_the_file_count(shared, tmp_path, architectures, change, sentence_task):
+    folder = hf_models.changed(shared, "hf_bert", tmp_path / "in",
+                               {"architectures": architectures}, change)
+    checkpoint = hf_safetensors.read(folder)
+    assert checkpoint.task == {"task": "pretraining", "sentence_task": sentence_task}
+    assert checkpoint.config.pooling == ("dense" if sentence_task else "first")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_is_read_as_float32(shared, tmp_path, dtype):
+    folder = hf_models.changed(shared, "hf_gpt", tmp_path / "in", change=lambda arrays: {
+        key: array.astype(dtype) for key, array in arrays.items()})
+    halves = hf_safetensors.read(folder).tensors
+    for name, array in hf_models.read(shared, "hf_gpt").tensors.items():
+        assert halves[name].dtype == np.float32
+        np.testing.assert_array_equal(halves[name], array.astype(dtype).astype(np.float32))
+
+
+def _shards(arrays, folder, name="{:05}.safetensors"):
+    names = sorted(arrays)
+    weight_map = {}
+    for i, keys in enumerate((names[::2], names[1::2])):
+        (folder / f"{i:05}.safetensors").write_bytes(save({key: arrays[key] for key in keys}))
+        weight_map |= {key: name.format(i) for key in keys}
+    index = {"metadata": {"total_size": 0}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "model.safetensors").unlink()
+
+
+def test_several_files(shared, tmp_path):
+    folder = hf_models.changed(shared, "hf_roberta", tmp_path / "in")
+    arrays = hf_models.tensors(tmp_path / "in")
+    _shards(arrays, tmp_path / "in")
+    whole = hf_models.read(shared, "hf_roberta")
+    _same(whole.tensors, hf_safetensors.read(folder).tensors)
+
+    (tmp_path / "in" / "00001.safetensors").write_bytes(save({"other": arrays["lm_head.bias"]}))
+    with pytest.raises(BertTfError, match="index.json: 00001.safetensors lacks lm_head"):
+        hf_safetensors.read(folder)
+    (tmp_path / "in" / "model.safetensors").touch()
+    _shards(arrays, tmp_path / "in", "../in/{:05}.safetensors")
+    with pytest.raises(BertTfError, match="'../in/00000.safetensors'; expected a file beside"):
+        hf_safetensors.read(folder)
+
+
+def _electra_pair(shared, folder, **generator):
+    """Both ELECTRA references in one folder, with the discriminator's embeddings."""
+    hf_models.changed(shared, "hf_electra/discriminator", folder / "discriminator")
+    shared_names = {key: array for key, array in hf_models.tensors(
+        shared / "reference" / "hf_electra" / "discriminator").items() if ".embeddings." in key}
+    hf_models.changed(shared, "hf_electra/generator", folder / "generator",
+                      change=lambda arrays: arrays | shared_names, **generator)
+    return str(folder)
+
+
+def test_generator_and_discriminator_are_one_model(shared, tmp_path):
+    folder = _electra_pair(shared, tmp_path / "in")
+    checkpoint = hf_safetensors.read(folder)
+    assert checkpoint.tensors.shapes == parameter_shapes(checkpoint.config, checkpoint.task)
+    assert checkpoint.task["generator"]["hidden_size"] == 48
+    assert "generator/encoder/layer_2/output/dense/kernel" in checkpoint.tensors
+    hf_safetensors.write(checkpoint, str(tmp_path / "out"))
+    for half in ("discriminator", "generator"):
+        theirs, written = (hf_models.tensors(tmp_path / each / half) for each in ("in", "out"))
+        _same(dict(sorted(theirs.items())), dict(sorted(written.items())))
+    again = hf_safetensors.read(str(tmp_path / "out"))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+
+
+def test_generator_and_discriminator_that_share_nothing(shared, tmp_path):
+    with pytest.raises(UsageError, match=r"electra/embeddings/word_embeddings \(400, 32\) of the "
+                                         "generator differs"):
+        hf_models.read(shared, "hf_electra")
+    folder = _electra_pair(shared, tmp_path / "in", config={"layer_norm_eps": 1e-5})
+    with pytest.raises(UsageError, match="layer_norm_eps=1e-05 of the generator"):
+        hf_safetensors.read(folder)
+
+
+@pytest.mark.parametrize(("name", "config", "message"), [
+    ("hf_albert", {"inner_group_num": 2}, "inner_group_num=2; expected 1"),
+    ("hf_bert", {"position_embedding_type": "relative_key"},
+     "position_embedding_type='relative_key'; expected 'absolute'"),
+    ("hf_bert", {"is_decoder": True}, "is_decoder=True; expected False"),
+    ("hf_bert", {"add_cross_attention": True}, "add_cross_attention=True"),
+    ("hf_bert", {"model_type": "distilbert"}, "model_type='distilbert'; expected one of bert,"),
+    ("hf_bert", {"model_type": None}, "model_type=None"),
+    ("hf_bert", {"architectures": ["BertForMultipleChoice"]},
+     "architectures=['BertForMultipleChoice']; expected one of BertForPreTraining,"),
+    ("hf_bert", {"hidden_act": "silu"}, "hidden_act='silu'; expected one of gelu, gelu_new,"),
+    ("hf_gpt", {"afn": "gelu_new"}, "afn='gelu_new'; expected one of gelu, relu"),
+    ("hf_gpt", {"embd_pdrop": 0.2}, "embd_pdrop=0.2; expected that of resid_pdrop, 0.1"),
+    ("hf_bert", {"hidden_size": "64"}, "config.json: hidden_size='64'; expected int"),
+    ("hf_bert", {"num_hidden_layers": 10**9}, "num_hidden_layers=1000000000; expected at most"),
+    ("hf_bert_tasks/sequence_classification", {"problem_type": "regression"},
+     "problem_type='regression'"),
+    ("hf_bert_tasks/sequence_classification", {"id2label": {"0": "a", "2": "b"}}, "id2label="),
+    ("hf_bert_tasks/sequence_classification", {"id2label": None, "num_labels": 10**12},
+     "num_labels=1000000000000"),
+])
+def test_what_we_cannot_compute_is_refused_by_name(shared, tmp_path, name, config, message):
+    folder = hf_models.changed(shared, name, tmp_path / "in", config)
+    with pytest.raises(UsageError) as refused:
+        hf_safetensors.read(folder)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(("family", "fields", "task", "message"), [
+    ("bert", {"attention": "causal"}, {"task": "language_model"}, "attention='causal'"),
+    ("bert", {"position_embedding": "sinusoidal"}, {"task": "encoder"}, "position_embedding="),
+    ("bert", {"feed_forward": "conv"}, {"task": "encoder"}, "feed_forward='conv'"),
+    ("bert", {"bilstm": True}, {"task": "encoder"}, "bilstm=True"),
+    ("bert", {"embedding_size": 4}, {"task": "encoder"}, "embedding_size=4"),
+    ("bert", {"num_hidden_groups": 1}, {"task": "encoder"}, "num_hidden_groups=1"),
+    ("bert", {"pooling": "last"}, {"task": "encoder"}, "pooling='last'"),
+    ("bert", {"head_act": "relu"}, {"task": "pretraining", "sentence_task": None},
+     "head_act='relu'"),
+    ("albert", {"embedding_size": 8}, {"task": "encoder"}, "embedding_size=8"),
+    ("roberta", {}, {"task": "classifier", "labels": ["a", "b"]}, "no class for {'task': 'classif"),
+    ("gpt", {"hidden_act": "gelu"}, {"task": "language_model"}, "hidden_act='gelu'"),
+    ("gpt", {"intermediate_size": 8}, {"task": "language_model"}, "intermediate_size=8"),
+])
+def test_what_they_cannot_compute_is_refused_by_name(tmp_path, family, fields, task, message):
+    config = ModelConfig.from_dict({
+        "family": family, "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 32, **fields})
+    shapes = parameter_shapes(config, task)
+    tensors = Tensors(shapes, lambda name: np.zeros(shapes[name], np.float32))
+    with pytest.raises(UsageError) as refused:
+        hf_safetensors.write(Checkpoint(config, task, tensors), str(tmp_path / "out"))
+    assert message in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_casing_goes_both_ways(shared, tmp_path):
+    folder = hf_models.changed(shared, "hf_bert", tmp_path / "in")
+    vocabulary = "".join(f"{token}\n" for token in (
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map("t{}".format, range(395))))
+    (tmp_path / "in" / "vocab.txt").write_text(vocabulary)
+    (tmp_path / "in" / "tokenizer_config.json").write_text(
+        json.dumps({"lower_case": True, "strip_accents": False}))
+    hf_safetensors.write(hf_safetensors.read(folder), str(tmp_path / "out"))
+    assert (tmp_path / "out" / "vocab.txt").read_text() == vocabulary
+    written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert written["do_lower_case"] is True and written["strip_accents"] is False
+    assert written["tokenizer_class"] == "BertTokenizer"
+
+
+def test_the_library_is_asked_for_where_it_is_needed(shared, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
+    with pytest.raises(UsageError, match=r"need the package safetensors; try pip install"):
+        hf_models.read(shared, "hf_gpt")
