@@ -19,7 +19,7 @@ ALLOWED = {
     "training": set(),
     "evaluation": set(),
     "saved_model": {"models", "tasks", "tokenization", "layers"},
-    "converters": {"models", "tasks"},
+    "converters": {"models", "tasks", "tokenization"},
 }
 WIRING = {"pretraining_run"}  # the rest of an entry point, imported by that alone
 HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub"}

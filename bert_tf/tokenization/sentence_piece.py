@@ -60,7 +60,7 @@ class SentencePieceTokenizer(tf.Module):
         super().__init__(name="tokenizer")
         self.options = {"do_lower_case": do_lower_case, "keep_accents": keep_accents,
                         "remove_space": remove_space}
-        self._model = model
+        self.model = model
         tokens, used = _read_model(model, source)
         self.vocabulary = Vocabulary(
             tokens, source, SPECIAL_TOKENS, lambda token: token not in SPECIAL_TOKENS
@@ -112,7 +112,7 @@ class SentencePieceTokenizer(tf.Module):
 
     def save(self, folder):
         """Write `spiece.model`, the very bytes that were read, and `tokenizer_config.json`."""
-        files.write_bytes(os.path.join(folder, MODEL_NAME), self._model)
+        files.write_bytes(os.path.join(folder, MODEL_NAME), self.model)
         files.write_json(os.path.join(folder, CONFIG_NAME), self.options)
 
     @classmethod

@@ -17,7 +17,8 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.sentence_piece import SPECIAL_TOKENS, SentencePieceTokenizer
 
 CORPUS = ["The quick brown fox jumps over the lazy dog in 2000, in 2012, and in 12, 12, 12,",
-          "한국어 문장을 토큰으로 나눈다. 토큰은 문장의 조각이다.", 'She said "no", not `yes`.'] * 20
+          "한국어 문장을 토큰으로 나눈다. 토큰은 문장의 조각이다.",
+          'She said "no", not `yes`.'] * 20
 WORD = "\u2581"
 ANY = st.text(st.sampled_from("theABÉéΑΣσİ '`\"½12,.!\n\t\xa0\u3000\x1c한국ㅋ¨😀") | st.characters(
     exclude_categories=["Cn", "Cs", "Cc"], max_codepoint=0xD7FF), max_size=30)

@@ -1,0 +1,130 @@
+"""The tokenizer of a keras-hub preset folder: its files under the names that we know, and back."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import keras_hub
+
+from bert_tf import files
+from bert_tf.converters.tokenizer_files import CASING, VOCABULARY, copy_tokenizer
+from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization import byte_pair, sentence_piece
+from bert_tf.tokenization.byte_pair import BytePairTokenizer
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+
+CONFIG = "tokenizer.json"
+_ASSETS = os.path.join("assets", "tokenizer")
+_KINDS = {"bert": Tokenizer, "electra": Tokenizer, "roberta": BytePairTokenizer,
+          "albert": SentencePieceTokenizer}  # family -> ours
+# Their file -> our name for it, by family.
+_WORD_PIECE = {"vocabulary.txt": VOCABULARY}
+_FILES = {"bert": _WORD_PIECE, "electra": _WORD_PIECE,
+          "roberta": {"vocabulary.json": byte_pair.VOCABULARY_NAME,
+                      "merges.txt": byte_pair.MERGES_NAME},
+          "albert": {"vocabulary.spm": sentence_piece.MODEL_NAME}}
+# Options of their WordPiece tokenizer that ours knows one value of.
+_ONLY = {"split": True, "split_on_cjk": True, "suffix_indicator": "##", "oov_token": "[UNK]"}
+
+
+def read_tokenizer(preset, family):
+    """The tokenizer's files of a preset folder.
+
+    Returns: a temporary folder, which goes when the process ends, or None where the preset has no
+        tokenizer; and a tuple of what to tell the user.
+
+    Raises:
+        BertTfError: a file is missing or damaged.
+        UsageError: a tokenizer of another kind, or with options that ours has not.
+    """
+    path = os.path.join(preset, CONFIG)
+    if not files.exists(path):
+        return None, ()
+    options = _read_options(path, family)
+    folder = tempfile.mkdtemp(prefix="bert_tf-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for theirs, ours in _FILES[family].items():
+        source = os.path.join(preset, _ASSETS, theirs)
+        with files.explained("copy", source):
+            shutil.copyfile(source, os.path.join(folder, ours))
+    if family == "albert":
+        return folder, _copy_casing(preset, folder)
+    files.write_json(os.path.join(folder, CASING), options)
+    return folder, ()
+
+
+def write_tokenizer(folder, family, preset):
+    """Add the tokenizer in `folder` to a preset folder.
+
+    Returns: what their tokenizer cannot do, a list of one line each.
+    """
+    with tempfile.TemporaryDirectory(prefix="bert_tf-") as copy:
+        copy_tokenizer(folder, copy)
+        ours = load_tokenizer(copy)
+    if not isinstance(ours, _KINDS[family]):
+        return [f"the tokenizer (a preset of {family} has a {_KINDS[family].__name__})"]
+    build = {"bert": _word_piece, "electra": _word_piece, "roberta": _byte_pair,
+             "albert": _sentence_piece}[family]
+    theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
+    build(theirs, ours).save_to_preset(preset)
+    if family != "albert":
+        return []
+    # Their class has no place for them; they stand in a file that it does not look at.
+    files.write_json(os.path.join(preset, _ASSETS, CASING), ours.options)
+    done = [name for name, value in ours.options.items() if value != (name == "keep_accents")]
+    return [f"the tokenizer's {name}={ours.options[name]} (AlbertTokenizer takes the text as it "
+            "is)" for name in done]
+
+
+def _word_piece(theirs, ours):
+    return theirs(vocabulary=ours.vocabulary.tokens, lowercase=ours.lower_case,
+                  strip_accents=ours.strip_accents)
+
+
+def _byte_pair(theirs, ours):
+    ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    return theirs(vocabulary=ids, merges=[" ".join(pair) for pair in ours.merges],
+                  add_prefix_space=ours.add_prefix_space)
+
+
+def _sentence_piece(theirs, ours):
+    return theirs(proto=ours.model)
+
+
+def _read_options(path, family):
+    """The options in a `tokenizer.json`, as our `tokenizer_config.json` has them."""
+    values = files.read_json(path)
+    config = values.get("config") if isinstance(values, dict) else None
+    expected = f"{family.capitalize()}Tokenizer"
+    if not isinstance(config, dict) or values.get("class_name") != expected:
+        found = values.get("class_name") if isinstance(values, dict) else values
+        raise UsageError(explain(f"{path}: class_name={found!r}", expected))
+    for name, value in _ONLY.items() if _FILES[family] is _WORD_PIECE else ():
+        if config.get(name, value) != value:
+            raise UsageError(explain(f"{path}: {name}={config[name]!r}", repr(value)))
+    names = ({"lower_case": "lowercase", "strip_accents": "strip_accents"}
+             if _FILES[family] is _WORD_PIECE else {"add_prefix_space": "add_prefix_space"})
+    options = {ours: config.get(theirs, False) for ours, theirs in names.items()}
+    for name, value in options.items():
+        if not isinstance(value, bool):
+            raise UsageError(explain(f"{path}: {names[name]}={value!r}", "true or false"))
+    return options
+
+
+def _copy_casing(preset, folder):
+    """What ALBERT does to text before SentencePiece, which a preset need not say."""
+    source = os.path.join(preset, _ASSETS, CASING)
+    if files.exists(source):
+        with files.explained("copy", source):
+            shutil.copyfile(source, os.path.join(folder, CASING))
+        return ()
+    tokens = SentencePieceTokenizer.load(folder).vocabulary
+    lower_case = all(token == token.lower() for token in tokens.tokens
+                     if token not in tokens.special_tokens)
+    files.write_json(os.path.join(folder, CASING),
+                     {**sentence_piece.OPTIONS, "do_lower_case": lower_case})
+    return (f"{preset} does not say how text is prepared: its pieces have "
+            f"{'no' if lower_case else 'some'} capital letters, so do_lower_case={lower_case}",)

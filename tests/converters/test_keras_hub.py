@@ -1,0 +1,377 @@
+"""keras-hub: the same numbers in both libraries, byte for byte in and out, and what is refused."""
+
+import json
+
+import h5py
+import keras_nlp
+import numpy as np
+import pytest
+
+from bert_tf import preset
+from bert_tf.converters import keras_hub
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.models.families import build_encoder
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2,
+         "intermediate_size": 32, "vocab_size": 50}
+CONFIGS = {
+    "bert": {"max_position_embeddings": 12},
+    "roberta": {"max_position_embeddings": 14, "padding_id": 1},
+    "albert": {"max_position_embeddings": 12, "embedding_size": 8, "num_hidden_groups": 2},
+    "electra": {"max_position_embeddings": 12, "embedding_size": 8,
+                "hidden_act": "gelu_approximate"},
+    "electra_without_projection": {"max_position_embeddings": 12, "embedding_size": 16,
+                                   "hidden_act": "gelu_approximate", "pooling": "dense"},
+}
+ALL = pytest.mark.parametrize("kind", CONFIGS)
+ENCODER = {"task": "encoder"}
+
+
+def make_checkpoint(kind, task=None, **changes):
+    """Random weights, every bias and LayerNorm too."""
+    config = preset(kind.split("_")[0], "tiny", **{**SIZES, **CONFIGS[kind], **changes})
+    task = task or ENCODER
+    random = np.random.default_rng(7)
+    return Checkpoint(config, task, Tensors.of({
+        name: (random.normal(size=shape) * 0.2 + name.endswith("gamma")).astype(np.float32)
+        for name, shape in parameter_shapes(config, task).items()}))
+
+
+def make_live(kind):
+    """A Backbone of the library with random weights, every bias and LayerNorm too."""
+    config = make_checkpoint(kind).config
+    arguments = {"num_layers": 4, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32,
+                 "max_sequence_length": 12, "dropout": config.hidden_dropout_prob,
+                 "dtype": "float32"}
+    live = {
+        "bert": lambda: keras_nlp.models.BertBackbone(50, **arguments),
+        "roberta": lambda: keras_nlp.models.RobertaBackbone(50, **arguments),
+        "albert": lambda: keras_nlp.models.AlbertBackbone(
+            50, embedding_dim=8, num_groups=2, **arguments),
+        "electra": lambda: keras_nlp.models.ElectraBackbone(50, embedding_dim=8, **arguments),
+        "electra_without_projection": lambda: keras_nlp.models.ElectraBackbone(
+            50, embedding_dim=16, **arguments)}[kind]()
+    random = np.random.default_rng(8)
+    for variable in live.weights:
+        variable.assign(random.normal(size=variable.shape) * 0.2
+                        + variable.path.endswith("gamma"))
+    return live
+
+
+def check_same_numbers(checkpoint, live):
+    """Our model of `checkpoint` and their `live` one agree at real tokens; the largest error."""
+    encoder = build_encoder(checkpoint.config, dtype="float32")
+    assert {v.path for v in encoder.trainable_variables} == set(checkpoint.tensors)
+    for variable in encoder.trainable_variables:
+        variable.assign(checkpoint.tensors[variable.path])
+    random = np.random.default_rng(9)
+    mask = (np.arange(12) < np.array([[12], [7], [3]])).astype(np.int32)
+    ids = np.where(mask, random.integers(5, 50, mask.shape), checkpoint.config.padding_id)
+    types = random.integers(0, 2, mask.shape) * mask
+    got = encoder({"input_word_ids": ids, "input_mask": mask, "input_type_ids": types})
+    segments = {} if checkpoint.config.family == "roberta" else {"segment_ids": types}
+    want = live({"token_ids": ids, "padding_mask": mask, **segments})
+    want = want if isinstance(want, dict) else {"sequence_output": want}
+    errors = [np.abs(got["sequence_output"] - want["sequence_output"])[mask == 1].max()]
+    if checkpoint.config.pooling == "dense":
+        errors.append(np.abs(got["pooled_output"] - want["pooled_output"]).max())
+    assert max(errors) < 1e-4
+    return max(errors)
+
+
+def same_bytes(first, second):
+    assert first.config == second.config
+    assert dict(first.tensors.shapes) == dict(second.tensors.shapes)
+    for name in first.tensors:
+        assert first.tensors[name].tobytes() == second.tensors[name].tobytes(), name
+
+
+@ALL
+def test_what_we_write_gives_the_same_numbers_there(kind, tmp_path):
+    checkpoint = make_checkpoint(kind)
+    check_same_numbers(checkpoint, keras_hub.to_live(checkpoint))
+    keras_hub.write(checkpoint, str(tmp_path / "preset"))
+    live = keras_nlp.models.Backbone.from_preset(str(tmp_path / "preset"))
+    assert type(live) is keras_hub.BACKBONES[checkpoint.config.family]
+    check_same_numbers(checkpoint, live)
+
+
+@ALL
+def test_what_they_write_gives_the_same_numbers_here(kind, tmp_path):
+    live = make_live(kind)
+    live.save_to_preset(str(tmp_path))
+    checkpoint = keras_hub.read(str(tmp_path))
+    same_bytes(checkpoint, keras_hub.from_live(live))
+    check_same_numbers(checkpoint, live)
+    # Out again: every byte that they hold.
+    again = keras_hub.to_live(checkpoint)
+    assert again.get_config()["num_layers"] == 4
+    for before, after in zip(live.weights, again.weights, strict=True):
+        assert before.path == after.path
+        assert np.asarray(before).tobytes() == np.asarray(after).tobytes(), before.path
+
+
+@ALL
+def test_in_and_out_changes_no_byte(kind, tmp_path):
+    checkpoint = make_checkpoint(kind)
+    dropped = keras_hub.write(checkpoint, str(tmp_path / "preset"))
+    back = keras_hub.read(str(tmp_path / "preset"))
+    if kind != "roberta":
+        assert dropped == []
+        same_bytes(checkpoint, back)
+        return
+    # Its one segment went into the positions, of which the library holds those of real tokens.
+    assert dropped == ["roberta/embeddings/token_type_embeddings",
+                       "roberta/embeddings/position_embeddings of the first 2 positions"]
+    positions, segment = (f"roberta/embeddings/{name}_embeddings"
+                          for name in ("position", "token_type"))
+    assert back.config == checkpoint.config
+    assert not back.tensors[segment].any()
+    np.testing.assert_array_equal(
+        back.tensors[positions][2:],
+        checkpoint.tensors[positions][2:] + checkpoint.tensors[segment])
+    for name in set(checkpoint.tensors) - {positions, segment}:
+        assert back.tensors[name].tobytes() == checkpoint.tensors[name].tobytes(), name
+    keras_hub.write(back, str(tmp_path / "again"))
+    same_bytes(back, keras_hub.read(str(tmp_path / "again")))
+
+
+@pytest.mark.parametrize(("kind", "task", "heads"), [
+    ("bert", {"task": "pretraining", "sentence_task": "next_sentence"}, 7),
+    ("albert", {"task": "pretraining", "sentence_task": "sentence_order"}, 7),
+    ("electra", {"task": "replaced_tokens", "generator": None}, 4),
+    ("bert", {"task": "classifier", "labels": ["a", "b"]}, 2),
+])
+def test_heads_are_named_and_dropped(kind, task, heads, tmp_path):
+    checkpoint = make_checkpoint(kind, task)
+    dropped = keras_hub.write(checkpoint, str(tmp_path / "preset"))
+    assert set(dropped) == set(checkpoint.tensors) - set(make_checkpoint(kind).tensors)
+    assert len(dropped) == heads
+    back = keras_hub.read(str(tmp_path / "preset"))
+    assert back.task == ENCODER
+    for name in back.tensors:
+        assert back.tensors[name].tobytes() == checkpoint.tensors[name].tobytes()
+
+
+def test_a_task_preset_gives_its_backbone(tmp_path):
+    live = make_live("bert")
+    task = keras_nlp.models.BertMaskedLM(live, preprocessor=None)
+    task.save_to_preset(str(tmp_path))
+    checkpoint = keras_hub.read(str(tmp_path))
+    assert checkpoint.dropped == ("task.weights.h5",)
+    same_bytes(checkpoint, keras_hub.from_live(live))
+
+
+def test_bfloat16_weights_are_read_as_they_are(tmp_path):
+    live = keras_nlp.models.BertBackbone(50, 2, 2, 16, 32, max_sequence_length=12,
+                                         dtype="bfloat16")
+    live.save_to_preset(str(tmp_path))
+    same_bytes(keras_hub.read(str(tmp_path)), keras_hub.from_live(live))
+
+
+@pytest.mark.parametrize(("kind", "changes", "message"), [
+    ("bert", {"hidden_act": "gelu"}, "hidden_act='gelu' .* BertBackbone; expected 'gelu_approx"),
+    ("bert", {"hidden_act": "relu"}, "hidden_act='relu'"),
+    ("bert", {"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05"),
+    ("bert", {"attention_probs_dropout_prob": 0.3}, "attention_probs_dropout_prob=0.3"),
+    ("bert", {"padding_id": 3}, "padding_id=3"),
+    ("bert", {"attention": "causal"}, "attention='causal'"),
+    ("bert", {"position_embedding": "sinusoidal"}, "position_embedding='sinusoidal'"),
+    ("bert", {"feed_forward": "conv"}, "feed_forward='conv'"),
+    ("bert", {"bilstm": True}, "bilstm=True"),
+    ("bert", {"embedding_size": 8}, "embedding_size=8"),
+    ("bert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
+    ("bert", {"pooling": "last"}, "pooling='last'"),
+    ("roberta", {"hidden_act": "gelu_approximate"}, "hidden_act='gelu_approximate'"),
+    ("roberta", {"layer_norm_eps": 1e-12}, "layer_norm_eps=1e-12"),
+    ("roberta", {"padding_id": 0}, "padding_id=0"),
+    ("roberta", {"type_vocab_size": 2}, "type_vocab_size=2"),
+    ("albert", {"num_hidden_groups": 3}, "num_hidden_groups=3; expected a divisor"),
+    ("albert", {"num_hidden_groups": 0}, "num_groups=0"),
+    ("albert", {"embedding_size": 16}, "embedding_size=16"),
+    ("electra", {"hidden_act": "gelu"}, "hidden_act='gelu'"),
+])
+def test_what_a_backbone_cannot_compute_is_refused(kind, changes, message, tmp_path):
+    checkpoint = make_checkpoint(kind, **changes)
+    for write in (keras_hub.to_live, lambda it: keras_hub.write(it, str(tmp_path / "preset"))):
+        with pytest.raises(UsageError, match=message):
+            write(checkpoint)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_gpt_is_refused():
+    config = preset("gpt", "tiny", vocab_size=50)
+    with pytest.raises(UsageError, match="family='gpt'.*bert, roberta, albert, electra"):
+        keras_hub.to_live(Checkpoint(config, ENCODER, Tensors.of({})))
+
+
+def test_other_live_objects_are_refused():
+    with pytest.raises(UsageError, match="a DistilBertBackbone; expected BertBackbone"):
+        keras_hub.from_live(keras_nlp.models.DistilBertBackbone(50, 1, 2, 16, 32))
+    live = make_live("bert")
+    live.enable_lora(2)
+    with pytest.raises(UsageError, match="BertBackbone does not fit.*lora"):
+        keras_hub.from_live(live)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A preset as the library writes it."""
+    make_live("bert").save_to_preset(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"class_name": "Popen", "module": "subprocess", "registered_name": None}, "Popen"),
+    ({"class_name": "Lambda", "module": "keras.layers", "registered_name": "Lambda"}, "Lambda"),
+    ({"registered_name": "keras_hub>GemmaBackbone"}, "GemmaBackbone"),
+    ({"class_name": "GPT2Backbone", "registered_name": "keras_hub>GPT2Backbone"}, "GPT2Backbone"),
+    ({"class_name": ["BertBackbone"]}, "class_name="),
+    ({"config": None}, "config=None"),
+])
+def test_no_class_is_taken_from_a_file(folder, changes, message):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(UsageError, match=message):
+        keras_hub.read(str(folder))
+
+
+def test_the_module_in_a_file_is_never_imported(folder):
+    (folder / "hostile.py").write_text("raise SystemExit('imported')")
+    path = folder / "config.json"
+    values = json.loads(path.read_text())
+    values["module"] = "hostile"
+    values["config"]["dtype"] = {"module": "hostile", "class_name": "X", "config": {}}
+    path.write_text(json.dumps(values))
+    assert keras_hub.read(str(folder)).config.family == "bert"
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"hidden_dim": 24}, r"does not fit.*- .*\(50, 24\)"),
+    ({"num_layers": 5}, "- transformer_layer_0/.*query/kernel"),
+    ({"num_layers": 3}, r"\+ layers/transformer_encoder"),
+    ({"vocabulary_size": 10**12}, r"- token_embedding/embeddings \(1000000000000, 16\)"),
+    ({"num_layers": 10**9}, "num_hidden_layers=1000000000"),
+    ({"hidden_dim": "16"}, "hidden_size='16'"),
+    ({"max_sequence_length": None}, "max_sequence_length=None"),
+    ({"num_heads": 3}, "num_attention_heads=3"),
+    ({"layers": []}, "layers is unknown"),
+    ({"dtype": {"class_name": "DTypePolicyMap", "config": {"policy_map": {
+        "a": {"class_name": "QuantizedDTypePolicy"}}}}}, "quantised"),
+])
+def test_configurations_that_do_not_fit(folder, changes, message):
+    path = folder / "config.json"
+    values = json.loads(path.read_text())
+    values["config"].update(changes)
+    path.write_text(json.dumps(values))
+    with pytest.raises(UsageError, match=message) as error:
+        keras_hub.read(str(folder))
+    assert "\n" not in str(error.value)
+
+
+def test_repetitions_inside_a_group_are_refused(tmp_path):
+    keras_nlp.models.AlbertBackbone(
+        50, 2, 2, 8, 16, 32, num_inner_repetitions=2,
+        max_sequence_length=12).save_to_preset(str(tmp_path))
+    with pytest.raises(UsageError, match="num_inner_repetitions=2; expected 1"):
+        keras_hub.read(str(tmp_path))
+
+
+def external_link(file):
+    del file["layers/dense"]
+    file["layers/dense"] = h5py.ExternalLink("/etc/passwd", "/")
+
+
+def soft_link(file):
+    del file["layers/dense"]
+    file["layers/dense"] = h5py.SoftLink("/layers/embedding")
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout((50, 16), "float32")
+    layout[:] = h5py.VirtualSource("other.h5", "data", (50, 16))
+    del file["layers/reversible_embedding/vars/0"]
+    file.create_virtual_dataset("layers/reversible_embedding/vars/0", layout)
+
+
+def external_storage(file):
+    del file["layers/dense/vars/1"]
+    file.create_dataset("layers/dense/vars/1", (16,), "float32", external="/etc/hostname")
+
+
+def claims_terabytes(file):
+    file.create_dataset("layers/dense/vars/2", (1 << 20, 1 << 20), "float32", chunks=(1024, 1024),
+                        compression="gzip")
+
+
+def packed(file):
+    file.create_dataset("layers/dense/vars/2", data=np.zeros(10**7, np.float32),
+                        compression="gzip")
+
+
+def text(file):
+    file["layers/dense/vars/2"] = "text"
+
+
+def missing(file):
+    del file["layers/dense/vars/1"]
+
+
+def extra(file):
+    file["layers/dense/vars/2"] = np.zeros(3, np.float32)
+
+
+def wrong_shape(file):
+    del file["layers/dense/vars/0"]
+    file["layers/dense/vars/0"] = np.zeros((16, 17), np.float32)
+
+
+def misplaced(file):
+    file.move("layers/dense", "layers/sparse")
+
+
+def not_finite(file):
+    file["layers/dense/vars/0"][3, 4] = np.nan
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (external_link, "dense is a link to elsewhere"),
+    (soft_link, "dense is a link to elsewhere"),
+    (virtual, "reversible_embedding/vars/0 takes its values from other files"),
+    (external_storage, "dense/vars/1 takes its values from other files"),
+    (claims_terabytes, "claims arrays of 4398.* bytes; expected at most its own size"),
+    (packed, "claims arrays of 40.* bytes; expected at most its own size"),
+    (text, "dense/vars/2 is of type object"),
+    (missing, r"- .*/bias \(16,\)"),
+    (extra, r"\+ layers/dense/vars/2 \(3,\)"),
+    (wrong_shape, r"- .*\(16, 16\).*\+ layers/dense/vars/0 \(16, 17\)"),
+    (misplaced, "does not fit"),
+    (not_finite, "pooled_dense/kernel holds NaN"),
+])
+def test_damaged_weights_are_refused(folder, damage, message):
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        damage(file)
+    with pytest.raises(BertTfError, match=message) as error:
+        checkpoint = keras_hub.read(str(folder))
+        dict(checkpoint.tensors)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, 5000, 60000])
+def test_truncated_weights_are_refused(folder, kept):
+    path = folder / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(BertTfError, match="model.weights.h5"):
+        keras_hub.read(str(folder))
+
+
+def test_missing_files_are_named(folder, tmp_path_factory):
+    (folder / "model.weights.h5").rename(folder / "model_00000.weights.h5")
+    with pytest.raises(BertTfError, match=r"cannot read .*model.weights.h5: no such file"):
+        keras_hub.read(str(folder))
+    (folder / "model.weights.json").write_text("{}")
+    with pytest.raises(BertTfError, match="several files.*max_shard_size=None"):
+        keras_hub.read(str(folder))
+    with pytest.raises(BertTfError, match=r"config.json: no such file"):
+        keras_hub.read(str(tmp_path_factory.mktemp("empty")))
