@@ -18,7 +18,8 @@ CORPUS = ["The quick brown fox doesn't jump over the lazy dog's tail, 1,000 time
           "😀😀 we'll see, they've said\n\n\tso"]
 TEXTS = ["Hello world", "don't  we'll   's 'S don'test 1's a  's ''s", "a\n\n b \n c  ", "", "'",
          "한국어 문장", "😀😀 👩‍👩‍👧", "\xa0x\u3000y \u2009 z", "६ digits १२३ ½", "  lead",
-         "trail  ", "tabs\t\tx \t y", "e\u0301 \x1c\x1d q\x85w \0", "aaaa aaaaaaa", "Ĵ ६\u200b\ufeff"]
+         "trail  ", "tabs\t\tx \t y",
+         "e\u0301 \x1c\x1d q\x85w \0", "aaaa aaaaaaa", "Ĵ ६\u200b\ufeff"]
 ANY = st.text(st.sampled_from("aeTthdsrvml'’ ½19.,!\n\t\xa0\u3000한국ㅋ😀\0") | st.characters(
     exclude_categories=["Cn", "Cs"], max_codepoint=0xD7FF), max_size=30)
 

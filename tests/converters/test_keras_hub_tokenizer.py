@@ -1,0 +1,114 @@
+"""A preset's tokenizer gives the same ids in both libraries and comes back as it was."""
+
+import io
+import json
+
+import keras_nlp
+import pytest
+import sentencepiece
+import tokenizers
+from test_keras_hub import make_checkpoint
+
+from bert_tf.converters import keras_hub
+from bert_tf.errors import UsageError
+from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS as WORD_PIECE_SPECIAL
+from bert_tf.tokenization.vocabulary import Vocabulary
+
+TEXTS = ["the quick brown fox doesn't jump", "a sentence of some words, 1,000 times", "한국어 문장 토큰"]
+
+
+def word_piece():
+    pieces = sorted({f"{prefix}{character}" for character in "".join(TEXTS).replace(" ", "")
+                     for prefix in ("", "##")})
+    return Tokenizer(Vocabulary([*WORD_PIECE_SPECIAL, *pieces, "the", "quick"]), lower_case=True,
+                     strip_accents=False)
+
+
+def byte_pair():
+    learned = tokenizers.ByteLevelBPETokenizer()
+    learned.train_from_iterator(TEXTS * 3, vocab_size=300, show_progress=False,
+                                special_tokens=list(SPECIAL_TOKENS))
+    model = json.loads(learned._tokenizer.to_str())["model"]
+    return BytePairTokenizer(sorted(model["vocab"], key=model["vocab"].get), model["merges"])
+
+
+def sentence_piece(texts=TEXTS, **options):
+    stream = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts * 10), model_writer=stream, vocab_size=60,
+        hard_vocab_limit=False, minloglevel=3, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"])
+    return SentencePieceTokenizer(stream.getvalue(), **options)
+
+
+MAKE = {"bert": word_piece, "electra": word_piece, "roberta": byte_pair, "albert": sentence_piece}
+
+
+def write(kind, tokenizer, tmp_path):
+    """A preset folder with a tokenizer; its path, and what could not be written."""
+    (tmp_path / "tokenizer").mkdir()
+    tokenizer.save(str(tmp_path / "tokenizer"))
+    checkpoint = make_checkpoint(kind)
+    checkpoint = type(checkpoint)(checkpoint.config, checkpoint.task, checkpoint.tensors,
+                                  str(tmp_path / "tokenizer"))
+    preset = str(tmp_path / "preset")
+    return preset, keras_hub.write(checkpoint, preset)
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_the_same_ids_there_and_the_same_files_back(kind, tmp_path):
+    tokenizer = MAKE[kind]()
+    preset, dropped = write(kind, tokenizer, tmp_path)
+    theirs = keras_nlp.models.Tokenizer.from_preset(preset)
+    assert [list(ids) for ids in theirs(TEXTS)] == tokenizer.tokenize(TEXTS).to_list()
+    back = load_tokenizer(keras_hub.read(preset).tokenizer)
+    assert type(back) is type(tokenizer)
+    assert back.vocabulary.tokens == tokenizer.vocabulary.tokens
+    if kind in ("bert", "electra"):
+        assert (back.lower_case, back.strip_accents) == (True, False)
+    elif kind == "roberta":
+        assert back.merges == tokenizer.merges
+    else:
+        assert back.model == tokenizer.model
+        assert [line.split(" (")[0] for line in dropped] == [
+            "the tokenizer's do_lower_case=True", "the tokenizer's keep_accents=False",
+            "the tokenizer's remove_space=True"]
+
+
+def test_what_happens_to_text_before_sentence_piece_is_judged_or_read(tmp_path):
+    theirs = keras_nlp.models.AlbertTokenizer(proto=sentence_piece().model)
+    keras_hub.to_live(make_checkpoint("albert")).save_to_preset(str(tmp_path / "theirs"))
+    theirs.save_to_preset(str(tmp_path / "theirs"))
+    checkpoint = keras_hub.read(str(tmp_path / "theirs"))
+    assert load_tokenizer(checkpoint.tokenizer).options["do_lower_case"] is True
+    assert "no capital letters, so do_lower_case=True" in checkpoint.notes[0]
+    cased = sentence_piece(["The Quick Brown fox."], do_lower_case=False, keep_accents=True)
+    preset, _ = write("albert", cased, tmp_path)
+    checkpoint = keras_hub.read(preset)
+    assert load_tokenizer(checkpoint.tokenizer).options == cased.options
+    assert checkpoint.notes == ()
+
+
+def test_a_tokenizer_of_another_kind_is_left_out(tmp_path):
+    preset, dropped = write("roberta", word_piece(), tmp_path)
+    assert dropped[-1] == "the tokenizer (a preset of roberta has a BytePairTokenizer)"
+    assert keras_hub.read(preset).tokenizer is None
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"class_name": "ElectraTokenizer"}, "ElectraTokenizer'; expected BertTokenizer"),
+    ({"config": {"split_on_cjk": False}}, "split_on_cjk=False; expected True"),
+    ({"config": {"suffix_indicator": "@@"}}, "suffix_indicator='@@'; expected '##'"),
+    ({"config": {"lowercase": "yes"}}, "lowercase='yes'"),
+    ({"config": []}, "expected BertTokenizer"),
+])
+def test_options_that_we_do_not_have_are_refused(tmp_path, changes, message):
+    preset, _ = write("bert", word_piece(), tmp_path)
+    path = tmp_path / "preset" / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(UsageError, match=message):
+        keras_hub.read(preset)
