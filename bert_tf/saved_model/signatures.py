@@ -5,115 +5,89 @@ to its own longest sequence, never to the window. Behind a row's end stand 0 and
 and `num_masks` say where that is.
 """
 
-import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tokenization.packing import pack
-from bert_tf.tokenization.tokenizer import Tokenizer
 
-
-@dataclasses.dataclass(frozen=True)
-class ServedModel:
-    """A trained model and its tokenizer, as the signatures need them."""
-
-    pretrainer: Pretrainer
-    tokenizer: Tokenizer
-    seq_length: int  # the window in tokens; longer text is cut
-    top_k: int  # predictions that `fill_mask` gives for a `[MASK]`
-
-    def signatures(self):
-        """The rows of `SIGNATURES` that this model can answer."""
-        return {name: signature for name, signature in SIGNATURES.items()
-                if signature.task in self.pretrainer.tasks}
-
-    def pack(self, *segments, split_special=False):
-        """Token ids, mask and segment ids int32 `[B, S]` of one or two string `[B]` tensors."""
-        pieces = [self.tokenizer.tokenize(text, split_special) for text in segments]
-        inputs = pack(self.tokenizer.vocabulary, pieces, self.seq_length, fixed=False)
-        return self.fit(inputs)
-
-    def fit(self, inputs):
-        """Cut `inputs` to the window; give a batch without rows or positions one position."""
-        missing = tf.maximum(1 - tf.shape(inputs["input_word_ids"])[1], 0)
-        return {name: tf.pad(ids[:, :self.seq_length], [[0, 0], [0, missing]])
-                for name, ids in inputs.items()}
-
-
-def embed(model, text):
+def embed(served, **inputs):
     """`embedding [B, D]`: the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too.
 
     Not `pooled_output`: that is trained to tell whether a sentence follows, if at all.
     """
-    inputs = model.pack(text)
+    inputs = served.read(inputs)
     mask = tf.cast(inputs["input_mask"], tf.float32)
-    total = tf.einsum("bsd,bs->bd", model.pretrainer.encoder(inputs)["sequence_output"], mask)
-    return {"embedding": total / tf.reduce_sum(mask, axis=1, keepdims=True)}
+    total = tf.einsum("bsd,bs->bd", served.encoder(inputs)["sequence_output"], mask)
+    count = tf.reduce_sum(mask, axis=1, keepdims=True)
+    return {"embedding": tf.math.divide_no_nan(total, count)}
 
 
-def encode(model, text):
+def encode(served, **inputs):
     """`sequence_output [B, S, D]`, `pooled_output [B, D]`, `tokens [B, S]`, `num_tokens [B]`."""
-    return _encode(model, model.pack(text))
-
-
-def encode_ids(model, **inputs):
-    """What `encode` gives, of `input_word_ids`, `input_mask` and `input_type_ids` `[B, S]`."""
-    return _encode(model, model.fit(inputs))
-
-
-def _encode(model, inputs):
-    outputs = model.pretrainer.encoder(inputs)
-    mask = inputs["input_mask"]
-    real = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
-    tokens = model.tokenizer.tokens(inputs["input_word_ids"])
+    inputs = served.read(inputs)
+    outputs = served.encoder(inputs)
+    real = tf.cast(inputs["input_mask"], tf.float32)[:, :, tf.newaxis]
     return {"sequence_output": outputs["sequence_output"] * real,
-            "pooled_output": outputs["pooled_output"],
-            "tokens": tf.where(tf.cast(mask, tf.bool), tokens, ""),
-            "num_tokens": tf.reduce_sum(mask, axis=1)}
+            "pooled_output": outputs["pooled_output"], **_tokens(served, inputs)}
 
 
-def fill_mask(model, text):
-    """The likeliest pieces for each `[MASK]` written in the text.
+def fill_mask(served, text):
+    """The likeliest pieces for each mask token, such as `[MASK]`, written in the text.
 
     `tokens [B, M, k]` and their probabilities `scores [B, M, k]`, best first; `positions [B, M]`,
     indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
-    in the batch; a `[MASK]` behind the window is not counted.
+    in the batch; a mask behind the window is not counted.
     """
-    inputs = model.pack(text, split_special=True)
-    is_mask = inputs["input_word_ids"] == model.tokenizer.vocabulary.mask_id
+    inputs = served.read({"text": text}, split_special=True)
+    is_mask = inputs["input_word_ids"] == served.tokenizer.vocabulary.mask_id
     num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     indices = tf.cast(tf.where(is_mask), tf.int32)
     # [B, M], 0 behind a row's last mask.
     positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks, validate=False)
     positions = positions.to_tensor()
-    outputs = model.pretrainer({**inputs, "masked_lm_positions": positions}, training=False)
+    outputs = served.model({**inputs, "masked_lm_positions": positions}, training=False)
     probabilities = tf.nn.softmax(outputs["masked_lm_logits"])
-    scores, ids = tf.math.top_k(probabilities, model.top_k)  # [B, M, k]
+    scores, ids = tf.math.top_k(probabilities, served.top_k)  # [B, M, k]
     real = tf.sequence_mask(num_masks, tf.shape(positions)[1])[:, :, tf.newaxis]
-    return {"tokens": tf.where(real, model.tokenizer.tokens(ids), ""),
-            "scores": tf.where(real, scores, 0.0),
-            "positions": positions,
-            "num_masks": num_masks}
+    return {**served.tokens(ids, real), "scores": tf.where(real, scores, 0.0),
+            "positions": positions, "num_masks": num_masks}
 
 
-def next_sentence(model, text_a, text_b):
-    """`probability [B]` that `text_b` is what follows `text_a`."""
-    inputs = model.pack(text_a, text_b)
+def sentence_pair(served, task, **inputs):
+    """`probability [B]` that `text_b` follows (`next_sentence`), or that both are in their order.
+
+    Args:
+        task: `next_sentence` or `sentence_order`.
+    """
+    inputs = served.read(inputs)
     positions = tf.zeros_like(inputs["input_word_ids"][:, :0])
-    outputs = model.pretrainer({**inputs, "masked_lm_positions": positions}, training=False)
-    # Class 0 is "follows", 1 "random", as in the official records.
-    return {"probability": tf.nn.softmax(outputs["next_sentence_logits"])[:, 0]}
+    outputs = served.model({**inputs, "masked_lm_positions": positions}, training=False)
+    # Class 0 is "follows", "in order", as in the official records.
+    return {"probability": tf.nn.softmax(outputs[f"{task}_logits"])[:, 0]}
+
+
+def replaced(served, **inputs):
+    """`probability [B, S]` that a token was put in place of another; `tokens`, `num_tokens`."""
+    inputs = served.read(inputs)
+    probability = tf.sigmoid(served.model.discriminate(inputs))
+    return {"probability": probability * tf.cast(inputs["input_mask"], tf.float32),
+            **_tokens(served, inputs)}
+
+
+def _tokens(served, inputs):
+    mask = inputs["input_mask"]
+    return {**served.tokens(inputs["input_word_ids"], tf.cast(mask, tf.bool)),
+            "num_tokens": tf.reduce_sum(mask, axis=1)}
 
 
 class Signature(NamedTuple):
-    """A row of the table: what is called, with which inputs, after which training task."""
+    """A row of the tables: what is called, with which inputs, after which training task."""
 
     function: Callable
     inputs: dict
-    task: str = "masked_lm"
+    task: str | None = None  # None: every model has it
 
 
 def _texts(*names):
@@ -124,11 +98,27 @@ def _ids(*names):
     return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
-SIGNATURES = {
-    "serving_default": Signature(embed, _texts("text")),
-    "encode": Signature(encode, _texts("text")),
-    "encode_ids": Signature(
-        encode_ids, _ids("input_word_ids", "input_mask", "input_type_ids")),
-    "fill_mask": Signature(fill_mask, _texts("text")),
-    "next_sentence": Signature(next_sentence, _texts("text_a", "text_b"), "next_sentence"),
+_TEXT, _PAIR = _texts("text"), _texts("text_a", "text_b")
+_IDS = _ids("input_word_ids", "input_mask", "input_type_ids")
+
+BY_IDS = {
+    "serving_default": Signature(embed, _IDS),
+    "encode_ids": Signature(encode, _IDS),
+    "replaced_ids": Signature(replaced, _IDS, "replaced"),
 }
+# Where the model's tokenizer runs in the graph, these too, and in place of those.
+BY_TEXT = {
+    "serving_default": Signature(embed, _TEXT),
+    "encode": Signature(encode, _TEXT),
+    "fill_mask": Signature(fill_mask, _TEXT, "masked_lm"),
+    **{task: Signature(functools.partial(sentence_pair, task=task), _PAIR, task)
+       for task in ("next_sentence", "sentence_order")},
+    "replaced": Signature(replaced, _TEXT, "replaced"),
+}
+
+
+def signatures(served):
+    """`{name: Signature}`: the rows of the tables that a `ServedModel` can answer."""
+    rows = BY_IDS if served.tokenizer is None else {**BY_IDS, **BY_TEXT}
+    return {name: signature for name, signature in rows.items()
+            if signature.task in (None, *served.tasks)}

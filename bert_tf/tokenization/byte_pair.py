@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.shapes import check_rank
 from bert_tf.tokenization.special import tokenize_around
 from bert_tf.tokenization.vocabulary import Vocabulary
@@ -124,12 +124,13 @@ class BytePairTokenizer(tf.Module):
 
         Raises:
             BertTfError: a file is missing or damaged.
-            UsageError: a vocabulary with other rules (GPT-1's), or one that contradicts itself.
+            NoTextError: a vocabulary with other rules (GPT-1's).
+            UsageError: one that contradicts itself.
         """
         path = os.path.join(folder, VOCABULARY_NAME)
         tokens = _read_tokens(path)
         if any(token.endswith(END_OF_WORD) for token in tokens):
-            raise UsageError(explain(
+            raise NoTextError(explain(
                 f"{path} is not of bytes: its pieces end in {END_OF_WORD}, as GPT-1's do",
                 "the byte-level vocabulary of RoBERTa",
                 "token ids made by that model's own tokenizer"))

@@ -3,7 +3,7 @@
 import os
 
 from bert_tf import files
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import NoTextError, explain
 from bert_tf.tokenization import byte_pair, sentence_piece, tokenizer
 
 # The files that a kind needs, beside which tokenizer_config.json may stand -> the kind.
@@ -12,6 +12,12 @@ TOKENIZERS = {
     (sentence_piece.MODEL_NAME,): sentence_piece.SentencePieceTokenizer,
     (byte_pair.VOCABULARY_NAME, byte_pair.MERGES_NAME): byte_pair.BytePairTokenizer,
 }
+
+
+def tokenizer_files(folder):
+    """Names of the files of the tokenizer in `folder`; `()` where there is none."""
+    return next((names for names in TOKENIZERS
+                 if all(files.exists(os.path.join(folder, name)) for name in names)), ())
 
 
 def load_tokenizer(folder):
@@ -26,10 +32,11 @@ def load_tokenizer(folder):
 
     Raises:
         BertTfError: a file is damaged.
-        UsageError: none of these files is there, or they contradict themselves.
+        NoTextError: none of these files is there, or they are of rules that no graph can run.
+        UsageError: they contradict themselves.
     """
-    for names, kind in TOKENIZERS.items():
-        if all(files.exists(os.path.join(folder, name)) for name in names):
-            return kind.load(folder)
-    raise UsageError(explain(f"{folder} has no tokenizer",
-                             "; or ".join(" and ".join(names) for names in TOKENIZERS)))
+    names = tokenizer_files(folder)
+    if not names:
+        raise NoTextError(explain(f"{folder} has no tokenizer",
+                                  "; or ".join(" and ".join(names) for names in TOKENIZERS)))
+    return TOKENIZERS[names].load(folder)

@@ -15,14 +15,14 @@ from google.protobuf import text_format
 from tiny_model import save_model
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.saved_model import save
+from bert_tf.saved_model import save, verify
 from bert_tf.saved_model.save import export_saved_model
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Exports that hold a file instead of a graph: seconds saved where the graph is not tested."""
-    def write(served, vocabulary_path, folder):
+    def write(served, model_folder, folder):
         os.makedirs(folder)
         pathlib.Path(folder, "saved_model.pb").touch()
 
@@ -35,7 +35,7 @@ def test_what_a_version_holds(version, model_folder):
     assert folder.name == "1"
     assert (folder / "assets/vocab.txt").read_text() == (model / "vocab.txt").read_text()
     extra = folder / "assets.extra"
-    for name in ("model_config.json", "tokenizer_config.json"):
+    for name in ("model_config.json", "task.json", "tokenizer_config.json"):
         assert (extra / name).read_text() == (model / name).read_text()
     assert os.listdir(folder.parent) == ["1"]
 
@@ -63,11 +63,11 @@ def test_a_wrong_graph_is_not_published(model_folder, tmp_path, monkeypatch):
     load = save.load_served
     write = save._write
 
-    def write_another_model(served, vocabulary_path, folder):
-        other = load(model_folder, "float32", None, 5)
-        for weight in other.pretrainer.weights:
+    def write_another_model(served, model_folder, folder):
+        other = load(model_folder)
+        for weight in other.model.weights:
             weight.assign(weight + 0.01)
-        write(other, vocabulary_path, folder)
+        write(other, model_folder, folder)
 
     monkeypatch.setattr(save, "_write", write_another_model)
     with pytest.raises(BertTfError, match="Keras model; nothing is published"):
@@ -127,8 +127,8 @@ def test_a_run_brings_its_window_and_its_records(quick, tmp_path, monkeypatch):
     assert version == os.path.join("saved_models", "demo", "3")
     assert windows == [17, 17, 9]
     assert set(os.listdir(os.path.join(version, "assets.extra"))) == {
-        "model_config.json", "tokenizer_config.json", "train_config.json", "results.json",
-        "tf_serving_warmup_requests"}
+        "model_config.json", "task.json", "tokenizer_config.json", "export.json",
+        "train_config.json", "results.json", "tf_serving_warmup_requests"}
 
 
 def test_the_local_config_lists_every_model(quick, model_folder, tmp_path):
@@ -168,20 +168,20 @@ def test_inside_a_strategy(model_folder, tmp_path):
 
 def test_what_is_near():
     expected = np.array([[[3.0, 4.0]], [[0.0, 0.1]]])
-    assert save.near(expected, expected, 0)
-    assert save.near(expected + [[[0, 0.4]], [[0.09, 0]]], expected, 0.1)
-    assert not save.near(expected + [[[0, 0]], [[0.11, 0]]], expected, 0.1)
-    assert not save.near(expected * np.nan, expected, 0.1)
+    assert verify.near(expected, expected, 0)
+    assert verify.near(expected + [[[0, 0.4]], [[0.09, 0]]], expected, 0.1)
+    assert not verify.near(expected + [[[0, 0]], [[0.11, 0]]], expected, 0.1)
+    assert not verify.near(expected * np.nan, expected, 0.1)
 
 
 def test_near_ties_may_change_places():
     scores = np.array([[[0.5, 0.3, 0.3, 0.1]]])
-    assert save.clear_ranks(scores, 1e-4).tolist() == [[[True, False, False, False]]]
+    assert verify.clear_ranks(scores, 1e-4).tolist() == [[[True, False, False, False]]]
 
 
 def test_a_vocabulary_of_another_size(model_folder, tmp_path):
     folder = shutil.copytree(model_folder, tmp_path / "model")
     with open(folder / "vocab.txt", "a") as vocabulary:
         vocabulary.write("surplus\n")
-    with pytest.raises(UsageError, match="vocab.txt has 38 tokens; expected vocab_size=37"):
+    with pytest.raises(UsageError, match="tokenizer has 38 tokens; expected vocab_size=37"):
         export_saved_model(str(folder), str(tmp_path / "out"))

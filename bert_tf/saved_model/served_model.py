@@ -1,0 +1,127 @@
+"""What is served: a trained model of any task with its tokenizer, read from a model folder."""
+
+import dataclasses
+import os
+
+import keras
+import tensorflow as tf
+
+from bert_tf import variables
+from bert_tf.errors import NoTextError, UsageError, explain
+from bert_tf.models.families import EncoderModel
+from bert_tf.models.pretrained import CHECKPOINT
+from bert_tf.tasks.pretrained import from_pretrained, read_task
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.packing import pack
+
+_NEW_TOKENS = 32  # tokens that a language model adds, where nothing else is said
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedModel:
+    """A trained model and its tokenizer, as the signatures need them."""
+
+    model: keras.Model  # of one of the classes in `tasks.pretrained.TASKS`
+    tokenizer: object | None  # as `load_tokenizer` gives it; None where only ids can be taken
+    seq_length: int  # the window in tokens; longer text is cut
+    top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
+    max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
+    notes: tuple = ()  # lines that tell what is not served, and why
+
+    @property
+    def encoder(self):
+        """The Keras encoder."""
+        return self.model if isinstance(self.model, EncoderModel) else self.model.encoder
+
+    @property
+    def tasks(self):
+        """Names of what the model was trained for, as `Objective.tasks`."""
+        return getattr(self.model, "tasks", ())
+
+    def read(self, inputs, split_special=False):
+        """Token ids, mask and segment ids int32 `[B, S]` of what a signature is given.
+
+        Args:
+            inputs: dict of string `[B]` `text`, or `text_a` and `text_b`; else of the ids, mask and
+                segment ids themselves, which are cut to the window.
+            split_special: take special tokens written in the text for what they name.
+        """
+        texts = [value for name, value in inputs.items() if name.startswith("text")]
+        if texts:
+            pieces = [self.tokenizer.tokenize(text, split_special) for text in texts]
+            inputs = pack(self.tokenizer.vocabulary, pieces, self.seq_length, fixed=False)
+        return self._fit(inputs)
+
+    def _fit(self, inputs):
+        """Cut `inputs` to the window; give a batch without rows or positions one position."""
+        missing = tf.maximum(1 - tf.shape(inputs["input_word_ids"])[1], 0)
+        inputs = {name: tf.pad(ids[:, :self.seq_length], [[0, 0], [0, missing]])
+                  for name, ids in inputs.items()}
+        # RoBERTa tells from the ids where the padding is.
+        inputs["input_word_ids"] = tf.where(tf.cast(inputs["input_mask"], tf.bool),
+                                            inputs["input_word_ids"], self.model.config.padding_id)
+        return inputs
+
+    def tokens(self, ids, real):
+        """`{"tokens": string}` of the shape of `ids`, `""` where `real` is false.
+
+        Nothing where the vocabulary is not known.
+        """
+        if self.tokenizer is None:
+            return {}
+        return {"tokens": tf.where(real, self.tokenizer.tokens(ids), "")}
+
+
+def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None):
+    """Read a model folder as a `ServedModel`.
+
+    Args:
+        model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
+            discriminator alone is taken.
+        dtype, seq_length, top_k, max_new_tokens: as of `save.export_saved_model`.
+
+    Raises:
+        BertTfError: a file is missing or damaged.
+        UsageError: an option or the tokenizer does not fit the model.
+    """
+    shapes = variables.VariableReader(os.path.join(model_folder, CHECKPOINT)).shapes
+    task = read_task(model_folder, shapes)
+    options, notes = {}, []
+    if task.get("generator"):
+        options["generator"] = None
+        notes.append("the generator is not served, the discriminator alone is")
+    model = from_pretrained(model_folder, dtype="float32" if dtype == "float32"
+                            else f"mixed_{dtype}", **options)
+    try:
+        tokenizer = load_tokenizer(model_folder)
+    except NoTextError as error:
+        tokenizer = None
+        notes.append(f"no signature takes text, only token ids: {error}")
+    config = model.config
+    seq_length = config.longest if seq_length is None else seq_length
+    if max_new_tokens is None:
+        max_new_tokens = min(_NEW_TOKENS, seq_length // 2)
+    _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
+    return ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes))
+
+
+def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
+    shortest = 2
+    if tokenizer is not None:
+        vocabulary = tokenizer.vocabulary
+        shortest = 4 + vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
+        if len(vocabulary) != config.vocab_size:
+            raise UsageError(explain(f"{model_folder}: its tokenizer has {len(vocabulary)} tokens",
+                                     f"vocab_size={config.vocab_size}"))
+        if config.positions_from_padding and vocabulary.pad_id != config.padding_id:
+            raise UsageError(explain(f"{model_folder}: its tokenizer pads with the id "
+                                     f"{vocabulary.pad_id}", f"padding_id={config.padding_id}"))
+    if not shortest <= seq_length <= config.longest:
+        raise UsageError(explain(f"seq_length={seq_length}",
+                                 f"{shortest} to {config.longest}, the most that the model takes"))
+    if not 1 <= top_k <= config.vocab_size:
+        raise UsageError(explain(f"top_k={top_k}", f"1 to {config.vocab_size}, the vocabulary"))
+    if not 1 <= max_new_tokens <= seq_length - 1:
+        raise UsageError(explain(f"max_new_tokens={max_new_tokens}",
+                                 f"1 to {seq_length - 1}, which leaves a token of the text in "
+                                 "the window"))
