@@ -1,0 +1,385 @@
+"""Objects and checkpoints of tf-models-official: the library's numbers, both ways."""
+
+import json
+import os
+import re
+import resource
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from official.modeling import activations
+from official.nlp.modeling import layers, models, networks
+
+from bert_tf import variables
+from bert_tf.config import ModelConfig
+from bert_tf.converters import google_tf1, tf_models
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.tasks.pretraining import Pretrainer
+
+# Largest error of any output allowed; seen: 2e-6.
+TOLERANCE = 2e-5
+SIZES = {"vocab_size": 30, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2,
+         "max_sequence_length": 12, "type_vocab_size": 2}
+BERT, ALBERT = {**SIZES, "inner_dim": 16}, {**SIZES, "intermediate_size": 16, "embedding_width": 6}
+# Another function than the library's own, computing the same.
+ERF_GELU = lambda x: 0.5 * x * (1 + tf.math.erf(x / np.sqrt(2)))  # noqa: E731
+
+
+def randomized(model, seed=5):
+    """The live `model`, built, no weight of it left at its start."""
+    model(model.inputs)
+    draw = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(draw.normal(0, 0.3, weight.shape) + ("gamma" in weight.name))
+    return model
+
+
+def sentence_head(**changes):
+    options = {"inner_dim": 8, "num_classes": 2, "dropout_rate": 0.1, "name": "next_sentence"}
+    return layers.ClassificationHead(**{**options, **changes})
+
+
+def pretrainer(encoder, heads=(), activation=activations.gelu):
+    return models.BertPretrainerV2(encoder, mlm_activation=activation,
+                                   classification_heads=list(heads))
+
+
+LIVE = {
+    "BertEncoderV2": lambda: networks.BertEncoderV2(**BERT, name="any_name"),
+    "BertEncoderV2, erf": lambda: networks.BertEncoderV2(**BERT, inner_activation=ERF_GELU),
+    "BertEncoderV2, factorised": lambda: networks.BertEncoderV2(
+        **BERT, embedding_width=6, inner_activation="relu"),
+    "BertEncoder": lambda: networks.BertEncoder(**BERT),
+    "AlbertEncoder": lambda: networks.AlbertEncoder(**ALBERT, dict_outputs=True),
+    "AlbertEncoder, erf": lambda: networks.AlbertEncoder(
+        **{**ALBERT, "embedding_width": 8}, activation="gelu", dict_outputs=True),
+    "BertPretrainerV2": lambda: pretrainer(networks.BertEncoderV2(**BERT)),
+    "BertPretrainerV2, NSP": lambda: pretrainer(
+        networks.BertEncoderV2(**BERT), [sentence_head()], tf.nn.relu),
+}
+
+
+def batch(length=12, vocab=30):
+    draw = np.random.default_rng(1).integers
+    mask = (np.arange(length) < np.array([[length], [7], [3]])).astype("int32")
+    return {"input_word_ids": draw(0, vocab, (3, length), dtype="int32"), "input_mask": mask,
+            "input_type_ids": draw(0, 2, (3, length), dtype="int32"),
+            "masked_lm_positions": np.array([[1, 4, 0], [2, 2, 5], [0, 1, 2]], "int32")}
+
+
+def our_outputs(checkpoint, inputs):
+    """What our models compute, under the library's names."""
+    encoder = build_encoder(checkpoint.config, encoder_outputs=True, attention_probs=True,
+                            dtype="float32")
+    variables.assign_variables(encoder.trainable_variables, checkpoint.tensors, "checkpoint")
+    outputs = dict(encoder({name: inputs[name] for name in INPUTS}))
+    outputs["attention_scores"] = outputs["attention_probs"]
+    if checkpoint.task["task"] == "pretraining":
+        model = Pretrainer(checkpoint.config, checkpoint.task["sentence_task"], dtype="float32")
+        variables.assign_variables(model.trainable_variables, checkpoint.tensors, "checkpoint")
+        logits = model(inputs)
+        outputs["mlm_logits"] = logits["masked_lm_logits"]
+        outputs["next_sentence"] = logits.get("next_sentence_logits")
+    return outputs
+
+
+def check_same(one, other):
+    assert (one.config, one.task) == (other.config, other.task)
+    assert one.tensors.shapes == other.tensors.shapes
+    for name in one.tensors:
+        assert one.tensors[name].tobytes() == other.tensors[name].tobytes(), name
+
+
+def near(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
+
+
+def prefix_in(folder):
+    return variables.find_checkpoint(str(folder))
+
+
+@pytest.fixture(scope="module")
+def reference(shared):
+    """`reference(name)`: the live object with the weights of a reference folder, that folder."""
+
+    def make(name):
+        folder = shared / "reference" / name
+        config = json.loads((folder / "config.json").read_text())
+        arguments = dict(config["encoder_args"])
+        for key in {"activation", "inner_activation"} & set(arguments):
+            assert arguments[key] == "gelu (tanh approximation)"
+            arguments[key] = activations.gelu
+        live = getattr(networks, config["encoder"])(
+            **arguments, initializer=tf_keras.initializers.TruncatedNormal(
+                stddev=config["initializer"]["stddev"]))
+        if config.get("pretrainer"):
+            live = pretrainer(live)
+        live(live.inputs)
+        weights = np.load(folder / "weights.npz")
+        for weight, row in zip(live.weights, json.loads((folder / "weights.json").read_text()),
+                               strict=True):
+            assert weight.shape == row["shape"]
+            weight.assign(weights[row["name"]])
+        return live, folder
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["official_bert", "official_albert"])
+def test_references_are_met_and_come_back_unchanged(reference, name, tmp_path):
+    live, folder = reference(name)
+    expected = np.load(folder / "expected.npz")
+    checkpoint, path = tf_models.from_live(live), str(tmp_path / "folder")
+    outputs = our_outputs(checkpoint, {key: expected[key] for key in expected})
+    for i in range(3):
+        near(outputs["encoder_outputs"][i], expected[f"encoder_outputs_{i}"])
+        if name == "official_bert":
+            near(outputs["attention_scores"][i], expected[f"attention_scores_{i}"])
+    for key in {"sequence_output", "pooled_output", "mlm_logits"} & set(expected):
+        near(outputs[key], expected[key])
+
+    assert tf_models.write(checkpoint, path) == []
+    check_same(checkpoint, tf_models.read(path))
+    ours, theirs = (json.loads((where / "config.json").read_text())
+                    for where in (tmp_path / "folder", folder))
+    theirs["encoder_args"].pop("norm_first", None)
+    assert ours["encoder_args"].items() >= theirs["encoder_args"].items()
+    assert {key: ours[key] for key in theirs if not key.endswith("_args")} == {
+        key: theirs[key] for key in theirs if not key.endswith("_args")}
+    for weight, again in zip(live.weights, tf_models.to_live(checkpoint).weights, strict=True):
+        assert weight.numpy().tobytes() == again.numpy().tobytes()
+
+
+@pytest.mark.parametrize("kind", LIVE)
+def test_live_objects_and_ours_compute_the_same(kind, tmp_path):
+    live, inputs = randomized(LIVE[kind]()), batch()
+    expected = live({name: inputs[name] for name in inputs
+                     if name in INPUTS or "Pretrainer" in kind})
+    if isinstance(expected, list):  # BertEncoder
+        expected = dict(zip(("sequence_output", "pooled_output"), expected, strict=True))
+    checkpoint, path = tf_models.from_live(live), str(tmp_path / "folder")
+    outputs = our_outputs(checkpoint, inputs)
+    if "NSP" in kind:
+        # The library's head has a pooler of its own, which is the one we have.
+        assert checkpoint.dropped == ("pooler_transform/kernel", "pooler_transform/bias")
+        expected.pop("pooled_output")
+    for name, value in expected.items():
+        near(outputs[name], value)
+
+    assert tf_models.write(checkpoint, path) == []
+    check_same(checkpoint, tf_models.read(path))
+    again = tf_models.to_live(tf_models.read(path))
+    for name, value in again({name: inputs[name] for name in again.inputs} if isinstance(
+            again.inputs, dict) else {name: inputs[name] for name in INPUTS}).items():
+        if name in expected:
+            np.testing.assert_allclose(value, expected[name], atol=1e-6, rtol=0)
+
+
+def test_the_library_reads_what_we_write_to_the_last_tensor(tmp_path):
+    live = randomized(LIVE["BertPretrainerV2, NSP"]())
+    tf_models.write(tf_models.from_live(live), str(tmp_path / "bert"))
+    prefix, fresh = prefix_in(tmp_path / "bert"), LIVE["BertPretrainerV2, NSP"]()
+    fresh(fresh.inputs)
+    tf.train.Checkpoint(model=fresh).read(prefix).assert_consumed()
+    for weight, again in zip(live.weights, fresh.weights, strict=True):
+        if "pooler_transform" not in weight.name:  # ours is the head's pooler, in both places
+            np.testing.assert_array_equal(weight, again)
+    items = LIVE["BertPretrainerV2"]().checkpoint_items
+    tf.train.Checkpoint(**items).read(prefix).assert_existing_objects_matched().expect_partial()
+    encoder = LIVE["BertEncoderV2"]()
+    encoder(encoder.inputs)
+    status = tf.train.Checkpoint(encoder=encoder).read(prefix)
+    status.assert_existing_objects_matched().expect_partial()
+    np.testing.assert_array_equal(encoder.pooler_layer.kernel,
+                                  live.classification_heads[0].dense.kernel)
+
+    for kind in ("BertEncoderV2", "AlbertEncoder"):
+        live, fresh, path = randomized(LIVE[kind]()), LIVE[kind](), str(tmp_path / kind)
+        tf_models.write(tf_models.from_live(live), path)
+        fresh(fresh.inputs)
+        tf.train.Checkpoint(encoder=fresh).read(prefix_in(path)).assert_consumed()
+        for weight, again in zip(live.weights, fresh.weights, strict=True):
+            np.testing.assert_array_equal(weight, again)
+
+
+def write_config(folder, **changes):
+    """The `config.json` of the tiny BERT beside a checkpoint that a test wrote."""
+    values = {"encoder": "BertEncoderV2", "encoder_args": {
+        **BERT, "inner_activation": "gelu (tanh approximation)", "output_dropout": 0.1,
+        "attention_dropout": 0.1}, **changes}
+    (folder / "config.json").write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("optimizer", [tf_keras.optimizers.Adam, tf_keras.optimizers.legacy.Adam])
+def test_checkpoints_of_a_training_run_are_read_without_the_optimizer(optimizer, tmp_path):
+    live, inputs = randomized(LIVE["BertPretrainerV2"]()), batch()
+    optimizer = optimizer(0.0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(live(inputs)["mlm_logits"])
+    used = [(gradient, weight) for gradient, weight in zip(
+        tape.gradient(loss, live.trainable_weights), live.trainable_weights, strict=True)
+        if gradient is not None]
+    optimizer.apply_gradients(used)
+    tf.train.Checkpoint(model=live, optimizer=optimizer, global_step=optimizer.iterations,
+                        **live.checkpoint_items).save(str(tmp_path / "ckpt"))
+    write_config(tmp_path, pretrainer_args={"mlm_activation": "gelu (tanh approximation)"})
+    read = tf_models.read(str(tmp_path))
+    check_same(read, tf_models.from_live(live))
+    assert len(read.dropped) > 2 * len(used)
+
+
+def test_the_configuration_of_the_library_s_releases_is_understood(tmp_path):
+    live = randomized(LIVE["BertEncoder"]())
+    tf.train.Checkpoint(encoder=live).write(str(tmp_path / "bert_model.ckpt"))
+    (tmp_path / "bert_config.json").write_text(json.dumps({
+        "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 16, "max_position_embeddings": 12, "type_vocab_size": 2}))
+    check_same(tf_models.read(str(tmp_path)), tf_models.from_live(live))
+
+
+def made(family, task=None, **changes):
+    """A tiny `Checkpoint` of zeros."""
+    config = ModelConfig.from_dict({
+        "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 16, "max_position_embeddings": 12, "family": family, **changes})
+    task = task or {"task": "encoder"}
+    return Checkpoint(config, task, Tensors.of({
+        name: np.zeros(shape, np.float32)
+        for name, shape in parameter_shapes(config, task).items()}))
+
+
+def test_heads_without_a_place_are_dropped_and_named(tmp_path):
+    albert = made("albert", {"task": "pretraining", "sentence_task": "sentence_order"})
+    assert set(tf_models.write(albert, str(tmp_path / "albert"))) == {
+        name for name in albert.tensors if name.startswith("cls/")}
+    tagger = made("bert", {"task": "tagger", "labels": ["O", "B", "I"]})
+    assert tf_models.write(tagger, str(tmp_path / "bert")) == [
+        "cls/tagger/output_weights", "cls/tagger/output_bias"]
+    for family in ("albert", "bert"):
+        assert tf_models.read(str(tmp_path / family)).task == {"task": "encoder"}
+
+
+@pytest.mark.parametrize(("family", "changes", "message"), [
+    ("bert", {"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05 cannot be written to tf_models"),
+    ("bert", {"padding_id": 1}, "padding_id=1"),
+    ("bert", {"num_hidden_groups": 2}, "num_hidden_groups=2.*expected 0"),
+    ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2.*expected 1"),
+    ("bert", {"pooling": "first"}, "pooling='first'"),
+    ("bert", {"attention": "causal"}, "attention='causal'"),
+    ("albert", {"position_embedding": "sinusoidal"}, "position_embedding='sinusoidal'"),
+    ("bert", {"feed_forward": "conv"}, "feed_forward='conv'"),
+    ("bert", {"bilstm": True}, "bilstm=True"),
+    ("electra", {}, "family='electra' is not in tf_models; expected one of bert, albert"),
+])
+def test_what_the_library_cannot_compute_is_refused_by_name(family, changes, message, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        tf_models.write(made(family, **changes), str(tmp_path / "folder"))
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: tf_keras.layers.Dense(2), "encoder='Dense' is unknown"),
+    (lambda: networks.BertEncoderV2(**BERT, inner_activation="elu"),
+     "the encoder's activation: 'elu'; expected a function"),
+    (lambda: networks.BertEncoderV2(**BERT, norm_first=True), "norm_first=True"),
+    (lambda: pretrainer(networks.BertEncoderV2(**BERT), activation=None), "mlm_activation: None"),
+    (lambda: pretrainer(networks.BertEncoderV2(**BERT), [sentence_head(num_classes=3)]),
+     "head 'next_sentence' of 3 classes"),
+    (lambda: pretrainer(networks.BertEncoderV2(**BERT), [sentence_head(name="order")]),
+     "head 'order' of 2 classes"),
+    (lambda: pretrainer(networks.BertEncoderV2(**BERT), [sentence_head(activation="relu")]),
+     "a tanh layer on the first token"),
+])
+def test_objects_that_no_model_of_ours_computes_are_refused(make, message):
+    with pytest.raises(UsageError, match=message):
+        tf_models.from_live(make())
+
+
+def other_checkpoint(folder, make=LIVE["BertEncoderV2"], **changes):
+    """Write the checkpoint of another object than the configuration says."""
+    for name in os.listdir(folder):
+        os.remove(folder / name)
+    live = make()
+    live(live.inputs)
+    tf.train.Checkpoint(encoder=live).write(str(folder / "ckpt"))
+    write_config(folder, **changes)
+
+
+def change_arguments(folder, **changes):
+    values = json.loads((folder / "config.json").read_text())
+    values["encoder_args"].update(changes)
+    (folder / "config.json").write_text(json.dumps(values))
+
+
+def claim_gigabytes(folder):
+    """Let the object graph, a string, begin with a length of 16 GiB."""
+    prefix = prefix_in(folder)
+    graph = tf.train.load_checkpoint(prefix).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+    path = f"{prefix}.data-00000-of-00001"
+    with open(path, "rb") as stream:
+        data = stream.read()
+    length_bytes = -(-len(graph).bit_length() // 7)
+    start = data.index(graph) - 4 - length_bytes
+    with open(path, "wb") as stream:
+        stream.write(data[:start] + b"\x80\x80\x80\x80\x40" + data[start + 5:])
+
+
+def truncate(folder):
+    path = f"{prefix_in(folder)}.data-00000-of-00001"
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (lambda folder: other_checkpoint(folder, LIVE["AlbertEncoder"]),
+     r"- transformer/layer_0/self_attention/query/kernel \(8, 2, 4\)"),
+    (lambda folder: other_checkpoint(
+        folder, lambda: networks.BertEncoderV2(**{**BERT, "num_layers": 1})),
+     r"- transformer/layer_1/.*/kernel \(8, 2, 4\)"),
+    (lambda folder: other_checkpoint(folder, LIVE["BertEncoderV2, factorised"]),
+     r"\+ embedding_projection/kernel \(6, 8\).*word_embeddings/embeddings expected \(30, 8\), "
+     r"found \(30, 6\)"),
+    (lambda folder: change_arguments(folder, num_attention_heads=4),
+     r"query/kernel expected \(8, 4, 2\), found \(8, 2, 4\)"),
+    (lambda folder: change_arguments(folder, inner_activation="gelu"),
+     r"activation 'gelu'; expected one of gelu \(tanh approximation\), gelu \(erf\)"),
+    (lambda folder: change_arguments(folder, norm_first=True), "norm_first=True; expected False"),
+    (lambda folder: change_arguments(folder, inner_dim=None), "inner_dim is missing"),
+    (lambda folder: write_config(folder, encoder="XLNetBase"), "encoder='XLNetBase' is unknown"),
+    (lambda folder: write_config(folder, layer_norm_epsilon=1e-6), "layer_norm_epsilon=1e-06"),
+    (lambda folder: write_config(folder, encoder_args=None), "no encoder_args"),
+    (lambda folder: os.remove(folder / "config.json"), "without a configuration"),
+    (lambda folder: variables.write_variables(prefix_in(folder), {"a": np.zeros(3)}),
+     "no object graph.*try --from google"),
+    (truncate, "is damaged: "),
+    (claim_gigabytes, "_CHECKPOINTABLE_OBJECT_GRAPH: a string is longer than its place"),
+])
+def test_bad_folders_are_one_clear_line(spoil, message, tmp_path):
+    folder = tmp_path / "folder"
+    tf_models.write(made("bert"), str(folder))
+    spoil(folder)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BertTfError) as raised:
+        tf_models.read(str(folder))
+    line = str(raised.value)
+    assert re.search(message, line) and "\n" not in line
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+def test_from_google_to_the_library(shared, tmp_path):
+    """The other converter and the library agree on the same weights."""
+    folder = shared / "reference" / "google_bert"
+    checkpoint, expected = google_tf1.read(str(folder)), np.load(folder / "expected.npz")
+    live = tf_models.to_live(checkpoint)
+    outputs = live({"input_word_ids": expected["input_ids"], "input_mask": expected["input_mask"],
+                    "input_type_ids": expected["segment_ids"],
+                    "masked_lm_positions": expected["masked_lm_positions"]})
+    near(outputs["encoder_outputs"], expected["all_encoder_layers"])
+    near(outputs["pooled_output"], expected["pooled_output"])
+    near(tf.reshape(tf.nn.log_softmax(outputs["mlm_logits"]), [12, 400]),
+         expected["masked_lm_log_probs"])
+    near(tf.nn.log_softmax(outputs["next_sentence"]), expected["next_sentence_log_probs"])
+    check_same(checkpoint, tf_models.from_live(live))
