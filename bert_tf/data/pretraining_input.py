@@ -86,11 +86,11 @@ class PretrainingInput:
         made = files.read_json(os.path.join(data_dir, "manifest.json"))
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
-        if options["masking"] == "static" and predictions != options["max_predictions_per_seq"]:
+        self.is_dynamic = options["masking"] == "dynamic"
+        if not self.is_dynamic and predictions != options["max_predictions_per_seq"]:
             raise UsageError(explain(
                 f"max_predictions_per_seq={predictions} with masks stored in {data_dir}",
                 str(options["max_predictions_per_seq"])))
-        self.is_dynamic = options["masking"] == "dynamic"
         if objective == "lm" and not self.is_dynamic:
             raise UsageError(explain(
                 f"objective='lm' with masks stored in {data_dir}: a language model reads the text "
@@ -110,9 +110,10 @@ class PretrainingInput:
         self.length = eval_examples or self.num_examples  # of `eval`
         self.table = records.feature_table(options["masking"], self.label, self.seq_length,
                                            predictions)
+        self.masking = None
         if objective == "lm":
             del self.table["word_starts"]
-        else:
+        elif self.is_dynamic:
             self.masking = Masking(
                 vocab_size=vocabulary["size"], special_ids=vocabulary["special_ids"],
                 mask_id=vocabulary["mask_id"], max_predictions_per_seq=predictions,
@@ -184,13 +185,13 @@ class PretrainingInput:
         return np.array(self.records.read(index), object)
 
     def _pad_and_mask(self, batch, first, size):
-        """Dynamic records as rectangles, masked where they were read with the starts of words."""
+        """Dynamic records as rectangles, masked unless they are for a language model."""
         num_tokens = tf.cast(batch["input_word_ids"].row_lengths(), tf.int32)
         pads = {"input_word_ids": self.pad_id, "input_type_ids": 0, "word_starts": 0}
         batch |= {name: batch[name].to_tensor(pad, shape=[size, self.seq_length])
                   for name, pad in pads.items() if name in batch}
         batch["input_mask"] = tf.sequence_mask(num_tokens, self.seq_length, tf.int32)
-        if "word_starts" in batch:
+        if self.masking:
             batch |= self.masking(stream_key(self.seed, f"{self.split} masking"), first,
                                   batch["input_word_ids"], num_tokens, batch.pop("word_starts"))
         return batch
