@@ -146,6 +146,8 @@ def read_json(path):
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise BertTfError(f"{path} line {error.lineno}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise BertTfError(f"{path}: not JSON that anyone wrote: nested too deeply") from error
 
 
 def make_folder(path):

@@ -1,0 +1,104 @@
+"""The command that converts: what it says, what it refuses, what it never deletes."""
+
+import json
+
+import hf_models
+import pytest
+
+from bert_tf import cli, convert
+from bert_tf.converters import hf_safetensors, ours
+
+
+def _run(capsys, *arguments):
+    code = cli.run(convert.main, [str(argument) for argument in arguments])
+    return code, capsys.readouterr()
+
+
+def test_from_hf_to_ours_and_back(shared, tmp_path, capsys):
+    source = shared / "reference" / "hf_bert"
+    code, printed = _run(capsys, "--from", "hf", source, "--to", "bert_tf", tmp_path / "ours")
+    assert code == 0
+    lines = printed.out.splitlines()
+    assert lines[0] == (f"read hf {source}: bert, pretraining with next_sentence, 3 layers, "
+                        "188,882 parameters in 62 tensors")
+    assert f"wrote bert_tf {tmp_path / 'ours'}" in lines
+    assert lines[-1] == f"next: python -m bert_tf.export --model {tmp_path / 'ours'}"
+
+    code, _ = _run(capsys, "--from", "bert_tf", tmp_path / "ours", "--to", "hf", tmp_path / "hf/")
+    assert code == 0
+    assert (source / "model.safetensors").read_bytes() == (
+        tmp_path / "hf" / "model.safetensors").read_bytes()
+
+
+def test_what_is_left_behind_and_dropped_is_said(shared, tmp_path, capsys):
+    folder = hf_models.changed(
+        shared, "hf_bert_tasks/sequence_classification", tmp_path / "in",
+        {"hidden_act": "gelu_new"}, lambda arrays: arrays | {
+            "bert.embeddings.position_ids": arrays["bert.embeddings.LayerNorm.bias"]})
+    code, printed = _run(capsys, "--from", "hf", folder, "--to", "google", tmp_path / "out")
+    assert code == 0
+    assert f"left behind in {folder}: bert.embeddings.position_ids\n" in printed.out
+    assert ("dropped, google cannot hold: cls/classifier/output_weights, "
+            "cls/classifier/output_bias\n") in printed.out
+
+
+def test_an_existing_folder_is_replaced_only_where_that_is_said(shared, tmp_path, capsys):
+    arguments = ["--from", "hf", shared / "reference" / "hf_gpt", "--to", "hf", tmp_path / "out"]
+    ours.write(hf_models.read(shared, "hf_bert"), str(tmp_path / "out"))
+    code, printed = _run(capsys, *arguments)
+    assert code == 2
+    assert printed.err == f"error: {tmp_path / 'out'} exists; try another place, or --overwrite\n"
+    assert ours.read(str(tmp_path / "out")).config.family == "bert"
+    assert _run(capsys, *arguments, "--overwrite")[0] == 0
+    assert hf_safetensors.read(str(tmp_path / "out")).config.family == "gpt"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not (tmp_path / "out" / "model_config.json").exists()
+
+
+def test_a_failed_overwrite_keeps_what_was_there(shared, tmp_path, capsys):
+    hf_safetensors.write(hf_models.read(shared, "hf_gpt"), str(tmp_path / "out"))
+    code, printed = _run(capsys, "--from", "hf", shared / "reference" / "hf_bert",
+                         "--to", "google", tmp_path / "out", "--overwrite")
+    assert code == 2 and "hidden_act='gelu' cannot be written" in printed.err
+    assert hf_safetensors.read(str(tmp_path / "out")).config.family == "gpt"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_overwrite_deletes_only_models_and_never_the_source(shared, tmp_path, capsys):
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to_mother.txt").write_text("Dear mother")
+    source = tmp_path / "letters" / "model"
+    hf_safetensors.write(hf_models.read(shared, "hf_gpt"), str(source))
+    for target, message in ((tmp_path / "letters", "would delete what --from reads"),
+                            (source, "would delete what --from reads")):
+        code, printed = _run(capsys, "--from", "hf", source, "--to", "bert_tf", target,
+                             "--overwrite")
+        assert code == 2 and message in printed.err
+    code, printed = _run(capsys, "--from", "hf", shared / "reference" / "hf_gpt", "--to", "hf",
+                         tmp_path / "letters", "--overwrite")
+    assert code == 2 and "is no converted model" in printed.err
+    assert (tmp_path / "letters" / "to_mother.txt").exists() and source.exists()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--from", "hff", "a", "--to", "hf", "b"], "FORMAT='hff' is unknown; expected one of bert_tf"),
+    (["--from", "hf", "a"], "required: --to"),
+    (["--from", "hf", "--to", "hf", "b"], "argument --from: expected 2 arguments"),
+    (["--from", "hf", "a", "--to", "hf", "b"], "a holds no config.json"),
+])
+def test_wrong_usage_is_one_line(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, printed = _run(capsys, *arguments)
+    assert code in (1, 2)
+    assert printed.err.startswith("error: ") and printed.err.count("\n") == 1
+    assert message in printed.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_example_of_the_help_runs(shared, tmp_path, capsys):
+    example = next(line for line in convert.__doc__.splitlines() if "python -m" in line).split()
+    example = example[example.index("--from"):]
+    places = iter((shared / "reference" / "hf_roberta", tmp_path / "out"))
+    code, _ = _run(capsys, *(next(places) if word == "PATH" else word for word in example))
+    assert code == 0
+    assert json.loads((tmp_path / "out" / "task.json").read_text())["task"] == "pretraining"
