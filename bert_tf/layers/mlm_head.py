@@ -51,8 +51,9 @@ class MaskedLMHead(keras.Layer):
 
     The masked positions are gathered first, so that only they are transformed and decoded.
 
-    Call: `sequence_output [batch, seq_length, hidden]`, `masked_lm_positions` int32 `[batch, P]`,
-    `word_embeddings [vocab, hidden]` -> `masked_lm_logits` float32 `[batch, P, vocab]`.
+    Call: `sequence_output [batch, seq_length, in]`, `masked_lm_positions` int32 `[batch, P]`,
+    `word_embeddings [vocab, hidden]` -> `masked_lm_logits` float32 `[batch, P, vocab]`. Without
+    positions (None) any `[…, in]` -> `[…, vocab]`.
 
     Args:
         vocab_size: rows of `word_embeddings`.
@@ -78,18 +79,37 @@ class MaskedLMHead(keras.Layer):
 
     def call(self, sequence_output, masked_lm_positions, word_embeddings, training=False):
         """Logits float32 `[batch, P, vocab]`."""
-        shape = tf.shape(sequence_output)
-        starts = tf.range(shape[0], dtype=masked_lm_positions.dtype)[:, tf.newaxis]
-        rows = masked_lm_positions + starts * tf.cast(shape[1], masked_lm_positions.dtype)
-        tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
-        masked = gather_rows(tokens, tf.reshape(rows, [-1]))  # [B P, D]
+        masked, like = sequence_output, sequence_output
+        if masked_lm_positions is not None:
+            like = masked_lm_positions[..., tf.newaxis]
+            masked = self._gather(sequence_output, masked_lm_positions)
         masked = self.transform(masked, training=training)
-        table = tf.cast(word_embeddings, self.compute_dtype)
-        logits = tf.cast(tf.matmul(masked, table, transpose_b=True), tf.float32)  # [B P, V]
+        logits = decode(masked, tf.cast(word_embeddings, self.compute_dtype))  # [B P, V]
         logits = tf.nn.bias_add(logits, tf.convert_to_tensor(self.output_bias))
-        return unflatten(logits, masked_lm_positions[..., tf.newaxis])
+        return unflatten(logits, like)
+
+    def _gather(self, sequence_output, positions):
+        """`[B, S, D]`, `[B, P]` -> `[B P, D]`."""
+        shape = tf.shape(sequence_output)
+        starts = tf.range(shape[0], dtype=positions.dtype)[:, tf.newaxis]
+        rows = positions + starts * tf.cast(shape[1], positions.dtype)
+        tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
+        return gather_rows(tokens, tf.reshape(rows, [-1]))
 
     def get_config(self):
         """The constructor's arguments."""
         return {**self.transform.get_config(), **super().get_config(),
                 "vocab_size": self.vocab_size}
+
+
+def decode(hidden, word_embeddings):
+    """Products of every vector with every word embedding.
+
+    Args:
+        hidden: `[…, width]`.
+        word_embeddings: `[vocab, width]`, of the same type.
+
+    Returns: float32 `[K, vocab]`, the leading axes in one.
+    """
+    tokens = tf.reshape(hidden, [-1, hidden.shape[-1]])
+    return tf.cast(tf.matmul(tokens, word_embeddings, transpose_b=True), tf.float32)
