@@ -144,7 +144,8 @@ def read_labels(values, source):
     """Names of the classes in a `config.json`, in the order of their ids.
 
     Raises:
-        UsageError: the ids have gaps, or the model is no classifier of one label each.
+        UsageError: the ids have gaps, a name is there twice, or the model gives no one label of
+            several (with one logit it is a regression).
     """
     if values.get("problem_type") not in (None, "single_label_classification"):
         raise UsageError(explain(f"{source}: problem_type={values['problem_type']!r}",
@@ -157,7 +158,10 @@ def read_labels(values, source):
         names = {str(i): f"LABEL_{i}" for i in range(count)}
     if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
         raise UsageError(explain(f"{source}: id2label={names!r}", "names for 0, 1, 2, …"))
-    return [str(names[str(i)]) for i in range(len(names))]
+    labels = [str(names[str(i)]) for i in range(len(names))]
+    if len(set(labels)) < max(2, len(labels)):
+        raise UsageError(explain(f"{source}: labels {labels!r}", "two or more different names"))
+    return labels
 
 
 def write_labels(labels):

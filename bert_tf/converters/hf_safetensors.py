@@ -13,7 +13,14 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_config, safetensors_file, tokenizer_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
-from bert_tf.converters.name_table import SIDE_BY_SIDE, TRANSPOSED, Row, to_ours, to_theirs
+from bert_tf.converters.name_table import (
+    SIDE_BY_SIDE,
+    TRANSPOSED,
+    Row,
+    matches,
+    to_ours,
+    to_theirs,
+)
 from bert_tf.errors import BertTfError, UsageError, explain
 
 CONFIG = "config.json"
@@ -212,10 +219,8 @@ def _read_model(folder):
     needs_pooler = task["task"] == "classifier" or task.get("sentence_task")
     config = hf_config.read_config(values, source, bool(pooled or needs_pooler),
                                    task == _MASKED_LM_TASK)
-    ours, buffers = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder,
-                            _BUFFERS)
-    return Checkpoint(config, task, ours, tokenizer_files.tokenizer_folder(folder),
-                      (*dropped, *buffers))
+    ours, _ = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder)
+    return Checkpoint(config, task, ours, tokenizer_files.tokenizer_folder(folder), dropped)
 
 
 def _write_model(checkpoint, folder):
@@ -273,9 +278,9 @@ def _refuse_missing_weights(folder):
 
 
 def _usual_names(tensors, family, folder):
-    """What transformers itself does to names: prefix, gamma and beta, tied copies.
+    """What transformers itself does to names: prefix, gamma and beta, tied copies, buffers.
 
-    Returns: `Tensors` under today's names, and the names of tied copies, left out.
+    Returns: `Tensors` under today's names, and the names of copies and buffers, left out.
     """
     prefix = _PREFIXES[family]
     bare = not any(name.startswith(prefix) for name in tensors)
@@ -288,7 +293,7 @@ def _usual_names(tensors, family, folder):
         if new in names:
             raise UsageError(f"{folder}: {names[new]} and {name} name one tensor")
         names[new] = name
-    dropped = []
+    dropped = [names.pop(name) for name in list(names) if matches(name, _BUFFERS)]
     for copy, original in _TIED[family].items():
         if copy not in names:
             continue
@@ -297,7 +302,7 @@ def _usual_names(tensors, family, folder):
             continue
         _check_equal(tensors, names[copy], names[original], folder)
         dropped.append(names.pop(copy))
-    return tensors.renamed(names), dropped
+    return tensors.renamed(names), tuple(dropped)
 
 
 def _check_equal(tensors, name, other, folder):

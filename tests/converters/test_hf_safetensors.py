@@ -235,6 +235,7 @@ def test_generator_and_discriminator_that_share_nothing(shared, tmp_path):
     ("hf_bert_tasks/sequence_classification", {"problem_type": "regression"},
      "problem_type='regression'"),
     ("hf_bert_tasks/sequence_classification", {"id2label": {"0": "a", "2": "b"}}, "id2label="),
+    ("hf_bert_tasks/sequence_classification", {"id2label": {"0": "a"}}, "labels ['a']; expected"),
     ("hf_bert_tasks/sequence_classification", {"id2label": None, "num_labels": 10**12},
      "num_labels=1000000000000"),
 ])
