@@ -87,7 +87,7 @@ def read(path):
 def write(checkpoint, path):
     """Write a preset folder that `keras_nlp.models.Backbone.from_preset` loads.
 
-    Returns: our tensors that a Backbone cannot hold, and what its tokenizer cannot do.
+    Returns: what its tokenizer cannot do, and our tensors that a Backbone cannot hold.
 
     Raises:
         UsageError: their class computes something else; the field is named.
@@ -96,7 +96,8 @@ def write(checkpoint, path):
     with files.atomic_path(path) as temporary:
         backbone.save_to_preset(temporary, max_shard_size=None)
         if checkpoint.tokenizer:
-            dropped += write_tokenizer(checkpoint.tokenizer, checkpoint.config.family, temporary)
+            dropped = write_tokenizer(checkpoint.tokenizer, checkpoint.config.family,
+                                      temporary) + dropped
     return dropped
 
 
@@ -288,9 +289,10 @@ def _build_with_weights(checkpoint):
     backbone = _build(config)
     for variable in backbone.weights:
         variable.assign(theirs[variable.path])
-    dropped = [name for name in ours if name not in held]
+    dropped = [name for name in ours if name not in (*held, _TYPES)]
     if config.family == "roberta":
-        dropped.append(f"{_POSITIONS} of the first {config.padding_id + 1} positions")
+        dropped = [f"{_TYPES} (added to the positions)",
+                   f"{_POSITIONS} of the first {config.padding_id + 1} positions", *dropped]
     return backbone, dropped
 
 

@@ -42,9 +42,11 @@ class Vocabulary:
                              f"in line {self._ids[token] + 1}")
         missing = [token for token in special_tokens if token not in self._ids]
         if missing:
-            raise UsageError(explain(f"{source} has no {' '.join(missing)}",
-                                     f"one token a line, among them {' '.join(special_tokens)}",
-                                     "a vocabulary made by python -m bert_tf.learn_vocab"))
+            learned = special_tokens == SPECIAL_TOKENS
+            raise UsageError(explain(
+                f"{source} has no {' '.join(missing)}",
+                f"{' '.join(special_tokens)} among the tokens",
+                "a vocabulary made by python -m bert_tf.learn_vocab" if learned else ""))
         self.special_ids = tuple(self._ids[token] for token in special_tokens)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
         self.continuation = np.array([continues(token) for token in self.tokens])

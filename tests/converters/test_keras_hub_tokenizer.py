@@ -18,7 +18,8 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS as WORD_PIECE_SPECIAL
 from bert_tf.tokenization.vocabulary import Vocabulary
 
-TEXTS = ["the quick brown fox doesn't jump", "a sentence of some words, 1,000 times", "한국어 문장 토큰"]
+TEXTS = ["the quick brown fox doesn't jump", "a sentence of some words, 1,000 times",
+         "한국어 문장 토큰"]
 
 
 def word_piece():
@@ -74,7 +75,7 @@ def test_the_same_ids_there_and_the_same_files_back(kind, tmp_path):
         assert back.merges == tokenizer.merges
     else:
         assert back.model == tokenizer.model
-        assert [line.split(" (")[0] for line in dropped] == [
+        assert [line.split(" (")[0] for line in dropped[:3]] == [
             "the tokenizer's do_lower_case=True", "the tokenizer's keep_accents=False",
             "the tokenizer's remove_space=True"]
 
@@ -95,7 +96,7 @@ def test_what_happens_to_text_before_sentence_piece_is_judged_or_read(tmp_path):
 
 def test_a_tokenizer_of_another_kind_is_left_out(tmp_path):
     preset, dropped = write("roberta", word_piece(), tmp_path)
-    assert dropped[-1] == "the tokenizer (a preset of roberta has a BytePairTokenizer)"
+    assert dropped[0] == "the tokenizer (a preset of roberta has a BytePairTokenizer)"
     assert keras_hub.read(preset).tokenizer is None
 
 
