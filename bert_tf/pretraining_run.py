@@ -6,7 +6,6 @@ folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.jso
 `save_pretrained` writes) and `results.json`.
 """
 
-import itertools
 import os
 
 import tensorflow as tf
@@ -16,14 +15,15 @@ from bert_tf.data import python_prose
 from bert_tf.data.create import create_examples
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
-from bert_tf.models.pretrained import restore
+from bert_tf.errors import UsageError, explain
+from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.server_config import versions
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
-from bert_tf.tokenization.vocabulary import SUFFIX, Vocabulary
-from bert_tf.training.evaluate import unigram_entropy
+from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.strategy import barrier, is_chief
@@ -31,6 +31,12 @@ from bert_tf.training.strategy import barrier, is_chief
 # Flags that say how and where to work, not what comes out.
 _NOT_RESULT = ("num_processes", "overwrite", "output_dir", "log_every", "keep_checkpoints")
 _RESULTS = "results.json"
+# The model of each objective: its task, and options of that.
+_MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
+           "mlm+nsp": ("pretraining", {"sentence_task": "next_sentence"}),
+           "mlm+sop": ("pretraining", {"sentence_task": "sentence_order"}),
+           "rtd": ("replaced_tokens", {}),
+           "lm": ("language_model", {})}
 _MADE_BY_TRAINING = (_RESULTS, "model", "checkpoints", "logs", "metrics.jsonl")
 
 
@@ -131,8 +137,8 @@ class PretrainingRun:
 
     def make_examples(self, inputs, tokenizer):
         """Create the pre-training examples."""
-        names = ("seq_length", "format", "masking", "whole_word", "max_ngram", "masked_share",
-                 "dupe_factor", "max_predictions_per_seq", "short_seq_prob", "seed",
+        names = ("seq_length", "format", "pairs", "masking", "whole_word", "max_ngram",
+                 "masked_share", "dupe_factor", "max_predictions_per_seq", "short_seq_prob", "seed",
                  "num_processes", "holdout", "overwrite")
         create_examples(inputs, self.path(VOCABULARY_NAME), self.path("data"), split=self.split,
                         lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
@@ -143,10 +149,7 @@ class PretrainingRun:
         tf.config.experimental.enable_op_determinism()
         config, train_config = self.final_configs()
         with self.strategy.scope():
-            task = "next_sentence" if self.arguments.objective == "mlm+nsp" else None
-            model = Pretrainer(config, task, dtype=train_config.policy, seed=train_config.seed)
-            if self.arguments.init:
-                restore(model, self.arguments.init)
+            model = self.build_model(config, train_config)
             optimizer = build_optimizer(train_config)
         held_out = None
         if self.has_held_out():
@@ -158,17 +161,57 @@ class PretrainingRun:
                             self.input_data("train", train_config), held_out, self.path())
             metrics = trained["evaluation"] or {}
             if held_out:
-                metrics["unigram_entropy"] = unigram_entropy(
-                    held_out.dataset(), "masked_lm_ids", "masked_lm_weights")
+                metrics |= self.baselines(model, metrics, held_out)
         if self.is_chief:
             files.remove(self.path("model"))
             model.save_pretrained(self.path("model"), Tokenizer.load(self.path()))
         return metrics
 
+    def build_model(self, config, train_config):
+        """The model of the objective, with the weights of `--init`."""
+        start = self.arguments.init
+        task, options = _MODELS[self.arguments.objective]
+        options = {**options, "dtype": train_config.policy, "seed": train_config.seed}
+        if task == "replaced_tokens":
+            saved = read_task(start, {}).get("generator") if start else None
+            options["generator"] = saved or generator_config(config, self.arguments.preset)
+        if not start:
+            return TASKS[task](config, **options)
+        model = from_pretrained(start, task, config=config.to_dict(), **options)
+        if model.fresh_variables:
+            print(f"not in {start}, so new: {', '.join(model.fresh_variables)}")
+        return model
+
+    def baselines(self, model, metrics, held_out):
+        """What `metrics` must be compared with, measured on the same held-out examples.
+
+        `unigram_entropy` in nats of the tokens that are predicted; `replaced_rate_entropy` in nats;
+        `<sentence task>_accuracy_interval`, the bounds that hold in 95 of 100 such samples.
+        """
+        def predicted(batch):
+            if "masked_lm_ids" in batch:
+                return batch["masked_lm_ids"], batch["masked_lm_weights"]
+            (task,) = model.tasks
+            return model.labels_of(None, batch)[task], model.weights_of(batch)[task]
+
+        found = {"unigram_entropy": unigram_entropy(map(predicted, held_out.dataset()))}
+        if "replaced_rate" in metrics:
+            found["replaced_rate_entropy"] = binary_entropy(metrics["replaced_rate"])
+        # Examples of several passes over the same text are counted once.
+        made = files.read_json(self.path("data", "manifest.json"))
+        count = min(held_out.length, held_out.num_examples / made["options"]["dupe_factor"])
+        for task in ("next_sentence", "sentence_order"):
+            if f"{task}_accuracy" in metrics:
+                found[f"{task}_accuracy_interval"] = wilson_interval(
+                    metrics[f"{task}_accuracy"], count)
+        return found
+
     def input_data(self, split, train_config):
         """The examples of a split, batched for this run."""
+        objective = self.arguments.objective
         return PretrainingInput(self.path("data"), split, batch_size=train_config.batch_size,
                                 seed=train_config.seed,
+                                objective=objective if objective in ("rtd", "lm") else None,
                                 eval_examples=self.arguments.eval_examples)
 
     def has_held_out(self):
@@ -179,7 +222,13 @@ class PretrainingRun:
     def final_configs(self):
         """Both configurations, now that vocabulary and examples are there; written as well."""
         made = files.read_json(self.path("data", "manifest.json"))
-        config = self.config.replace(vocab_size=files.read_json(self.path("vocab.json"))["entries"])
+        vocabulary = made["vocabulary"]
+        config = self.config.replace(vocab_size=vocabulary["size"],
+                                     padding_id=vocabulary["pad_id"])
+        if self.arguments.seq_length > config.longest:  # RoBERTa counts from its padding id on
+            raise UsageError(explain(
+                f"seq_length={self.arguments.seq_length} with padding_id={config.padding_id}",
+                f"at most {config.longest}"))
         train_config = self.train_config
         if self.arguments.batch_tokens:
             parts = self.strategy.num_replicas_in_sync * train_config.accumulate_steps
@@ -210,37 +259,3 @@ class PretrainingRun:
         files.write_json(self.path(_RESULTS), {"run": self.mark(), "metrics": metrics})
         return self.published() or export_saved_model(
             self.path(), self.arguments.export_dir, seq_length=self.arguments.seq_length)
-
-    def blanked_texts(self, count=3, pieces=24):
-        """Held-out texts with one word blanked out: `[(text with [MASK], the word)]`.
-
-        They are read back from the records, so that punctuation stands apart.
-        """
-        tokenizer = Tokenizer.load(self.path())
-        data = PretrainingInput(self.path("data"), "eval" if self.has_held_out() else "train",
-                                batch_size=1, seed=self.train_config.seed)
-        known = set(tokenizer.vocabulary.tokens)
-        texts = []
-        for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
-            ids = tf.tensor_scatter_nd_update(
-                batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
-                batch["masked_lm_ids"][0])
-            words = _words(tokenizer.vocabulary.tokens[number] for number in ids[1:pieces])
-            places = [i for i, word in enumerate(words)
-                      if word in known and word.isalpha() and len(word) > 1]
-            if len(places) > 4 and len(texts) < count:
-                place = places[len(places) // 2]
-                texts.append((" ".join([*words[:place], "[MASK]", *words[place + 1:]]),
-                              words[place]))
-        return texts
-
-
-def _words(pieces):
-    """The whole words of the first segment."""
-    words = []
-    for piece in itertools.takewhile(lambda piece: piece not in ("[SEP]", "[PAD]"), pieces):
-        if not piece.startswith(SUFFIX):
-            words.append(piece)
-        elif words:
-            words[-1] += piece.removeprefix(SUFFIX)
-    return words

@@ -50,7 +50,7 @@ def test_wrong_usage_is_one_line(main, arguments, message, capsys, tmp_path, mon
 def test_wrong_model_configuration(config, message, capsys, tmp_path):
     path = tmp_path / "c.json"
     path.write_text(config)
-    assert cli.run(pretrain.main, ["--config", str(path)]) == 2
+    assert cli.run(pretrain.main, ["--config", str(path), "--format", "segment_pair"]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -1,8 +1,10 @@
-"""The flags of `python -m bert_tf.pretrain`."""
+"""The flags of `python -m bert_tf.pretrain`: defaults, and pairings that make no sense."""
+
+import json
 
 import pytest
 
-from bert_tf import pretrain
+from bert_tf import cli, pretrain
 
 
 @pytest.mark.parametrize(("path", "name"), [
@@ -10,6 +12,84 @@ from bert_tf import pretrain
     ("*.txt", "text"), ("-", "stdin"),
 ])
 def test_a_run_is_named_after_its_text(path, name):
-    arguments = pretrain._arguments(["--input", path])
+    arguments, _ = pretrain._arguments(["--input", path])
     assert arguments.output_dir == f"runs/bert_tiny_{name}"
     assert arguments.export_dir == f"saved_models/bert_tiny_{name}"
+
+
+@pytest.mark.parametrize(("flags", "expected"), [
+    ("", ("bert", "mlm+nsp", "segment_pair", "random", 1)),
+    ("--format doc_sentences", ("bert", "mlm", "doc_sentences", None, 1)),
+    ("--objective mlm", ("bert", "mlm", "segment_pair", "next", 1)),
+    ("--objective mlm+sop --format sentence_pair",
+     ("bert", "mlm+sop", "sentence_pair", "swapped", 1)),
+    ("--objective lm", ("bert", "lm", "full_sentences", None, 1)),
+    ("--family roberta", ("roberta", "mlm", "full_sentences", None, 1)),
+    ("--family albert", ("albert", "mlm+sop", "segment_pair", "swapped", 3)),
+    ("--family albert --format full_sentences --max_ngram 1",
+     ("albert", "mlm", "full_sentences", None, 1)),
+    ("--family electra", ("electra", "rtd", "segment_pair", "next", 1)),
+    ("--family electra --objective mlm --masking static --whole_word",
+     ("electra", "mlm", "segment_pair", "next", 1)),
+    ("--family gpt --format doc_sentences", ("gpt", "lm", "doc_sentences", None, 1)),
+])
+def test_defaults_of_a_family(flags, expected):
+    arguments, config = pretrain._arguments(flags.split())
+    assert (arguments.family, arguments.objective, arguments.format, arguments.pairs,
+            arguments.max_ngram) == expected
+    assert config.family == arguments.family
+    causal = ("causal", "last") if arguments.objective == "lm" else ("bidirectional",)
+    assert (config.attention, config.pooling)[:len(causal)] == causal
+
+
+@pytest.mark.parametrize(("flags", "reason"), [
+    ("--objective lm --masking static", "--masking static stores it masked; try --masking dyn"),
+    ("--family gpt --whole_word", "--whole_word has no meaning; try leaving --whole_word out"),
+    ("--family gpt --max_ngram 2", "--max_ngram has no meaning"),
+    ("--family gpt --masked_share 0.2", "--masked_share has no meaning"),
+    ("--objective lm --max_predictions_per_seq 9", "--max_predictions_per_seq has no meaning"),
+    ("--objective mlm+nsp --format full_sentences", "needs pairs of segments"),
+    ("--objective mlm+sop --format doc_sentences",
+     "needs pairs of segments, which --format doc_sentences does not make; try --objective mlm"),
+    ("--family roberta --objective mlm+nsp",
+     "--objective mlm+nsp with --family roberta: the family has no sentence task; try --objective "
+     "mlm, or --family bert or albert"),
+    ("--family roberta --format segment_pair", "needs 2 segments, the model has type_vocab_size=1"),
+    ("--family electra --objective mlm+sop", "no sentence task; try --objective rtd or mlm"),
+    ("--objective rtd", "a pair of ELECTRA's; try --objective mlm+nsp or mlm or mlm+sop or lm, or "
+                        "--family electra"),
+    ("--family gpt --objective mlm", "gpt sees the text before a token only; try --objective lm"),
+    ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),
+    ("--family albert --objective lm", "only bert and gpt have a left-to-right form"),
+    ("--family albert --preset mini", "preset='mini' is unknown; expected one of tiny, base"),
+    ("--family roberta --seq_length 512 --config roberta.json", "beyond the model's 98 positions"),
+    ("--config causal.json --objective mlm", "attention='causal' hides what follows it; try "
+                                             "--objective lm"),
+    ("--config bert.json --objective lm", "shows it; a model keeps the attention it was trained "
+                                          "with; try --preset"),
+    ("--config bilstm.json --objective lm", "bilstm=true shows it; try bilstm=false"),
+    ("--config bert.json --family albert", "bert.json is a model of the family bert; expected "
+                                           "--family albert; try --family bert"),
+    ("--init folder", "has no vocab.txt; examples are made with WordPiece"),
+])
+def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    configs = {"bert": {"family": "bert"}, "causal": {"family": "bert", "attention": "causal"},
+               "bilstm": {"family": "bert", "attention": "causal", "bilstm": True},
+               "roberta": {"family": "roberta", "max_position_embeddings": 100, "padding_id": 1},
+               "folder/model_config": {"family": "roberta"}}
+    (tmp_path / "folder").mkdir()
+    for name, values in configs.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"vocab_size": 500, **values}))
+    assert cli.run(pretrain.main, flags.split()) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+    assert reason in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_causal_configuration_is_a_language_model(tmp_path):
+    path = tmp_path / "causal.json"
+    path.write_text('{"vocab_size": 500, "family": "bert", "attention": "causal"}')
+    arguments, _ = pretrain._arguments(["--config", str(path)])
+    assert (arguments.objective, arguments.format) == ("lm", "full_sentences")

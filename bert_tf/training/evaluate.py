@@ -47,18 +47,36 @@ class Evaluator:
                 for name, value in means(loss_sums, weights, metric_sums, self._scales).items()}
 
 
-def unigram_entropy(dataset, labels, weights):
+def unigram_entropy(labels_and_weights):
     """Entropy in nats of the labels' own distribution: the loss of knowing frequencies only.
 
     Args:
-        dataset: batches as dicts, gone through once.
-        labels: name of the integer labels.
-        weights: name of their weights, of the same shape; 0 leaves a label out.
+        labels_and_weights: pairs of integer labels and of their weights, of the same shape; 0
+            leaves a label out.
     """
     counts = np.zeros(0)
-    for batch in dataset:
-        added = np.bincount(np.ravel(batch[labels]), np.ravel(batch[weights]))
+    for labels, weights in labels_and_weights:
+        added = np.bincount(np.ravel(labels), np.ravel(weights))
         counts, shorter = (added, counts) if len(added) > len(counts) else (counts, added)
         counts[:len(shorter)] += shorter
     shares = counts[counts > 0] / counts.sum()
     return -math.fsum(shares * np.log(shares))
+
+
+def binary_entropy(share):
+    """Entropy in nats of a yes or no: the loss of knowing the share of yeses only."""
+    return -math.fsum(each * math.log(each) for each in (share, 1 - share) if each)
+
+
+def wilson_interval(share, count, z=1.959964):
+    """Bounds `[low, high]` of a share that was seen in a sample (Wilson 1927).
+
+    Args:
+        share: of right answers among `count` independent ones.
+        count: above 0.
+        z: standard deviations; 1.96 for 95 %.
+    """
+    shrink = 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / shrink
+    half = z / shrink * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    return [middle - half, middle + half]

@@ -1,0 +1,130 @@
+"""What a finished pre-training run tells: figures beside their baselines, and the model at work."""
+
+import itertools
+import os
+
+import tensorflow as tf
+
+from bert_tf.data.pretraining_input import PretrainingInput
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SUFFIX
+
+
+def report(run, metrics, version):
+    """Print how good the model is, what it makes of three texts, and the next commands.
+
+    Args:
+        run: the `PretrainingRun`.
+        metrics: held-out losses, metrics and baselines; empty where nothing is held out.
+        version: path of the SavedModel.
+    """
+    if metrics:
+        print("\nheld-out documents:")
+        print("\n".join(f"  {line}" for line in figures(metrics)))
+    signatures = tf.saved_model.load(version).signatures
+    texts = held_out_words(run)
+    for name, show in (("fill_mask", _fill_mask), ("replaced", _replaced),
+                       ("generate", _generate)):
+        if name in signatures:
+            for lines in show(signatures[name], texts):
+                print("\n  " + "\n  ".join(lines))
+    name = os.path.basename(os.path.normpath(run.arguments.export_dir))
+    print(f"""
+exported {version}
+
+next:
+  python -m bert_tf.export --model {run.path()} --dtype bfloat16    another version
+  tensorboard --logdir {run.path('logs')}
+  tensorflow_model_server --rest_api_port=8501 --model_name={name} \\
+      --model_base_path={os.path.abspath(run.arguments.export_dir)}""")
+
+
+def figures(metrics):
+    """A line for each loss of a run, with its baseline: a list of texts."""
+    lines = []
+    for task, title in (("masked_lm", "MLM"), ("language_model", "LM")):
+        if f"{task}_loss" in metrics:
+            loss, entropy = metrics[f"{task}_loss"], metrics["unigram_entropy"]
+            lines.append(f"{title} loss {loss:.3f} nats, unigram entropy of the same tokens "
+                         f"{entropy:.3f}, {title} accuracy {metrics[f'{task}_accuracy']:.3f}")
+    for task, title in (("next_sentence", "NSP"), ("sentence_order", "SOP")):
+        if f"{task}_accuracy" in metrics:
+            low, high = metrics[f"{task}_accuracy_interval"]
+            lines.append(f"{title} accuracy {metrics[f'{task}_accuracy']:.3f}, in 95 of 100 cases "
+                         f"between {low:.3f} and {high:.3f}; guessing gives 0.5")
+    if "replaced_loss" in metrics:
+        loss, entropy = metrics["replaced_loss"], metrics["replaced_rate_entropy"]
+        lines[0] = f"generator: {lines[0]}"
+        lines.append(
+            f"discriminator: loss {loss:.4f} nats a token, entropy of the share of replaced ones "
+            f"({metrics['replaced_rate']:.3f}) {entropy:.4f}; accuracy "
+            f"{metrics['replaced_accuracy']:.3f}, precision {metrics['replaced_precision']:.3f}, "
+            f"recall {metrics['replaced_recall']:.3f}")
+    return lines
+
+
+def held_out_words(run, count=3, pieces=24):
+    """Beginnings of held-out texts, `[(words, place)]`, with the place of a word in the middle.
+
+    They are read back from the records, so that punctuation stands apart.
+    """
+    tokenizer = Tokenizer.load(run.path())
+    data = PretrainingInput(run.path("data"), "eval" if run.has_held_out() else "train",
+                            batch_size=1, seed=run.train_config.seed)
+    known = set(tokenizer.vocabulary.tokens)
+    texts = []
+    for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
+        ids = tf.tensor_scatter_nd_update(
+            batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
+            batch["masked_lm_ids"][0])
+        words = _words(tokenizer.vocabulary.tokens[number] for number in ids[1:pieces])
+        places = [i for i, word in enumerate(words)
+                  if word in known and word.isalpha() and len(word) > 1]
+        if len(places) > 4 and len(texts) < count:
+            texts.append((words, places[len(places) // 2]))
+    return texts
+
+
+def _words(pieces):
+    """The whole words of the first segment."""
+    words = []
+    for piece in itertools.takewhile(lambda piece: piece not in ("[SEP]", "[PAD]"), pieces):
+        if not piece.startswith(SUFFIX):
+            words.append(piece)
+        elif words:
+            words[-1] += piece.removeprefix(SUFFIX)
+    return words
+
+
+def _with_word(words, place, word):
+    return " ".join([*words[:place], word, *words[place + 1:]])
+
+
+def _fill_mask(signature, texts):
+    """Each text with a word blanked out, and what the model would put there."""
+    for words, place in texts:
+        text = _with_word(words, place, "[MASK]")
+        filled = signature(text=tf.constant([text]))
+        guesses = ", ".join(
+            f"{token.decode()} {score:.2f}" for token, score in
+            zip(filled["tokens"].numpy()[0, 0], filled["scores"].numpy()[0, 0], strict=True))
+        yield text, f"-> {guesses}   (was: {words[place]})"
+
+
+def _replaced(signature, texts, count=5):
+    """Each text with a word of the text before in place of its own, and what seems replaced."""
+    for (words, place), (others, other) in zip(texts, texts[-1:] + texts[:-1], strict=True):
+        text = _with_word(words, place, others[other])
+        told = signature(text=tf.constant([text]))
+        tokens, probability = told["tokens"].numpy()[0], told["probability"].numpy()[0]
+        suspects = ", ".join(f"{tokens[i].decode()} {probability[i]:.2f}"
+                             for i in (-probability).argsort()[:count])
+        yield text, f"-> {suspects}   (was: {words[place]}, now: {others[other]})"
+
+
+def _generate(signature, texts):
+    """How the model goes on from the beginning of each text."""
+    for words, place in texts:
+        begin = " ".join(words[:place])
+        told = signature(text=tf.constant([begin]))
+        yield f"{begin} …", f"-> {told['text'].numpy()[0].decode()}"
