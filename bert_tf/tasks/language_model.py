@@ -81,10 +81,12 @@ class LanguageModel(Objective):
         return unflatten(decode(hidden, table), hidden)
 
     def _encode(self, batch, training=False):
-        ids, mask = batch["input_word_ids"], batch["input_mask"]
+        ids, mask = (tf.convert_to_tensor(batch[name])
+                     for name in ("input_word_ids", "input_mask"))
         types = batch.get("input_type_ids")
         inputs = {"input_word_ids": ids, "input_mask": mask,
-                  "input_type_ids": tf.zeros_like(ids) if types is None else types}
+                  "input_type_ids": tf.zeros_like(ids) if types is None
+                  else tf.convert_to_tensor(types)}
         return self.encoder(inputs, training=training)["sequence_output"]
 
     def weights_of(self, batch):
