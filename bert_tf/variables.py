@@ -5,7 +5,7 @@ import errno
 import math
 import os
 
-from bert_tf import files
+from bert_tf import files, tensor_bundle
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _PART = 128 << 20  # bytes of a data file
@@ -90,58 +90,30 @@ class VariableReader:
     """The tensors of a checkpoint, loaded one at a time.
 
     Attributes:
+        entries: `{name: tensor_bundle.Entry}`.
         shapes: `{name: shape}`.
-        dtypes: `{name: tf.DType}`.
 
     Raises:
-        BertTfError: no checkpoint there, or it is damaged: what its index claims is more than
-            its data files hold, so that nothing is allocated for a hostile one.
+        BertTfError: no checkpoint there, or it is damaged; nothing is allocated for a tensor that
+            its data file cannot hold.
     """
 
     def __init__(self, prefix):
-        import tensorflow as tf
-
-        if not files.exists(prefix + ".index"):
-            raise BertTfError(f"no checkpoint at {prefix}: {prefix}.index is missing")
         self._prefix = prefix
-        with self._explained():
-            self._reader = tf.train.load_checkpoint(prefix)
-            shapes = self._reader.get_variable_to_shape_map()
-            dtypes = self._reader.get_variable_to_dtype_map()
-            self.shapes = {name: tuple(shapes[name]) for name in sorted(shapes)}
-            self.dtypes = {name: tf.as_dtype(dtypes[name]) for name in self.shapes}
-        self._check_sizes()
+        self.entries = tensor_bundle.read_index(prefix)
+        self.shapes = {name: entry.shape for name, entry in self.entries.items()}
+        self._reader = None
 
     def load(self, name):
         """The array `name`; a string, whose size nothing bounds, is refused."""
-        if not self.dtypes[name].size:
-            raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
-        with self._explained():
-            return self._reader.get_tensor(name)
-
-    def _check_sizes(self):
-        folder, name = os.path.split(self._prefix)
-        held = sum(files.size(os.path.join(folder, each))
-                   for each in files.list_folder(folder or ".")
-                   if each.startswith(f"{name}.data-"))
-        # The size of a string is not known; it takes a byte at least.
-        claimed = {name: abs(math.prod(shape)) * (self.dtypes[name].size or 1)
-                   for name, shape in self.shapes.items()}
-        if sum(claimed.values()) > held:
-            largest = max(claimed, key=claimed.get)
-            raise BertTfError(
-                f"checkpoint {self._prefix} is damaged: its tensors take "
-                f"{sum(claimed.values())} bytes, its data files hold {held}; the largest is "
-                f"{largest} {self.shapes[largest]}")
-
-    @contextlib.contextmanager
-    def _explained(self):
         import tensorflow as tf
 
+        if not self.entries[name].dtype.size:
+            raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
         try:
-            yield
-        except (tf.errors.OpError, RuntimeError, ValueError, IndexError, TypeError,
-                MemoryError) as error:
+            self._reader = self._reader or tf.train.load_checkpoint(self._prefix)
+            return self._reader.get_tensor(name)
+        except (tf.errors.OpError, RuntimeError, ValueError, IndexError, MemoryError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise BertTfError(f"checkpoint {self._prefix} is damaged: {reason}") from error
 
