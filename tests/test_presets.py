@@ -1,31 +1,37 @@
-"""The published sizes."""
+"""The named sizes and what goes with them."""
 
 import pytest
 
+from bert_tf.config import FAMILIES
 from bert_tf.errors import UsageError
-from bert_tf.presets import PRESETS, preset
-
-# Millions of parameters with the pooler, from google-research/bert's README.
-MILLIONS = {"tiny": 4.4, "mini": 11.3, "small": 29.1, "medium": 41.7, "base": 110.1,
-            "large": 340}
+from bert_tf.presets import PRESETS, generator_config, preset
 
 
-def parameters(config):
-    """Parameters of embeddings, encoder and pooler by the paper's formulas."""
-    hidden, inner = config.hidden_size, config.intermediate_size
-    embeddings = hidden * (config.vocab_size + config.max_position_embeddings
-                           + config.type_vocab_size + 2)
-    block = 4 * (hidden * hidden + hidden) + 2 * hidden * inner + inner + hidden + 4 * hidden
-    return embeddings + config.num_hidden_layers * block + hidden * hidden + hidden
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_size_of_a_family_is_of_that_family(family):
+    assert "tiny" in PRESETS[family]
+    for name in PRESETS[family]:
+        config = preset(family, name, vocab_size=99, hidden_dropout_prob=0.3)
+        assert (config.family, config.vocab_size, config.hidden_dropout_prob) == (family, 99, 0.3)
+        assert config.intermediate_size == 4 * config.hidden_size
 
 
-@pytest.mark.parametrize("name", PRESETS["bert"])
-def test_sizes(name):
-    assert abs(parameters(preset("bert", name)) / 1e6 / MILLIONS[name] - 1) < 0.02
+def test_what_a_published_vocabulary_brings():
+    roberta = preset("roberta", "base")
+    assert (roberta.vocab_size, roberta.padding_id, roberta.longest) == (50265, 1, 512)
+    assert preset("roberta", "base", vocab_size=99).padding_id == 0
 
 
-def test_base_is_exact():
-    assert parameters(preset("bert", "base")) == 109_482_240
+@pytest.mark.parametrize(("name", "width", "heads"), [("small", 64, 1), ("base", 256, 4),
+                                                      ("large", 256, 4)])
+def test_generators_of_electra(name, width, heads):
+    """ELECTRA paper, appendix A, table 6: 1/4, 1/3 and 1/4 of the discriminator's width."""
+    config = preset("electra", name)
+    generator = generator_config(config, name)
+    assert (generator.hidden_size, generator.num_attention_heads) == (width, heads)
+    assert generator.intermediate_size == 4 * width
+    assert generator.embedding_width == config.embedding_width
+    assert generator.num_hidden_layers == config.num_hidden_layers
 
 
 def test_unknown_names():

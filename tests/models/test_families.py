@@ -1,15 +1,13 @@
-"""The functional encoder: parameter counts, saving, seeds, compute types, fit."""
+"""The functional encoder: saving, seeds, compute types, fit."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from harness import mirrored
-from test_presets import parameters
 
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
-from bert_tf.presets import preset
 
 TINY = ModelConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
                    intermediate_size=32, max_position_embeddings=12)
@@ -21,19 +19,6 @@ def batch(size=3, length=9, seed=0):
     return {"input_word_ids": random.integers(0, 50, (size, length)).astype("int32"),
             "input_mask": (np.arange(length) < lengths).astype("int32"),
             "input_type_ids": random.integers(0, 2, (size, length)).astype("int32")}
-
-
-# The others differ in numbers only; tests/test_presets.py checks the formula for all.
-@pytest.mark.parametrize("name", ["tiny", "mini", "base"])
-def test_parameter_counts(name):
-    config = preset("bert", name)
-    model = build_encoder(config)
-    assert model.count_params() == parameters(config)
-    if name == "base":
-        bert = model.get_layer("bert")
-        assert model.count_params() == 109_482_240
-        assert bert.embeddings.count_params() == 23_837_184
-        assert bert.encoder.count_params() == 85_054_464
 
 
 def test_outputs_on_request():
