@@ -8,7 +8,8 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "files", "manifest", "variables", "randomness"}
+GROUND = {"config", "presets", "errors", "shapes", "files", "manifest", "variables", "randomness",
+          "tensor_bundle"}
 LIGHT = {"config", "presets", "errors", "files", "manifest", "shapes", "cli"}
 ALLOWED = {
     "layers": set(),

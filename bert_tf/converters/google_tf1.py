@@ -201,8 +201,9 @@ def float_tensors(reader):
     """`Tensors` of a `VariableReader`, float32."""
 
     def load(name):
-        if not reader.dtypes[name].is_floating:
-            raise UsageError(explain(f"{name} is {reader.dtypes[name].name}", "float32"))
+        dtype = reader.entries[name].dtype
+        if not dtype.is_floating:
+            raise UsageError(explain(f"{name} is {dtype.name}", "float32"))
         return np.asarray(reader.load(name), np.float32)
 
     return Tensors(reader.shapes, load)

@@ -11,9 +11,9 @@ import os
 
 import numpy as np
 
-from bert_tf import files, variables
+from bert_tf import files, tensor_bundle, variables
 from bert_tf.config import ModelConfig
-from bert_tf.converters import google_tf1, name_table, tensor_bundle
+from bert_tf.converters import google_tf1, name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
 from bert_tf.converters.name_table import TRANSPOSED, Row, split_first, split_last
 from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
@@ -250,7 +250,7 @@ def _keys_by_name(reader, prefix):
                                   "--from google for a TF1 checkpoint"))
     try:
         graph = TrackableObjectGraph.FromString(
-            tensor_bundle.read_string(prefix, _OBJECT_GRAPH))
+            tensor_bundle.read_string(reader.entries[_OBJECT_GRAPH]))
     except DecodeError as error:
         raise BertTfError(f"checkpoint {prefix} is damaged: its object graph") from error
     names = {attribute.checkpoint_key: attribute.full_name
