@@ -6,9 +6,10 @@ The version is written beside those that are there, checked against the Keras mo
 whole. serving/README.md tells how to serve it and what its signatures take.
 """
 
+import os
 import sys
 
-from bert_tf import cli
+from bert_tf import cli, files
 
 
 def _parser():
@@ -23,18 +24,27 @@ def _parser():
     add("--seq_length", type=cli.positive,
         help="window in tokens, to which longer text is cut (default: what the run trained on, "
              "else all positions of the model)")
-    add("--top_k", type=cli.positive, default=5, help="predictions of fill_mask for each [MASK]")
+    add("--top_k", type=cli.positive, default=5,
+        help="predictions of fill_mask for each [MASK]; tokens from which sample draws")
+    add("--max_new_tokens", type=cli.positive,
+        help="tokens that generate and sample add, for which so much of the window is kept "
+             "(default: 32, of a window below 96 a third)")
     return parser
 
 
 def main(argv=None):
     arguments = _parser().parse_args(argv)
 
-    from bert_tf.saved_model.save import export_saved_model
+    from bert_tf.saved_model.save import EXPORT, export_saved_model
 
-    version = export_saved_model(arguments.model, arguments.export_dir, dtype=arguments.dtype,
-                                 seq_length=arguments.seq_length, top_k=arguments.top_k)
-    print(f"exported {version}")
+    version = export_saved_model(
+        arguments.model, arguments.export_dir, dtype=arguments.dtype,
+        seq_length=arguments.seq_length, top_k=arguments.top_k,
+        max_new_tokens=arguments.max_new_tokens)
+    about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
+    print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
+    for note in about["notes"]:
+        print(f"note: {note}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.ops import drop_custom_gradients, unservable_ops
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import versions, write_local_config
-from bert_tf.saved_model.signatures import signatures
+from bert_tf.saved_model.signatures import signatures, unanswered
 from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.verify import sample_requests, verify
 from bert_tf.saved_model.warmup import write_warmup
@@ -49,7 +49,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         top_k: predictions that `fill_mask` gives for a mask, and likeliest tokens from which
             `sample` draws the next.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much
-            of the window is kept; default 32, half of a window shorter than 64.
+            of the window is kept; default 32, of a window below 96 a third.
 
     Returns: the path of the new version.
 
@@ -81,6 +81,7 @@ def _write(served, model_folder, folder):
     kernels, others = _stored_weights(served.model)
     exported = tf.Module()
     exported.weights = [*(stored for _, stored in kernels), *others]
+    exported.tokenizer = served.tokenizer  # holds what its ops keep
     exported.vocabulary = [tf.saved_model.Asset(os.path.join(model_folder, name))
                            for name in tokenizer_files(model_folder)]
 
@@ -129,8 +130,10 @@ def _write_extra(served, source, folder):
     for path in [*filter(files.exists, own), *source.records]:
         with files.open_binary(path) as stream:
             files.write_bytes(os.path.join(extra, os.path.basename(path)), stream.read())
+    notes = [*served.notes, *(f"no signature answers for the head of {task}: encoded tokens only"
+                              for task in unanswered(served))]
     files.write_json(os.path.join(extra, EXPORT), {
-        "signatures": list(signatures(served)), "notes": list(served.notes),
+        "signatures": list(signatures(served)), "notes": notes,
         "dtype": keras.backend.standardize_dtype(served.model.compute_dtype),
         "seq_length": served.seq_length, "top_k": served.top_k,
         "max_new_tokens": served.max_new_tokens})

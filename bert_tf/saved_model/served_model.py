@@ -52,15 +52,37 @@ class ServedModel:
             inputs = pack(self.tokenizer.vocabulary, pieces, self.seq_length, fixed=False)
         return self._fit(inputs)
 
+    def prompt(self, inputs):
+        """What a continuation of a text begins with: RaggedTensor int32 `[B, (tokens)]`.
+
+        The last tokens of what a signature is given, so that `max_new_tokens` more stay within the
+        window; text begins with `[CLS]` and has no `[SEP]` at its end.
+
+        Args:
+            inputs: dict of string `[B]` `text`, or of ids and mask.
+        """
+        room = self.seq_length - self.max_new_tokens
+        if "text" not in inputs:
+            inputs = self._pad({name: inputs[name] for name in ("input_word_ids", "input_mask")})
+            lengths = tf.maximum(tf.reduce_sum(inputs["input_mask"], axis=1), 1)
+            return tf.RaggedTensor.from_tensor(inputs["input_word_ids"], lengths)[:, -room:]
+        pieces = self.tokenizer.tokenize(inputs["text"])[:, 1 - room:]
+        first = tf.fill([tf.size(inputs["text"]), 1], self.tokenizer.vocabulary.cls_id)
+        return tf.concat([first, pieces], axis=1)
+
     def _fit(self, inputs):
-        """Cut `inputs` to the window; give a batch without rows or positions one position."""
-        missing = tf.maximum(1 - tf.shape(inputs["input_word_ids"])[1], 0)
-        inputs = {name: tf.pad(ids[:, :self.seq_length], [[0, 0], [0, missing]])
-                  for name, ids in inputs.items()}
+        """Cut `inputs` to the window and pad with `padding_id`."""
+        inputs = self._pad({name: ids[:, :self.seq_length] for name, ids in inputs.items()})
         # RoBERTa tells from the ids where the padding is.
         inputs["input_word_ids"] = tf.where(tf.cast(inputs["input_mask"], tf.bool),
                                             inputs["input_word_ids"], self.model.config.padding_id)
         return inputs
+
+    @staticmethod
+    def _pad(inputs):
+        """Give a batch without rows or positions one position."""
+        missing = tf.maximum(1 - tf.shape(inputs["input_word_ids"])[1], 0)
+        return {name: tf.pad(ids, [[0, 0], [0, missing]]) for name, ids in inputs.items()}
 
     def tokens(self, ids, real):
         """`{"tokens": string}` of the shape of `ids`, `""` where `real` is false.
@@ -100,13 +122,13 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     config = model.config
     seq_length = config.longest if seq_length is None else seq_length
     if max_new_tokens is None:
-        max_new_tokens = min(_NEW_TOKENS, seq_length // 2)
+        max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
     return ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes))
 
 
 def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
-    shortest = 2
+    shortest = 3
     if tokenizer is not None:
         vocabulary = tokenizer.vocabulary
         shortest = 4 + vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
@@ -121,7 +143,7 @@ def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
                                  f"{shortest} to {config.longest}, the most that the model takes"))
     if not 1 <= top_k <= config.vocab_size:
         raise UsageError(explain(f"top_k={top_k}", f"1 to {config.vocab_size}, the vocabulary"))
-    if not 1 <= max_new_tokens <= seq_length - 1:
+    if not 1 <= max_new_tokens <= seq_length - 2:
         raise UsageError(explain(f"max_new_tokens={max_new_tokens}",
-                                 f"1 to {seq_length - 1}, which leaves a token of the text in "
+                                 f"1 to {seq_length - 2}, which leaves the text two tokens of "
                                  "the window"))

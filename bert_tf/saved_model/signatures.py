@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.tasks import generation
+
 
 def embed(served, **inputs):
     """`embedding [B, D]`: the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too.
@@ -76,6 +78,44 @@ def replaced(served, **inputs):
             **_tokens(served, inputs)}
 
 
+def classify(served, **inputs):
+    """`scores [B, L]`, the probabilities of the labels, and their names, `labels [B, L]`."""
+    scores = tf.nn.softmax(served.model(served.read(inputs), training=False))
+    return {"scores": scores, "labels": tf.broadcast_to(served.model.labels, tf.shape(scores))}
+
+
+def generate(served, seed=None, **inputs):
+    """The likeliest continuation token by token, or with a `seed [B]` one drawn from `top_k`.
+
+    `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
+    that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put behind it.
+    """
+    prompt = served.prompt(inputs)
+    end_id = served.tokenizer.vocabulary.sep_id if served.tokenizer else None
+    made = generation.generate(
+        served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
+        served.max_new_tokens, 1 if seed is None else served.top_k,
+        seed=0 if seed is None else seed, end_id=end_id)
+    num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
+    return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
+
+
+def continuation(served, prompt, ids, num_tokens, text):
+    """What `generate` answers when `ids [B, N]` follow a `prompt`, ragged `[B, (tokens)]`."""
+    real = tf.sequence_mask(num_tokens, tf.shape(ids)[1])
+    answer = {"output_word_ids": tf.where(real, ids, 0), **served.tokens(ids, real),
+              "num_tokens": num_tokens}
+    if text:
+        # What the new tokens add: whether a blank comes first is known with those before.
+        new = tf.RaggedTensor.from_tensor(ids, num_tokens)
+        before = served.tokenizer.detokenize(prompt)
+        both = served.tokenizer.detokenize(tf.concat([prompt, new], axis=1))
+        start = tf.strings.length(before)
+        added = tf.strings.substr(both, start, tf.strings.length(both) - start)
+        answer["text"] = tf.strings.unicode_transcode(added, "UTF-8", "UTF-8")
+    return answer
+
+
 def _tokens(served, inputs):
     mask = inputs["input_mask"]
     return {**served.tokens(inputs["input_word_ids"], tf.cast(mask, tf.bool)),
@@ -99,12 +139,16 @@ def _ids(*names):
 
 
 _TEXT, _PAIR = _texts("text"), _texts("text_a", "text_b")
-_IDS = _ids("input_word_ids", "input_mask", "input_type_ids")
+_PROMPT = _ids("input_word_ids", "input_mask")
+_IDS = {**_PROMPT, **_ids("input_type_ids")}
+_SEED = {"seed": tf.TensorSpec([None], tf.int32, "seed")}
 
 BY_IDS = {
     "serving_default": Signature(embed, _IDS),
     "encode_ids": Signature(encode, _IDS),
     "replaced_ids": Signature(replaced, _IDS, "replaced"),
+    "generate_ids": Signature(generate, _PROMPT, "language_model"),
+    "sample_ids": Signature(generate, {**_PROMPT, **_SEED}, "language_model"),
 }
 # Where the model's tokenizer runs in the graph, these too, and in place of those.
 BY_TEXT = {
@@ -114,6 +158,9 @@ BY_TEXT = {
     **{task: Signature(functools.partial(sentence_pair, task=task), _PAIR, task)
        for task in ("next_sentence", "sentence_order")},
     "replaced": Signature(replaced, _TEXT, "replaced"),
+    "generate": Signature(generate, _TEXT, "language_model"),
+    "sample": Signature(generate, {**_TEXT, **_SEED}, "language_model"),
+    "classify": Signature(classify, _TEXT, "classifier"),
 }
 
 
@@ -122,3 +169,9 @@ def signatures(served):
     rows = BY_IDS if served.tokenizer is None else {**BY_IDS, **BY_TEXT}
     return {name: signature for name, signature in rows.items()
             if signature.task in (None, *served.tasks)}
+
+
+def unanswered(served):
+    """Names of what a `ServedModel` was trained for and no signature of it answers."""
+    answered = {signature.task for signature in signatures(served).values()}
+    return [task for task in served.tasks if task not in answered]

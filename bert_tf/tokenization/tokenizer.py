@@ -20,7 +20,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.shapes import check_rank
 from bert_tf.tokenization import normalization
 from bert_tf.tokenization.offsets import before_nfc
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, SUFFIX, Vocabulary
 
 CONFIG_NAME = "tokenizer_config.json"
 VOCABULARY_NAME = "vocab.txt"
@@ -62,6 +62,10 @@ class Tokenizer(tf.Module):
             raise UsageError(f"the vocabulary cannot be used: {error}") from error
         self._continuation = tf.constant(vocabulary.continuation)
         self._tokens = tf.constant(vocabulary.tokens)
+        self._written = tf.constant([
+            "" if token in SPECIAL_TOKENS else
+            token.removeprefix(SUFFIX) if token.startswith(SUFFIX) else f" {token}"
+            for token in vocabulary.tokens])
 
     def normalize(self, text):
         """The text that is cut into words: string `[n]` -> string `[n]`."""
@@ -136,6 +140,14 @@ class Tokenizer(tf.Module):
     def tokens(self, ids):
         """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""
         return tf.gather(self._tokens, ids)
+
+    def detokenize(self, ids):
+        """Words of pieces `[n, tokens]`, ragged or not, with blanks between them: string `[n]`.
+
+        Special tokens vanish; a punctuation mark is a word.
+        """
+        text = tf.strings.reduce_join(tf.gather(self._written, ids), axis=-1)
+        return tf.strings.regex_replace(text, "^ ", "")
 
     def save(self, folder):
         """Write `vocab.txt` and `tokenizer_config.json`."""

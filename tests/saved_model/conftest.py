@@ -1,45 +1,53 @@
-"""Model folders and their exports, made once."""
+"""Model folders and their exports, each made once."""
 
+import functools
+import os
+from typing import NamedTuple
+
+import keras
 import pytest
-from tiny_model import TOP_K, Caller, save_model
+from tiny_model import MODELS, TOP_K, Caller, save_model
 
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.pretrained import from_pretrained
+
+
+class Export(NamedTuple):
+    """A model of `MODELS` and its export."""
+
+    name: str
+    folder: str  # of the model
+    version: str  # path of the export
+    model: keras.Model  # the same in float32
+    tokenizer: object
+    call: Caller
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """`exported(name, dtype="float32")` -> `Export`."""
+    @functools.cache
+    def save(name):
+        return save_model(str(tmp_path_factory.mktemp("saved_model") / name), name)
+
+    @functools.cache
+    def export(name, dtype="float32"):
+        folder = save(name)
+        version = export_saved_model(folder, str(tmp_path_factory.mktemp("export") / name),
+                                     dtype=dtype, top_k=TOP_K)
+        return Export(name, folder, version, from_pretrained(folder, dtype="float32"),
+                      MODELS[name][0](), Caller(version))
+
+    return export
 
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory):
-    """Lower-casing, with a next-sentence head."""
-    return save_model(str(tmp_path_factory.mktemp("saved_model") / "model"))
+    """Of a small BERT with a next-sentence head, lower-casing."""
+    return save_model(os.path.join(tmp_path_factory.mktemp("saved_model"), "model"))
 
 
-@pytest.fixture(scope="session")
-def cased_folder(tmp_path_factory):
-    """Case is kept, no next-sentence head."""
-    return save_model(str(tmp_path_factory.mktemp("saved_model") / "cased"), next_sentence=False,
-                      lower_case=False)
-
-
-@pytest.fixture(scope="session")
-def version(model_folder, tmp_path_factory):
-    """The exported `model_folder`."""
-    return export_saved_model(model_folder, str(tmp_path_factory.mktemp("export") / "bert"),
-                              top_k=TOP_K)
-
-
-@pytest.fixture(scope="session")
-def cased_version(cased_folder, tmp_path_factory):
-    """The exported `cased_folder`, computing in bfloat16."""
-    return export_saved_model(cased_folder, str(tmp_path_factory.mktemp("export") / "cased"),
-                              dtype="bfloat16")
-
-
-@pytest.fixture(scope="session")
-def call(version):
-    """`call(signature, **inputs)` -> dict of arrays, by the exported `model_folder`."""
-    return Caller(version)
-
-
-@pytest.fixture(scope="session")
-def cased_call(cased_version):
-    """The same by the exported `cased_folder`."""
-    return Caller(cased_version)
+@pytest.fixture(scope="session", params=MODELS)
+def each(request, exported):
+    """The export of every model, one after the other."""
+    return exported(request.param)

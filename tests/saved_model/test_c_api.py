@@ -12,7 +12,6 @@ from tiny_model import SEQ_LENGTH, TEXTS
 
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, used_ops
 from bert_tf.tokenization.packing import pack
-from bert_tf.tokenization.tokenizer import Tokenizer
 
 HARNESS = pathlib.Path(__file__).with_name("c_api.py")
 LIBRARIES = {  # op: the library of the tensorflow-text wheel that registers it
@@ -20,6 +19,8 @@ LIBRARIES = {  # op: the library of the tensorflow-text wheel that registers it
     "FastWordpieceTokenizeWithOffsets": "_fast_wordpiece_tokenizer.so",
     "NormalizeUTF8": "_normalize_ops.so",
     "RegexSplitWithOffsets": "_regex_split_ops.so",
+    **dict.fromkeys(("SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp"),
+                    "_sentencepiece_tokenizer.so"),
 }
 
 
@@ -32,12 +33,17 @@ def run(version, libraries, requests):
                           capture_output=True, timeout=120)
 
 
-@pytest.mark.parametrize(("prefix", "tolerance"), [("", 1e-5), ("cased_", 0.02)])
-def test_every_signature(prefix, tolerance, request):
-    version, call = (request.getfixturevalue(prefix + name) for name in ("version", "call"))
-    tokenizer = Tokenizer.load(request.getfixturevalue(f"{prefix or 'model_'}folder"))
-    ids = pack(tokenizer.vocabulary, [tokenizer.tokenize(TEXTS)], SEQ_LENGTH)
-    everything = {"text": TEXTS, "text_a": TEXTS, "text_b": TEXTS[::-1],
+@pytest.mark.parametrize(("name", "dtype", "tolerance"), [
+    ("bert", "float32", 1e-5), ("cased", "bfloat16", 0.02), ("albert", "float32", 1e-5),
+    ("electra", "float32", 1e-5), ("gpt", "float32", 1e-5)])
+def test_every_signature(name, dtype, tolerance, exported):
+    export = exported(name, dtype)
+    version, call = export.version, export.call
+    vocabulary = export.tokenizer.vocabulary
+    texts = [text.replace("[MASK]", vocabulary.special_tokens[-1]) for text in TEXTS]
+    ids = pack(vocabulary, [export.tokenizer.tokenize(texts)], SEQ_LENGTH)
+    everything = {"text": texts, "text_a": texts, "text_b": texts[::-1],
+                  "seed": list(range(len(texts))),
                   **{name: value.numpy().tolist() for name, value in ids.items()}}
     requests = []
     for name, function in call.signatures.items():
@@ -64,7 +70,8 @@ def test_every_signature(prefix, tolerance, request):
                 np.testing.assert_array_equal(given, wanted)
 
 
-def test_an_op_without_its_library_is_an_error(version):
+def test_an_op_without_its_library_is_an_error(exported):
+    version = exported("bert").version
     libraries = [name for name in LIBRARIES.values() if "wordpiece" not in name]
     process = run(version, libraries, [("encode", {"text": ["fox"]})])
     assert process.returncode == 1

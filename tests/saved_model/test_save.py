@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
-from tiny_model import save_model
+from tiny_model import MODELS, Caller, save_model
 
+from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model import save, verify
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.tagger import Tagger
 
 
 @pytest.fixture
@@ -30,27 +33,35 @@ def quick(monkeypatch):
     monkeypatch.setattr(save, "verify", lambda *_: None)
 
 
-def test_what_a_version_holds(version, model_folder):
-    folder, model = pathlib.Path(version), pathlib.Path(model_folder)
+@pytest.mark.parametrize(("name", "files"), [
+    ("bert", ["vocab.txt"]), ("albert", ["spiece.model"]), ("gpt", ["merges.txt", "vocab.json"])])
+def test_what_a_version_holds(name, files, exported):
+    export = exported(name)
+    folder, model = pathlib.Path(export.version), pathlib.Path(export.folder)
     assert folder.name == "1"
-    assert (folder / "assets/vocab.txt").read_text() == (model / "vocab.txt").read_text()
+    assert sorted(os.listdir(folder / "assets")) == files
+    for file in files:
+        assert (folder / "assets" / file).read_bytes() == (model / file).read_bytes()
     extra = folder / "assets.extra"
-    for name in ("model_config.json", "task.json", "tokenizer_config.json"):
-        assert (extra / name).read_text() == (model / name).read_text()
+    for file in ("model_config.json", "task.json", "tokenizer_config.json"):
+        assert (extra / file).read_text() == (model / file).read_text()
+    about = json.loads((extra / "export.json").read_text())
+    assert set(about["signatures"]) == set(MODELS[name][2])
+    assert about["notes"] == []
     assert os.listdir(folder.parent) == ["1"]
 
 
-def test_warm_up_requests_are_the_servers_protos(version, call):
+def test_warm_up_requests_are_the_servers_protos(each):
     prediction_log_pb2 = pytest.importorskip(
         "tensorflow_serving.apis.prediction_log_pb2", reason="the extra [serving] is not installed")
-    path = os.path.join(version, "assets.extra", "tf_serving_warmup_requests")
+    path = os.path.join(each.version, "assets.extra", "tf_serving_warmup_requests")
     signatures = set()
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
         inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
-        assert call(request.model_spec.signature_name, **inputs)
+        assert each.call(request.model_spec.signature_name, **inputs)
         signatures.add(request.model_spec.signature_name)
-    assert signatures == set(call.signatures)
+    assert signatures == set(each.call.signatures)
 
 
 def test_the_next_free_number(quick, model_folder, tmp_path):
@@ -154,6 +165,7 @@ def test_the_local_config_lists_every_model(quick, model_folder, tmp_path):
     ({"seq_length": 25}, "5 to 24"),
     ({"seq_length": 4}, "5 to 24"),
     ({"top_k": 0}, "1 to"),
+    ({"max_new_tokens": 23}, "1 to 22"),
 ])
 def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
     with pytest.raises(UsageError, match=message):
@@ -185,3 +197,42 @@ def test_a_vocabulary_of_another_size(model_folder, tmp_path):
         vocabulary.write("surplus\n")
     with pytest.raises(UsageError, match="tokenizer has 38 tokens; expected vocab_size=37"):
         export_saved_model(str(folder), str(tmp_path / "out"))
+
+
+def test_without_a_tokenizer_ids_are_taken_and_it_is_said(tmp_path):
+    folder = save_model(str(tmp_path / "model"), "gpt")
+    ends = {token: number for number, token in enumerate(["<unk>", "a</w>"])}
+    (tmp_path / "model" / "vocab.json").write_text(json.dumps(ends))
+    version = export_saved_model(folder, str(tmp_path / "out"))
+    call = Caller(version)
+    names = {"serving_default", "encode_ids", "generate_ids", "sample_ids"}
+    about = json.loads(pathlib.Path(version, "assets.extra", "export.json").read_text())
+    assert set(about["signatures"]) == set(call.signatures) == names
+    (note,) = about["notes"]
+    assert note.startswith("no signature takes text, only token ids: ")
+    assert "its pieces end in </w>, as GPT-1's do" in note
+    assert not pathlib.Path(version, "assets").exists() or "vocab.json" in os.listdir(
+        pathlib.Path(version, "assets"))
+    answer = call("generate_ids", input_word_ids=[[5, 6], [7, 0]], input_mask=[[1, 1], [1, 0]])
+    assert set(answer) == {"output_word_ids", "num_tokens"}
+    assert answer["num_tokens"].tolist() == [8, 8]
+
+
+def test_a_head_that_no_signature_answers_for_is_named(quick, tmp_path):
+    config = ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                         intermediate_size=16, max_position_embeddings=16)
+    Tagger(config, ["noun", "verb"]).save_pretrained(str(tmp_path / "tagger"))
+    ReplacedTokens(config, config).save_pretrained(str(tmp_path / "replaced"))
+    for name, note in (("tagger", "no signature answers for the head of tagger"),
+                       ("replaced", "the generator is not served, the discriminator alone is")):
+        version = export_saved_model(str(tmp_path / name), str(tmp_path / "out"))
+        about = json.loads(pathlib.Path(version, "assets.extra", "export.json").read_text())
+        assert any(note in line for line in about["notes"])
+
+
+def test_a_tokenizer_that_pads_otherwise(tmp_path):
+    folder = save_model(str(tmp_path / "model"), "roberta")
+    path = tmp_path / "model" / "model_config.json"
+    path.write_text(path.read_text().replace('"padding_id": 1', '"padding_id": 0'))
+    with pytest.raises(UsageError, match="pads with the id 1; expected padding_id=0"):
+        export_saved_model(folder, str(tmp_path / "out"))

@@ -6,14 +6,21 @@ import tensorflow as tf
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
 
 
-@pytest.mark.parametrize("fixture", ["version", "cased_version"])
-def test_an_export_uses_only_servable_ops(fixture, request):
-    version = request.getfixturevalue(fixture)
+WORD_PIECE = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "NormalizeUTF8"}
+SENTENCE_PIECE = {"FastBertNormalize", "NormalizeUTF8", "SentencepieceOp",
+                  "SentencepieceTokenizeOp"}
+TEXT_OPS = {  # the fewer the better: older servers link fewer
+    "bert": {*WORD_PIECE, "RegexSplitWithOffsets"}, "electra": WORD_PIECE, "encoder": WORD_PIECE,
+    "albert": SENTENCE_PIECE, "classifier": SENTENCE_PIECE, "left_to_right": WORD_PIECE,
+    "roberta": set(), "gpt": set(),
+}
+
+
+@pytest.mark.parametrize("name", TEXT_OPS)
+def test_an_export_uses_only_servable_ops(name, exported):
+    version = exported(name).version
     assert unservable_ops(version) == []
-    text_ops = used_ops(version) & SERVING_TEXT_OPS
-    # The fewer the better: older servers link fewer.
-    assert text_ops == {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "NormalizeUTF8",
-                        "RegexSplitWithOffsets"}
+    assert used_ops(version) & SERVING_TEXT_OPS == TEXT_OPS[name]
 
 
 def test_an_op_of_another_library_is_found_inside_functions(tmp_path):

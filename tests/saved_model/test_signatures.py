@@ -3,150 +3,286 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TEXTS, TOP_K
+from tiny_model import LABELS, MODELS, SEQ_LENGTH, TEXTS, TOP_K
 
-from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
-from bert_tf.tokenization.tokenizer import Tokenizer
 
+ENCODED = {"sequence_output": ("float32", 3), "pooled_output": ("float32", 2),
+           "tokens": ("string", 2), "num_tokens": ("int32", 1)}
+REPLACED = {"probability": ("float32", 2), "tokens": ("string", 2), "num_tokens": ("int32", 1)}
+GENERATED = {"output_word_ids": ("int32", 2), "tokens": ("string", 2), "num_tokens": ("int32", 1)}
+CONTINUED = {**GENERATED, "text": ("string", 1)}
 SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "serving_default": {"embedding": ("float32", 2)},
-    "encode": {"sequence_output": ("float32", 3), "pooled_output": ("float32", 2),
-               "tokens": ("string", 2), "num_tokens": ("int32", 1)},
+    "encode": ENCODED, "encode_ids": ENCODED,
     "fill_mask": {"tokens": ("string", 3), "scores": ("float32", 3), "positions": ("int32", 2),
                   "num_masks": ("int32", 1)},
     "next_sentence": {"probability": ("float32", 1)},
+    "sentence_order": {"probability": ("float32", 1)},
+    "replaced": REPLACED, "replaced_ids": REPLACED,
+    "generate_ids": GENERATED, "sample_ids": GENERATED, "generate": CONTINUED, "sample": CONTINUED,
+    "classify": {"scores": ("float32", 2), "labels": ("string", 2)},
 }
-SHAPES["encode_ids"] = SHAPES["encode"]
 
 
-@pytest.fixture(scope="module")
-def keras_model(model_folder):
-    return from_pretrained(model_folder, dtype="float32")
+def texts_of(export, texts=TEXTS):
+    """`texts` with the model's own mask token."""
+    mask_token = export.tokenizer.vocabulary.special_tokens[-1]
+    return [text.replace("[MASK]", mask_token) for text in texts]
 
 
-@pytest.fixture(scope="module")
-def tokenizer(model_folder):
-    return Tokenizer.load(model_folder)
+def ids_of(export, *segments, split_special=False):
+    """The model's inputs, padded to the window, as a user would make them."""
+    pieces = [export.tokenizer.tokenize(tf.constant(texts), split_special) for texts in segments]
+    return pack(export.tokenizer.vocabulary, pieces, SEQ_LENGTH, fixed=True)
 
 
-def _ids(tokenizer, texts, split_special=False):
-    pieces = [tokenizer.tokenize(tf.constant(text), split_special) for text in texts]
-    return pack(tokenizer.vocabulary, pieces, SEQ_LENGTH, fixed=True)
+def encoder_of(export):
+    return getattr(export.model, "encoder", export.model)
 
 
-@pytest.mark.parametrize("fixture", ["call", "cased_call"])
-def test_types_and_ranks(fixture, request):
-    signatures = request.getfixturevalue(fixture).signatures
+def softmax(logits):
+    exponents = np.exp(logits - np.max(logits, -1, keepdims=True))
+    return exponents / exponents.sum(-1, keepdims=True)
+
+
+def sigmoid(logits):
+    return 1 / (1 + np.exp(-np.asarray(logits)))
+
+
+def test_signatures_types_and_ranks(each):
+    signatures = each.call.signatures
     shapes = {name: {output: (spec.dtype.name, spec.shape.rank)
                      for output, spec in function.structured_outputs.items()}
               for name, function in signatures.items()}
-    expected = dict(SHAPES)
-    if fixture == "cased_call":
-        del expected["next_sentence"]
-    assert shapes == expected
+    assert shapes == {name: SHAPES[name] for name in MODELS[each.name][2]}
     for function in signatures.values():
-        assert all(spec.shape[0] is None for spec in function.structured_outputs.values())
+        _, inputs = function.structured_input_signature
+        for spec in (*inputs.values(), *function.structured_outputs.values()):
+            assert spec.shape[0] is None
 
 
-def test_encode_is_the_keras_model_on_the_real_tokens(call, keras_model, tokenizer):
-    inputs = _ids(tokenizer, [TEXTS])
-    expected = keras_model.encoder(inputs)
+def test_encode_is_the_keras_model_on_the_real_tokens(each):
+    inputs = ids_of(each, TEXTS)
+    expected = encoder_of(each)(inputs)
     lengths = inputs["input_mask"].numpy().sum(1)
-    answer = call("encode", text=TEXTS)
+    answer = each.call("encode", text=TEXTS)
     np.testing.assert_array_equal(answer["num_tokens"], lengths)
     np.testing.assert_allclose(answer["pooled_output"], expected["pooled_output"], atol=1e-5)
+    pieces = each.tokenizer.vocabulary.tokens
     for row, length in enumerate(lengths):
         np.testing.assert_allclose(answer["sequence_output"][row, :length],
                                    expected["sequence_output"][row, :length], atol=1e-5)
         assert not answer["sequence_output"][row, length:].any()
+        ids = inputs["input_word_ids"][row, :length].numpy()
+        assert [token.decode() for token in answer["tokens"][row, :length]] == [
+            pieces[number] for number in ids]
         assert set(answer["tokens"][row, length:]) <= {b""}
-    pieces = [token.decode() for token in answer["tokens"][0, :6]]
-    assert pieces == ["[CLS]", "the", "quick", "brown", "fox", "[UNK]"]
-    assert answer["tokens"][1, :2].tolist() == [b"[CLS]", b"[SEP]"]
-    assert [t.decode() for t in answer["tokens"][2, 1:3]] == ["안녕", "##하세요"]
 
 
-def test_default_is_the_mean_over_the_real_tokens(call):
-    encoded = call("encode", text=TEXTS)
+def test_word_pieces(exported):
+    tokens = exported("bert").call("encode", text=TEXTS)["tokens"]
+    assert [token.decode() for token in tokens[0, :6]] == [
+        "[CLS]", "the", "quick", "brown", "fox", "[UNK]"]
+    assert tokens[1, :2].tolist() == [b"[CLS]", b"[SEP]"]
+    assert [token.decode() for token in tokens[2, 1:3]] == ["안녕", "##하세요"]
+
+
+def test_default_is_the_mean_over_the_real_tokens(each):
+    encoded = each.call("encode", text=TEXTS)
     means = [vectors[:length].mean(0) for vectors, length
              in zip(encoded["sequence_output"], encoded["num_tokens"], strict=True)]
-    np.testing.assert_allclose(call("serving_default", text=TEXTS)["embedding"], means, atol=1e-5)
+    answer = each.call("serving_default", text=TEXTS)
+    np.testing.assert_allclose(answer["embedding"], means, atol=1e-5)
 
 
-def test_ids_in_gives_the_same_as_text_in(call, tokenizer):
-    inputs = {name: ids.numpy() for name, ids in _ids(tokenizer, [TEXTS]).items()}
-    # Padding to the window, and beyond it.
+def test_ids_in_gives_the_same_as_text_in(each):
+    inputs = {name: ids.numpy() for name, ids in ids_of(each, TEXTS).items()}
+    # Padding to the window, and beyond it, with whatever id.
     wider = {name: np.pad(ids, ((0, 0), (0, 5))) for name, ids in inputs.items()}
-    answer = call("encode", text=TEXTS)
-    for given in (inputs, wider):
-        same = call("encode_ids", **given)
+    for signature in {"encode", "replaced"} & set(each.call.signatures):
+        answer = each.call(signature, text=TEXTS)
         longest = answer["num_tokens"].max()
-        np.testing.assert_allclose(same["sequence_output"][:, :longest],
-                                   answer["sequence_output"], atol=1e-5)
-        np.testing.assert_array_equal(same["tokens"][:, :longest], answer["tokens"])
-        np.testing.assert_array_equal(same["num_tokens"], answer["num_tokens"])
-        assert same["tokens"].shape == (len(TEXTS), SEQ_LENGTH)
+        for given in (inputs, wider):
+            same = each.call(f"{signature}_ids", **given)
+            assert same["tokens"].shape == (len(TEXTS), SEQ_LENGTH)
+            for output, values in answer.items():
+                cut = same[output][:, :longest] if values.ndim > 1 else same[output]
+                if output == "pooled_output":
+                    cut = same[output]
+                if values.dtype == np.float32:
+                    np.testing.assert_allclose(cut, values, atol=1e-5)
+                else:
+                    np.testing.assert_array_equal(cut, values)
 
 
-def test_fill_mask_ranks_the_vocabulary(call, keras_model, tokenizer):
-    inputs = _ids(tokenizer, [TEXTS], split_special=True)
-    is_mask = inputs["input_word_ids"].numpy() == tokenizer.vocabulary.mask_id
-    answer = call("fill_mask", text=TEXTS)
+@pytest.mark.parametrize("name", ["bert", "roberta", "albert"])
+def test_fill_mask_ranks_the_vocabulary(name, exported):
+    export = exported(name)
+    texts = texts_of(export)
+    vocabulary = export.tokenizer.vocabulary
+    inputs = ids_of(export, texts, split_special=True)
+    is_mask = inputs["input_word_ids"].numpy() == vocabulary.mask_id
+    answer = export.call("fill_mask", text=texts)
     np.testing.assert_array_equal(answer["num_masks"], is_mask.sum(1))
-    assert answer["num_masks"].tolist()[:4] == [1, 0, 2, 0]
+    assert answer["num_masks"].tolist()[:2] == [1, 0]
     for row in range(len(TEXTS)):
         count = answer["num_masks"][row]
         positions = np.flatnonzero(is_mask[row])
         np.testing.assert_array_equal(answer["positions"][row, :count], positions)
         one = {name: ids[row:row + 1] for name, ids in inputs.items()}
-        logits = keras_model({**one, "masked_lm_positions": tf.constant(positions[None], tf.int32)})
-        logits = logits["masked_lm_logits"].numpy()[0].astype(np.float64)
-        exponents = np.exp(logits - logits.max(-1, keepdims=True))
-        probabilities = exponents / exponents.sum(-1, keepdims=True)
+        one["masked_lm_positions"] = tf.constant(positions[None], tf.int32)
+        probabilities = softmax(export.model(one)["masked_lm_logits"].numpy()[0])
         order = np.argsort(-probabilities)[:, :TOP_K]
         np.testing.assert_allclose(answer["scores"][row, :count],
                                    np.take_along_axis(probabilities, order, 1), atol=1e-5)
-        tokens = [[tokenizer.vocabulary.tokens[i].encode() for i in ids] for ids in order]
+        tokens = [[vocabulary.tokens[i].encode() for i in ids] for ids in order]
         assert answer["tokens"][row, :count].tolist() == tokens
         assert not answer["scores"][row, count:].any()
         assert not answer["positions"][row, count:].any()
         assert set(answer["tokens"][row, count:].ravel()) <= {b""}
 
 
-def test_next_sentence_is_the_probability_of_class_0(call, keras_model, tokenizer):
+@pytest.mark.parametrize(("name", "task"), [("bert", "next_sentence"),
+                                            ("albert", "sentence_order")])
+def test_a_sentence_pair_has_the_probability_of_class_0(name, task, exported):
+    export = exported(name)
     firsts, seconds = TEXTS, TEXTS[::-1]
-    inputs = _ids(tokenizer, [firsts, seconds])
-    positions = tf.zeros([len(TEXTS), 0], tf.int32)
-    logits = keras_model({**inputs, "masked_lm_positions": positions})["next_sentence_logits"]
-    expected = 1 / (1 + np.exp(logits[:, 1] - logits[:, 0]))
-    answer = call("next_sentence", text_a=firsts, text_b=seconds)
-    np.testing.assert_allclose(answer["probability"], expected, atol=1e-5)
+    inputs = ids_of(export, firsts, seconds)
+    inputs["masked_lm_positions"] = tf.zeros([len(TEXTS), 0], tf.int32)
+    logits = export.model(inputs)[f"{task}_logits"]
+    answer = export.call(task, text_a=firsts, text_b=seconds)
+    np.testing.assert_allclose(answer["probability"], sigmoid(logits[:, 0] - logits[:, 1]),
+                               atol=1e-5)
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "encode", "fill_mask", "next_sentence"])
-def test_batch_mates_change_nothing_but_the_padding(call, signature):
-    def inputs(texts):
-        names = ("text_a", "text_b") if signature == "next_sentence" else ("text",)
-        return dict.fromkeys(names, texts)
-
-    together = call(signature, **inputs(TEXTS))
-    for row, text in enumerate(TEXTS):
-        alone = call(signature, **inputs([text]))
-        for output, value in alone.items():
-            trimmed = together[output][row][tuple(slice(size) for size in value.shape[1:])]
-            if value.dtype == np.float32:
-                np.testing.assert_allclose(trimmed, value[0], atol=1e-5, rtol=0)
-            else:
-                np.testing.assert_array_equal(trimmed, value[0])
+def test_replaced_is_the_discriminator_of_every_token(exported):
+    export = exported("electra")
+    inputs = ids_of(export, TEXTS)
+    expected = sigmoid(export.model.discriminate(inputs)) * inputs["input_mask"].numpy()
+    answer = export.call("replaced", text=TEXTS)
+    longest = answer["num_tokens"].max()
+    np.testing.assert_array_equal(answer["num_tokens"], inputs["input_mask"].numpy().sum(1))
+    np.testing.assert_allclose(answer["probability"], expected[:, :longest], atol=1e-5)
+    np.testing.assert_array_equal(answer["tokens"], export.call("encode", text=TEXTS)["tokens"])
 
 
-def test_padding_goes_to_the_longest_of_the_batch(call):
+@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+def test_generate_appends_the_likeliest_token_again_and_again(name, exported):
+    export = exported(name)
+    vocabulary, new = export.tokenizer.vocabulary, SEQ_LENGTH // 3
+    answer = export.call("generate", text=TEXTS)
+    prompts = export.tokenizer.tokenize(TEXTS).to_list()
+    for row, pieces in enumerate(prompts):
+        # Of a long text the end is continued.
+        ids = [vocabulary.cls_id, *pieces[max(0, len(pieces) - (SEQ_LENGTH - new - 1)):]]
+        start = len(ids)
+        while len(ids) < start + new and ids[start:][-1:] != [vocabulary.sep_id]:
+            inputs = {"input_word_ids": tf.constant([[*ids, 0]]),
+                      "input_mask": tf.ones([1, len(ids) + 1], tf.int32)}
+            logits = export.model(inputs)["language_model_logits"][0, -1]
+            ids.append(int(np.argmax(logits)))
+        count = len(ids) - start
+        assert answer["num_tokens"][row] == count
+        assert answer["output_word_ids"][row].tolist() == ids[start:] + [0] * (new - count)
+        assert [token.decode() for token in answer["tokens"][row]] == [
+            *(vocabulary.tokens[number] for number in ids[start:]), *[""] * (new - count)]
+        before, both = (export.tokenizer.detokenize([each]).numpy()[0].decode("utf-8", "replace")
+                        for each in (ids[:start], ids))
+        assert before + answer["text"][row].decode() == both
+
+
+@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+def test_sample_draws_by_the_rows_own_seeds(name, exported):
+    export = exported(name)
+    seeds = [1, 2, 3, 1, 2]
+    texts = ["fox"] * len(seeds)
+    answer = export.call("sample", text=texts, seed=seeds)
+    ids = answer["output_word_ids"].tolist()
+    assert (ids[0], ids[1]) == (ids[3], ids[4])
+    assert len({tuple(row) for row in ids}) == 3
+    # Every token is among the likeliest `TOP_K`, and not all are the likeliest.
+    prompt = [export.tokenizer.vocabulary.cls_id,
+              *export.tokenizer.tokenize(["fox"]).to_list()[0]]
+    ranks = []
+    for row, count in zip(ids, answer["num_tokens"], strict=True):
+        inputs = {"input_word_ids": tf.constant([prompt + row[:count]])}
+        inputs["input_mask"] = tf.ones_like(inputs["input_word_ids"])
+        logits = export.model(inputs)["language_model_logits"][0].numpy()[len(prompt) - 1:]
+        ranks += [np.count_nonzero(given > given[number])
+                  for given, number in zip(logits, row[:count], strict=True)]
+    assert 0 < max(ranks) < TOP_K
+
+
+@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+def test_ids_are_continued_as_text_is(name, exported):
+    export = exported(name)
+    pieces = export.tokenizer.tokenize(TEXTS)
+    first = tf.fill([len(TEXTS), 1], export.tokenizer.vocabulary.cls_id)
+    prompt = tf.concat([first, pieces[:, 1 - SEQ_LENGTH + SEQ_LENGTH // 3:]], 1)
+    ids = {"input_word_ids": prompt.to_tensor(),
+           "input_mask": tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32)}
+    seed = {"seed": np.arange(len(TEXTS))}
+    for signature, further in (("generate", {}), ("sample", seed)):
+        given = export.call(f"{signature}_ids", **ids, **further)
+        for output, values in export.call(signature, text=TEXTS, **further).items():
+            if output != "text":
+                np.testing.assert_array_equal(given[output], values)
+    nothing = {"input_word_ids": [[0, 0]], "input_mask": [[0, 0]]}
+    assert export.call("generate_ids", **nothing)["num_tokens"] >= 1
+
+
+def test_classify_names_the_labels(exported):
+    export = exported("classifier")
+    answer = export.call("classify", text=TEXTS)
+    np.testing.assert_allclose(answer["scores"], softmax(export.model(ids_of(export, TEXTS))),
+                               atol=1e-5)
+    assert answer["labels"].tolist() == [[name.encode() for name in LABELS]] * len(TEXTS)
+
+
+def _requests(export, texts):
+    """`(signature, inputs)` for every signature that takes text."""
+    for signature, function in export.call.signatures.items():
+        names = function.structured_input_signature[1]
+        if not signature.endswith("_ids"):
+            yield signature, {name: np.arange(len(texts)) if name == "seed" else texts
+                              for name in names}
+
+
+def test_batch_mates_change_nothing_but_the_padding(each):
+    texts = texts_of(each)
+    for signature, inputs in _requests(each, texts):
+        together = each.call(signature, **inputs)
+        for row in range(len(texts)):
+            alone = each.call(signature, **{name: values[row:row + 1]
+                                            for name, values in inputs.items()})
+            for output, value in alone.items():
+                trimmed = together[output][row:row + 1][tuple(map(slice, value.shape))]
+                if value.dtype == np.float32:
+                    np.testing.assert_allclose(trimmed, value, atol=1e-5, rtol=0)
+                else:
+                    np.testing.assert_array_equal(trimmed, value)
+
+
+def test_an_empty_batch_gives_an_empty_answer(each):
+    for signature, function in each.call.signatures.items():
+        inputs = {name: np.zeros([0] * spec.shape.rank) for name, spec
+                  in function.structured_input_signature[1].items() if spec.dtype != tf.string}
+        inputs |= {name: [] for name in function.structured_input_signature[1]
+                   if name not in inputs}
+        answer = each.call(signature, **inputs)
+        assert {name: (value.shape[0], value.ndim) for name, value in answer.items()} == {
+            name: (0, rank) for name, (_, rank) in SHAPES[signature].items()}
+
+
+def test_padding_goes_to_the_longest_of_the_batch(exported):
+    call = exported("bert").call
     assert call("encode", text=["fox", "the dog"])["tokens"].shape == (2, 4)
     assert call("fill_mask", text=["fox", "the dog"])["scores"].shape == (2, 0, TOP_K)
 
 
-def test_long_text_is_cut_and_masks_beyond_the_window_do_not_count(call):
+def test_long_text_is_cut_and_masks_beyond_the_window_do_not_count(exported):
+    call = exported("bert").call
     answer = call("encode", text=["fox " * 1000])
     assert answer["num_tokens"] == [SEQ_LENGTH]
     assert answer["tokens"][0, -1] == b"[SEP]"
@@ -155,35 +291,34 @@ def test_long_text_is_cut_and_masks_beyond_the_window_do_not_count(call):
     assert call("next_sentence", text_a=["fox " * 99], text_b=["dog " * 99])["probability"].shape
 
 
-@pytest.mark.parametrize("signature", sorted(SHAPES))
-def test_an_empty_batch_gives_an_empty_answer(call, signature):
-    inputs = {"encode_ids": {name: np.zeros((0, 0)) for name in
-                             ("input_word_ids", "input_mask", "input_type_ids")},
-              "next_sentence": {"text_a": [], "text_b": []}}.get(signature, {"text": []})
-    answer = call(signature, **inputs)
-    assert all(value.shape[0] == 0 for value in answer.values())
-    assert {name: value.ndim for name, value in answer.items()} == {
-        name: rank for name, (_, rank) in SHAPES[signature].items()}
-
-
-def test_bytes_that_are_not_utf8_are_no_error(call):
-    import base64
-
-    broken = base64.b64decode("Zm94/8D+ZG9n")
-    answer = call("encode", text=[broken, b"fox"])
-    alone = call("encode", text=[b"fox"])
+def test_bytes_that_are_not_utf8_are_no_error(each):
+    broken = bytes([0x66, 0x6F, 0x78, 0x2F, 0xC0, 0xFE, 0x64, 0x6F, 0x67])
+    answer = each.call("encode", text=[broken, b"fox"])
+    alone = each.call("encode", text=[b"fox"])
     np.testing.assert_allclose(answer["pooled_output"][1], alone["pooled_output"][0], atol=1e-5)
 
 
-def test_the_casing_of_the_tokenizer_is_in_the_graph(call, cased_call):
-    lower, cased = ([token.decode() for token in answer("encode", text=["The CAFÉ"])["tokens"][0]]
-                    for answer in (call, cased_call))
+def test_the_casing_of_the_tokenizer_is_in_the_graph(exported):
+    lower, cased = ([token.decode() for token in call("encode", text=["The CAFÉ"])["tokens"][0]]
+                    for call in (exported("bert").call, exported("cased").call))
     assert lower == ["[CLS]", "the", "café", "[SEP]"]
     assert cased == ["[CLS]", "The", "C", "##A", "##F", "##É", "[SEP]"]
 
 
-def test_bfloat16_answers_near_float32(cased_folder, cased_call):
-    model = from_pretrained(cased_folder, dtype="float32")
-    expected = model.encoder(_ids(Tokenizer.load(cased_folder), [TEXTS]))["pooled_output"].numpy()
-    difference = np.abs(cased_call("encode", text=TEXTS)["pooled_output"] - expected).max()
-    assert 0 < difference < 0.1
+@pytest.mark.parametrize("name", ["cased", "roberta", "albert", "electra", "gpt"])
+def test_bfloat16_answers_near_float32(name, exported):
+    export = exported(name, "bfloat16")
+    expected = encoder_of(export)(ids_of(export, TEXTS))["pooled_output"].numpy()
+    given = export.call("encode", text=TEXTS)["pooled_output"]
+    assert given.dtype == np.float32
+    assert 0 < np.abs(given - expected).max() < 0.1 * np.abs(expected).max()
+
+
+def test_shared_weights_are_stored_once(exported):
+    for name in ("albert", "electra"):
+        export = exported(name)
+        stored = tf.train.list_variables(f"{export.version}/variables/variables")
+        shapes = sorted(tuple(shape) for path, shape in stored if "OBJECT_GRAPH" not in path)
+        served = [variable for variable in export.model.trainable_variables
+                  if not variable.path.startswith("generator")]
+        assert shapes == sorted(tuple(variable.shape) for variable in served)

@@ -1,10 +1,18 @@
-"""A tiny model with random weights and a small vocabulary, and how to call its export."""
+"""Tiny models of every kind with random weights and small vocabularies, and calls of exports."""
+
+import functools
+import io
 
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
-from bert_tf.models.pretrained import save_pretrained
+from bert_tf.models.families import build_encoder
+from bert_tf.tasks.classifier import Classifier
+from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -12,21 +20,86 @@ TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요, 
          "Café CAFÉ", "a [MASK] " * 40]
 SEQ_LENGTH = 24
 TOP_K = 3
+LABELS = ["no", "maybe", "네"]
 WORDS = """
     the quick brown fox jumps over lazy dog . , ! a café cafe The Caf ##é ##C
     안녕 ##하세요 ㅋ ##ㅋ 😀 C ##A ##F ##É t h e ##h ##e
 """
 
 
-def save_model(folder, next_sentence=True, lower_case=True):
-    """A model folder with random weights, wide enough that answers differ."""
-    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS.split()]), lower_case=lower_case)
-    config = ModelConfig(
-        vocab_size=len(tokenizer.vocabulary), hidden_size=16, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=32, max_position_embeddings=SEQ_LENGTH,
-        initializer_range=0.5)
-    save_pretrained(folder, Pretrainer(config, "next_sentence" if next_sentence else None, seed=7),
-                    tokenizer)
+def word_piece(lower_case=True):
+    return Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS.split()]), lower_case=lower_case)
+
+
+@functools.cache
+def byte_pair():
+    merges = [tuple(pair.split()) for pair in ("t h", "Ġ th", "Ġth e", "o x", "f ox", "Ġ fox",
+                                               "Ġ d", "o g", "Ġd og", "Ġ a", "ì ķ")]
+    return BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", *byte_alphabet(),
+                              *map("".join, merges), "<mask>"], merges)
+
+
+@functools.cache
+def sentence_piece():
+    import sentencepiece
+
+    stream = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([*TEXTS, WORDS]), model_writer=stream, vocab_size=90,
+        hard_vocab_limit=False, minloglevel=3, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"])
+    return SentencePieceTokenizer(stream.getvalue())
+
+
+def _config(tokenizer, **values):
+    """Wide enough that answers differ; `SEQ_LENGTH` tokens at most."""
+    pad_id = tokenizer.vocabulary.pad_id
+    reserved = pad_id + 1 if values.get("family") == "roberta" else 0
+    return ModelConfig.from_dict({
+        "vocab_size": len(tokenizer.vocabulary), "hidden_size": 16, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 32, "padding_id": pad_id,
+        "max_position_embeddings": SEQ_LENGTH + reserved, "initializer_range": 0.5, **values})
+
+
+def _electra(tokenizer):
+    config = _config(tokenizer, family="electra", embedding_size=8)
+    return ReplacedTokens(config, config.replace(hidden_size=8), seed=7)
+
+
+_CAUSAL = {"attention": "causal", "pooling": "last"}
+# name: (the tokenizer, a model for it, the signatures of its export)
+_ALL = ("serving_default", "encode_ids", "encode")
+MODELS = {
+    "bert": (word_piece, lambda tokenizer: Pretrainer(_config(tokenizer), seed=7),
+             (*_ALL, "fill_mask", "next_sentence")),
+    "cased": (lambda: word_piece(lower_case=False),
+              lambda tokenizer: Pretrainer(_config(tokenizer), None, seed=7),
+              (*_ALL, "fill_mask")),
+    "roberta": (byte_pair,
+                lambda tokenizer: Pretrainer(_config(tokenizer, family="roberta"), None, seed=7),
+                (*_ALL, "fill_mask")),
+    "albert": (sentence_piece,
+               lambda tokenizer: Pretrainer(_config(tokenizer, family="albert", embedding_size=8),
+                                            "sentence_order", seed=7),
+               (*_ALL, "fill_mask", "sentence_order")),
+    "electra": (word_piece, _electra, (*_ALL, "replaced_ids", "replaced")),
+    "gpt": (byte_pair, lambda tokenizer: LanguageModel(_config(tokenizer, family="gpt"), seed=7),
+            (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
+    "left_to_right": (word_piece,
+                      lambda tokenizer: LanguageModel(_config(tokenizer, **_CAUSAL), seed=7),
+                      (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
+    "classifier": (sentence_piece,
+                   lambda tokenizer: Classifier(_config(tokenizer), LABELS, seed=7),
+                   (*_ALL, "classify")),
+    "encoder": (word_piece, lambda tokenizer: build_encoder(_config(tokenizer), seed=7), _ALL),
+}
+
+
+def save_model(folder, name="bert"):
+    """A model folder of one of `MODELS`."""
+    make_tokenizer, make_model, _ = MODELS[name]
+    tokenizer = make_tokenizer()
+    make_model(tokenizer).save_pretrained(folder, tokenizer)
     return folder
 
 
