@@ -9,6 +9,8 @@ from harness import check_layer
 from bert_tf.errors import UsageError
 from bert_tf.layers.activations import activation
 from bert_tf.layers.attention import SelfAttention
+from bert_tf.layers.bilstm import BiLstm
+from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.embeddings import Embeddings
@@ -35,17 +37,31 @@ LAYERS = {
     "layer_norm": (lambda d: LayerNorm(dtype=d), [HIDDEN]),
     "dropout": (lambda d: Dropout(0.1, 3, dtype=d), [HIDDEN]),
     "embeddings": (lambda d: Embeddings(11, 8, 6, 2, dropout=0.1, **WIDE, dtype=d), [IDS, TYPES]),
+    "embeddings_of_gpt": (lambda d: Embeddings(11, 8, 6, 0, layer_norm=False, **WIDE, dtype=d),
+                          [IDS, TYPES]),
+    "embeddings_of_roberta": (lambda d: Embeddings(11, 8, 8, 1, padding_id=1, **WIDE, dtype=d),
+                              [IDS, TYPES]),
+    "embeddings_without_table": (lambda d: Embeddings(11, 8, 6, 2, "sinusoidal", **WIDE, dtype=d),
+                                 [IDS, TYPES]),
+    "conv": (lambda d: Conv(6, 3, **WIDE, dtype=d), [HIDDEN, MASK]),
+    "bilstm": (lambda d: BiLstm(8, seed=7, dtype=d), [HIDDEN, MASK]),
     "intermediate": (lambda d: Intermediate(12, "gelu", **WIDE, dtype=d), [HIDDEN]),
     "intermediate_tanh_form": (lambda d: Intermediate(12, "gelu_approximate", **WIDE, dtype=d),
                                [HIDDEN]),
+    "intermediate_conv": (lambda d: Intermediate(12, "relu", 3, **WIDE, dtype=d), [HIDDEN, MASK]),
+    "output_conv": (lambda d: Output(8, 0.1, kernel_size=3, **WIDE, dtype=d),
+                    [HIDDEN, HIDDEN, MASK]),
     "output": (lambda d: Output(8, 0.1, **WIDE, dtype=d), [HIDDEN, HIDDEN]),
     "self_attention": (lambda d: SelfAttention(8, 2, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
     "attention": (lambda d: Attention(8, 2, 0.1, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
     "block": (lambda d: TransformerBlock(8, 2, 12, "relu", None, 0.1, 0.1, **WIDE, dtype=d),
               [HIDDEN, ADDER]),
+    "block_conv": (lambda d: TransformerBlock(8, 2, 12, "relu", 3, 0.1, 0.1, **WIDE, dtype=d),
+                   [HIDDEN, ADDER, MASK]),
     "pooler": (lambda d: Pooler(8, **WIDE, dtype=d), [HIDDEN]),
     "transform": (lambda d: Transform(8, "tanh", **WIDE, dtype=d), [HIDDEN]),
     "next_sentence": (lambda d: LabelHead(2, **WIDE, dtype=d), [HIDDEN[:, 0]]),
+    "tags": (lambda d: LabelHead(3, **WIDE, dtype=d), [HIDDEN]),
 }
 
 
