@@ -18,12 +18,13 @@ import sys
 from bert_tf import cli, files
 from bert_tf.errors import UsageError, explain
 
+# What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint.
 _NEXT = {
     "bert_tf": "python -m bert_tf.export --model {path}",
-    "google": "python run_classifier.py --init_checkpoint={path}/… (of google-research)",
+    "google": "--init_checkpoint={checkpoint} of the original code",
     "hf": "transformers.AutoModel.from_pretrained({path!r})",
     "keras_hub": "keras_nlp.models.Backbone.from_preset({path!r})",
-    "tf_models": "tf.train.Checkpoint(…).read({path!r} + '/…')",
+    "tf_models": "tf.train.Checkpoint(model=model).read({checkpoint!r})",
 }
 _MOST_LISTED = 6
 
@@ -93,7 +94,9 @@ def _report(checkpoint, not_held, source, target):
     print(f"wrote {' '.join(target)}")
     if checkpoint.tokenizer is None:
         print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
-    print(f"next: {_NEXT[target[0]].format(path=target[1])}")
+    index = [name for name in files.list_folder(target[1]) if name.endswith(".index")]
+    prefix = os.path.join(target[1], *index).removesuffix(".index")
+    print(f"next: {_NEXT[target[0]].format(path=target[1], checkpoint=prefix)}")
 
 
 def _list(title, names):

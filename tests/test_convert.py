@@ -30,6 +30,20 @@ def test_from_hf_to_ours_and_back(shared, tmp_path, capsys):
         tmp_path / "hf" / "model.safetensors").read_bytes()
 
 
+def test_through_every_format_and_back(shared, tmp_path, capsys):
+    """A BERT that all of them compute keeps every byte; `google` and `tf_models` say gelu_new."""
+    source = ("hf", hf_models.changed(shared, "hf_bert", tmp_path / "in",
+                                      {"hidden_act": "gelu_new"}))
+    for name in ("google", "tf_models", "bert_tf", "hf"):
+        target = name, tmp_path / name
+        code, printed = _run(capsys, "--from", *source, "--to", *target)
+        assert code == 0, printed.err
+        assert "dropped" not in printed.out and "left behind" not in printed.out
+        source = target
+    assert (tmp_path / "in" / "model.safetensors").read_bytes() == (
+        tmp_path / "hf" / "model.safetensors").read_bytes()
+
+
 def test_what_is_left_behind_and_dropped_is_said(shared, tmp_path, capsys):
     folder = hf_models.changed(
         shared, "hf_bert_tasks/sequence_classification", tmp_path / "in",

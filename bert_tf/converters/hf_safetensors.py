@@ -220,7 +220,9 @@ def _read_model(folder):
     config = hf_config.read_config(values, source, bool(pooled or needs_pooler),
                                    task == _MASKED_LM_TASK)
     ours, _ = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder)
-    return Checkpoint(config, task, ours, tokenizer_files.tokenizer_folder(folder), dropped)
+    tokenizer = tokenizer_files.tokenizer_folder(folder)
+    return Checkpoint(config, task, ours, tokenizer, dropped,
+                      tokenizer_files.casing_notes(tokenizer))
 
 
 def _write_model(checkpoint, folder):
@@ -370,7 +372,7 @@ def _joined(discriminator, generator, path):
     return Checkpoint(discriminator.config,
                       {"task": "replaced_tokens", "generator": generator.config.to_dict()}, ours,
                       discriminator.tokenizer or generator.tokenizer,
-                      discriminator.dropped + generator.dropped)
+                      discriminator.dropped + generator.dropped, discriminator.notes)
 
 
 def _check_shared(discriminator, generator, name, path):

@@ -4,6 +4,7 @@ import os
 import shutil
 
 from bert_tf import files
+from bert_tf.converters import tokenizer_json
 from bert_tf.errors import UsageError, explain
 
 VOCABULARY = "vocab.txt"
@@ -18,15 +19,16 @@ def tokenizer_folder(folder):
     Raises:
         UsageError: more than one SentencePiece model is there.
     """
-    found = _sources(folder).keys() - {CASING}
+    found = _sources(folder).keys() - {CASING} or _in_json(folder)
     return folder if found else None
 
 
 def copy_tokenizer(source, target):
     """Copy the tokenizer's files from folder to folder.
 
-    A SentencePiece model `*.model` is named `spiece.model`. Casing that no file states is
-    written as `judge_casing` has it.
+    A SentencePiece model `*.model` is named `spiece.model`. Where there is a `tokenizer.json`
+    alone, the files that it stands for are written. Casing that no file states is written as
+    `judge_casing` has it.
 
     Args:
         source: a folder, or None, which copies nothing.
@@ -38,8 +40,11 @@ def copy_tokenizer(source, target):
     for name, path in sources.items():
         with files.explained("copy", path):
             shutil.copyfile(path, os.path.join(target, name))
-    if VOCABULARY in sources and CASING not in sources:
-        files.write_json(os.path.join(target, CASING), judge_casing(source))
+    if not sources.keys() - {CASING}:
+        for name, text in _in_json(source).items():
+            files.write_text(os.path.join(target, name), text)
+    if files.exists(os.path.join(target, VOCABULARY)) and not _states_casing(source):
+        files.write_json(os.path.join(target, CASING), _json_casing(source) or judge_casing(target))
 
 
 def judge_casing(folder):
@@ -58,7 +63,8 @@ def judge_casing(folder):
 
 def casing_notes(folder):
     """What to tell the user about casing that was judged: a tuple of at most one line."""
-    if folder is None or CASING in _sources(folder) or VOCABULARY not in _sources(folder):
+    if (folder is None or _states_casing(folder) or _json_casing(folder)
+            or VOCABULARY not in _sources(folder)):
         return ()
     if judge_casing(folder)["lower_case"]:
         return (f"{folder}/{VOCABULARY} has no capital letters: taken for lower case without "
@@ -79,3 +85,20 @@ def _sources(folder):
         name = SENTENCE_PIECE if SENTENCE_PIECE in models else models[0]
         sources[SENTENCE_PIECE] = os.path.join(folder, name)
     return sources
+
+
+def _states_casing(folder):
+    path = os.path.join(folder, CASING)
+    stated = files.read_json(path) if files.exists(path) else {}
+    return isinstance(stated, dict) and bool({"lower_case", "do_lower_case"} & stated.keys())
+
+
+def _json_casing(folder):
+    path = os.path.join(folder, tokenizer_json.NAME)
+    return tokenizer_json.casing(path) if files.exists(path) else None
+
+
+def _in_json(folder):
+    """`{name: text}` of the files that a `tokenizer.json` in `folder` stands for."""
+    path = os.path.join(folder, tokenizer_json.NAME)
+    return tokenizer_json.vocabulary_files(path) if files.exists(path) else {}

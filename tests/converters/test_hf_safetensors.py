@@ -9,9 +9,10 @@ import pytest
 from safetensors.numpy import save
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import hf_safetensors
+from bert_tf.converters import hf_safetensors, ours
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.tokenization.load import load_tokenizer
 
 # Keys of config.json that say nothing about what is computed from our inputs.
 _SILENT = {"transformers_version", "use_cache", "bos_token_id", "eos_token_id", "is_decoder",
@@ -285,6 +286,37 @@ def test_casing_goes_both_ways(shared, tmp_path):
     written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert written["do_lower_case"] is True and written["strip_accents"] is False
     assert written["tokenizer_class"] == "BertTokenizer"
+
+
+@pytest.mark.parametrize(("normalizer", "cased"), [
+    ({"type": "BertNormalizer", "lowercase": True, "strip_accents": None}, (True, True)),
+    ({"type": "BertNormalizer", "lowercase": False, "strip_accents": None}, (False, False)),
+    ({"type": "BertNormalizer", "lowercase": True, "strip_accents": False}, (True, False)),
+])
+def test_a_word_piece_vocabulary_in_tokenizer_json_alone(shared, tmp_path, normalizer, cased):
+    folder = hf_models.changed(shared, "hf_bert", tmp_path / "in")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map("t{}".format, range(395))]
+    (tmp_path / "in" / "tokenizer.json").write_text(json.dumps({
+        "normalizer": normalizer, "model": {
+            "type": "WordPiece", "vocab": {token: i for i, token in enumerate(tokens)}}}))
+    (tmp_path / "in" / "tokenizer_config.json").write_text('{"model_max_length": 64}')
+    checkpoint = hf_safetensors.read(folder)
+    assert not checkpoint.notes
+    ours.write(checkpoint, str(tmp_path / "out"))
+    tokenizer = load_tokenizer(str(tmp_path / "out"))
+    assert tokenizer.vocabulary.tokens == tokens
+    assert (tokenizer.lower_case, tokenizer.strip_accents) == cased
+
+
+def test_a_byte_pair_vocabulary_in_tokenizer_json_alone(shared, tmp_path):
+    folder = hf_models.changed(shared, "hf_roberta", tmp_path / "in")
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "b", "ab"]
+    (tmp_path / "in" / "tokenizer.json").write_text(json.dumps({"model": {
+        "type": "BPE", "merges": [["a", "b"]],
+        "vocab": {token: i for i, token in enumerate(tokens)}}}))
+    ours.write(hf_safetensors.read(folder), str(tmp_path / "out"))
+    tokenizer = load_tokenizer(str(tmp_path / "out"))
+    assert tokenizer.tokenize(["aab"]).to_list() == [[5, 7]]
 
 
 def test_the_library_is_asked_for_where_it_is_needed(shared, monkeypatch):
