@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import shutil
 
 import numpy as np
@@ -343,28 +342,11 @@ def test_casing_that_no_file_states_is_judged_by_the_vocabulary(pieces, uncased,
     assert google_tf1.read(str(tmp_path / "again")).notes == ()
 
 
-def test_an_index_that_claims_gigabytes_is_refused_before_they_are_allocated(tmp_path):
-    prefix = str(tmp_path / "model")
-    variables.write_variables(prefix, {"weights": np.zeros((128, 128, 2), np.float32)})
-    index = bytearray((tmp_path / "model.index").read_bytes())
-    # The first block ends before its type, 0, and its checksum; the sizes stand in base 128.
-    entry = index.index(b"weights")
-    end = index.index(b"\0\0\0\0\1\0\0\0\0", entry) + 9
-    index[:end] = index[:end].replace(b"\x80\x01", b"\xff\x7f")
-    index[end:end + 4] = masked_checksum(bytes(index[:end]), tmp_path)
-    (tmp_path / "model.index").write_bytes(index)
-    assert tf.train.load_checkpoint(prefix).get_variable_to_shape_map() == {
-        "weights": [16383, 16383, 2]}
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(BertTfError, match=r"weights \(16383, 16383, 2\) takes 2147221512 .*131072"):
-        variables.read_variables(prefix)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
-
-
-def masked_checksum(data, folder):
-    """The checksum that TensorFlow's files use, from a record written by TensorFlow."""
-    path = str(folder / "record")
-    with tf.io.TFRecordWriter(path) as writer:
-        writer.write(data)
-    with open(path, "rb") as stream:
-        return stream.read()[-4:]
+def test_a_sentencepiece_model_of_any_name_travels_along(tmp_path):
+    path = written(tmp_path, "albert")
+    (tmp_path / "google" / "30k-clean.model").write_bytes(b"pieces")
+    google_tf1.write(google_tf1.read(path), str(tmp_path / "again"))
+    assert (tmp_path / "again" / "spiece.model").read_bytes() == b"pieces"
+    (tmp_path / "google" / "other.model").write_bytes(b"others")
+    with pytest.raises(UsageError, match="30k-clean.model, other.model; expected one"):
+        google_tf1.read(path)
