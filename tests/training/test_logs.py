@@ -1,18 +1,9 @@
 import json
 import math
 
-import numpy as np
-import pytest
 import tensorflow as tf
 
-from bert_tf.training.evaluate import unigram_entropy
 from bert_tf.training.metrics import MetricsLog
-
-
-def test_unigram_entropy():
-    dataset = tf.data.Dataset.from_tensors(
-        {"labels": np.array([[7, 7, 1], [3, 9, 9]]), "weights": np.float32([[1, 1, 0], [1, 1, 0]])})
-    assert unigram_entropy(dataset, "labels", "weights") == pytest.approx(1.5 * math.log(2))
 
 
 def test_events_and_lines_say_the_same(tmp_path):

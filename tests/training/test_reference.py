@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from models.test_reference import from_hf
 from safetensors.numpy import load_file
@@ -30,14 +31,16 @@ class Trajectory:
             "next_sentence_labels": given["next_sentence_label"]}
 
     def dataset(self, start_step, num_replicas, replicas):
-        assert (start_step, num_replicas, list(replicas)) == (0, 2, [0, 1])
+        assert (start_step, list(replicas)) == (0, list(range(num_replicas)))
+        size = 4 // num_replicas
         dataset = tf.data.Dataset.from_tensor_slices(
-            {name: value.reshape(60, 2, *value.shape[2:])
+            {name: value.reshape(30 * num_replicas, size, *value.shape[2:])
              for name, value in self.features.items()})
-        return dataset.enumerate().map(lambda i, batch: {**batch, "first_example": 2 * i})
+        return dataset.enumerate().map(lambda i, batch: {**batch, "first_example": size * i})
 
 
-def test_trajectory(shared, tmp_path):
+@pytest.mark.parametrize("devices", ["one_device", "mirrored"])
+def test_trajectory(shared, tmp_path, devices):
     from bert_tf.tasks.pretraining import Pretrainer
 
     folder = shared / "reference/hf_bert"
@@ -48,7 +51,7 @@ def test_trajectory(shared, tmp_path):
     model_config = ModelConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
                                **{name: hf[name] for name in names})
     config = TrainConfig(train_steps=30, batch_size=4, log_every=1)
-    strategy = make_strategy("mirrored")
+    strategy = make_strategy(devices)
     with strategy.scope():
         model = Pretrainer(model_config)
         optimizer = AdamW(WarmupLinearDecay(2e-3, 5, 39))

@@ -58,14 +58,20 @@ class MadeUpInput:
         return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
-def build_model(dropout=0.0, dtype="float32", seed=3):
-    from bert_tf.tasks.pretraining import Pretrainer
+def build_model(dropout=0.0, dtype="float32", task="pretraining"):
+    """A model of one layer for a task of `TASKS` that pre-trains."""
+    from bert_tf.presets import generator_config
+    from bert_tf.tasks.pretrained import TASKS
 
-    config = ModelConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=1,
-                         num_attention_heads=2, intermediate_size=64,
-                         max_position_embeddings=LENGTH, hidden_dropout_prob=dropout,
-                         attention_probs_dropout_prob=dropout)
-    return Pretrainer(config, dtype=dtype, seed=seed)
+    family = {"pretraining": "bert", "replaced_tokens": "electra", "language_model": "gpt"}[task]
+    config = ModelConfig.from_dict({
+        "family": family, "vocab_size": VOCAB, "hidden_size": 32, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": LENGTH,
+        "hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout,
+        # Small weights give the attention of some hardly any gradient.
+        "initializer_range": 0.02 if family == "bert" else 0.2})
+    options = {"generator": generator_config(config, "base")} if family == "electra" else {}
+    return TASKS[task](config, dtype=dtype, seed=3, **options)
 
 
 class Tiny:
@@ -74,14 +80,14 @@ class Tiny:
     def __init__(self, root):
         self.root = root
 
-    def model(self, dropout=0.0, policy="float32"):
-        return build_model(dropout, policy)
+    def model(self, *options):
+        return build_model(*options)
 
     def input(self, num_examples=None):
         return MadeUpInput(16, num_examples)
 
     def train(self, name, strategy="mirrored", dropout=0.0, schedule=None, data=None,
-              eval_examples=None, **fields):
+              eval_examples=None, task="pretraining", **fields):
         """Train in the folder `name`, or go on there; weights by path, and the result."""
         from bert_tf.training.config import TrainConfig
         from bert_tf.training.loop import train
@@ -92,7 +98,7 @@ class Tiny:
                                 "learning_rate": 1e-3, **fields})
         strategy = make_strategy(strategy)
         with strategy.scope():
-            model = build_model(dropout, config.policy)
+            model = build_model(dropout, config.policy, task)
             optimizer = build_optimizer(config)
             if schedule is not None:
                 optimizer = type(optimizer)(schedule)
