@@ -1,0 +1,156 @@
+"""What the options of the shared stack do, in every family."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_families import batch
+
+from bert_tf import randomness
+from bert_tf.config import FAMILIES, ModelConfig
+from bert_tf.layers.embeddings import Embeddings
+from bert_tf.layers.masks import causal_adder, padding_adder
+from bert_tf.models.distances import layer_distances
+from bert_tf.models.families import build_encoder
+
+SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2,
+         "intermediate_size": 32, "max_position_embeddings": 12, "initializer_range": 0.3}
+INPUTS = batch()
+MASK = INPUTS["input_mask"]
+
+
+def tiny(family, **changes):
+    own = {"albert": {"embedding_size": 8}, "electra": {"embedding_size": 8}}
+    return ModelConfig.from_dict({**SIZES, "family": family, **own.get(family, {}), **changes})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_causal_attention_sees_nothing_behind(family):
+    config = tiny(family, attention="causal", padding_id=0)
+    model = build_encoder(config, seed=1)
+    ids = np.random.default_rng(1).integers(1, 50, (2, 9)).astype("int32")
+    inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids),
+              "input_type_ids": np.zeros_like(ids)}
+    before = model(inputs)["sequence_output"].numpy()
+    ids = ids.copy()
+    ids[:, 5:] = ids[:, 5:] % 49 + 1
+    after = model({**inputs, "input_word_ids": ids})["sequence_output"].numpy()
+    np.testing.assert_allclose(after[:, :5], before[:, :5], atol=1e-5)
+    assert np.abs(after[:, 5:] - before[:, 5:]).max(-1).min() > 1e-3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_half_precision(family, policy):
+    """Causal and padding adders add up; the sum is finite and its softmax hides both."""
+    config = tiny(family, attention="causal", initializer_range=0.1)
+    model = build_encoder(config, attention_probs=True, dtype="float32", seed=1)
+    half = build_encoder(config, attention_probs=True, dtype=policy, seed=1)
+    want, got = model(INPUTS), half(INPUTS)
+    for a, b in zip(tf.nest.flatten(got), tf.nest.flatten(want), strict=True):
+        assert a.dtype == tf.float32 and np.isfinite(a).all()
+        np.testing.assert_allclose(a, b, atol=0.15)
+    for probs in got["attention_probs"]:
+        hidden = np.triu(np.ones((9, 9)), 1) + (1 - MASK[:, None, None, :]) > 0
+        assert (probs.numpy()[np.broadcast_to(hidden, probs.shape)] == 0).all()
+        np.testing.assert_allclose(tf.reduce_sum(probs, -1), 1, atol=0.02)
+
+
+def test_summed_adders_stay_finite():
+    for dtype in ("float16", "bfloat16", "float32"):
+        total = padding_adder(MASK, dtype) + causal_adder(9, dtype)
+        assert np.isfinite(tf.cast(total, "float32")).all()
+        assert total.shape == (3, 1, 9, 9)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2, 3])
+def test_layers_of_a_group_share_weights(groups):
+    config = tiny("albert", num_hidden_groups=groups)
+    model = build_encoder(config, encoder_outputs=True, seed=1)
+    blocks = model.backbone.encoder.blocks
+    assert len(blocks) == (groups or 3)
+    kind = "group" if groups else "layer"
+    assert {variable.path.split("/")[2] for variable in model.trainable_variables
+            if "/encoder/" in variable.path} == {f"{kind}_{i}" for i in range(groups or 3)}
+    outputs = model(INPUTS)
+    hidden, adder = outputs["embedding_output"], padding_adder(MASK)
+    for layer, output in enumerate(outputs["encoder_outputs"]):
+        hidden = blocks[layer * len(blocks) // 3](hidden, adder)
+        np.testing.assert_allclose(output, hidden, atol=1e-5)
+
+
+def test_layers_of_a_group_drop_differently():
+    config = tiny("albert", num_hidden_groups=1, attention_probs_dropout_prob=0.0,
+                  hidden_dropout_prob=0.5)
+    encoder = build_encoder(config, seed=1).backbone.encoder
+    dropped = []
+    dropout = encoder.blocks[0].block_output.dropout
+    call = dropout.call
+    dropout.call = lambda x, training=False: dropped.append(
+        call(tf.ones_like(x), training)) or call(x, training)
+    hidden = np.ones((2, 5, 16), "float32")
+    with randomness.draw_at(1, 2, 3):
+        encoder(hidden, np.zeros((2, 1, 1, 5), "float32"), training=True)
+    masks = [mask.numpy() for mask in dropped]
+    assert len(masks) == 3
+    assert all((a != b).mean() > 0.3 for a, b in zip(masks, masks[1:], strict=False))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_poolings(family):
+    for pooling in ("dense", "first", "last"):
+        model = build_encoder(tiny(family, pooling=pooling), seed=1)
+        outputs = {name: value.numpy() for name, value in model(INPUTS).items()}
+        first = outputs["sequence_output"][:, 0]
+        if pooling == "dense":
+            dense = model.backbone.pooler.dense
+            first = np.tanh(first @ dense.kernel.numpy() + dense.bias.numpy())
+        elif pooling == "last":
+            first = outputs["sequence_output"][np.arange(3), MASK.sum(1) - 1]
+        np.testing.assert_allclose(outputs["pooled_output"], first, atol=1e-5)
+        assert any("pooler" in v.path for v in model.variables) == (pooling == "dense")
+
+
+@pytest.mark.parametrize("changes", [
+    {"position_embedding": "sinusoidal"}, {"feed_forward": "conv", "conv_kernel_size": 3},
+    {"bilstm": True}, {"hidden_act": "relu"}, {"embedding_size": 8}])
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_padding_changes_nothing(family, changes):
+    """A batch cut to its longest row gives the same, and so does each row alone."""
+    model = build_encoder(tiny(family, **changes), seed=1)
+    ids = np.where(MASK, np.maximum(INPUTS["input_word_ids"], 1), 0)
+    inputs = {**INPUTS, "input_word_ids": ids}
+    outputs = model(inputs)
+    for row, length in enumerate(MASK.sum(1)):
+        alone = model({name: value[row:row + 1, :length] for name, value in inputs.items()})
+        np.testing.assert_allclose(outputs["sequence_output"][row, :length],
+                                   alone["sequence_output"][0], atol=1e-5)
+        np.testing.assert_allclose(outputs["pooled_output"][row], alone["pooled_output"][0],
+                                   atol=1e-5)
+
+
+def test_shared_embeddings_are_one_layer():
+    first = build_encoder(tiny("electra"), seed=1)
+    second = build_encoder(tiny("electra", hidden_size=8, embedding_size=8), name="generator",
+                           embeddings=first.backbone.embeddings)
+    assert isinstance(second.backbone.embeddings, Embeddings)
+    own = {variable.path for variable in second.trainable_variables}
+    assert "electra/embeddings/word_embeddings" in own
+    assert not any("generator/embeddings/" in path for path in own)
+
+
+def test_layer_distances():
+    model = build_encoder(tiny("albert"), encoder_outputs=True, seed=1)
+    outputs = model(INPUTS)
+    states = [np.asarray(outputs["embedding_output"], "float64"),
+              *(np.asarray(state, "float64") for state in outputs["encoder_outputs"])]
+    got = layer_distances(outputs, MASK)
+    real = MASK == 1
+    for layer, (before, behind) in enumerate(zip(states, states[1:], strict=False)):
+        before, behind = before[real], behind[real]
+        lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(behind, axis=1)
+        cosine = (before * behind).sum(1) / lengths
+        expected = {"l2": np.linalg.norm(behind - before, axis=1).mean(),
+                    "cosine": (1 - cosine).mean(),
+                    "degrees": np.degrees(np.arccos(np.clip(cosine, -1, 1))).mean()}
+        for name, value in expected.items():
+            np.testing.assert_allclose(got[name][layer], value, rtol=1e-4)
