@@ -190,7 +190,7 @@ def model_config(values, family, source):
             raise UsageError(explain(f"{source}: unknown key {name!r}",
                                      attempt=repr(near[0]) if near else ""))
     activation = fields.get("hidden_act", "gelu")
-    if activation not in form.activations:
+    if not isinstance(activation, str) or activation not in form.activations:
         raise UsageError(explain(f"{source}: hidden_act={activation!r}",
                                  "one of " + ", ".join(form.activations)))
     fields["hidden_act"] = form.activations[activation]
@@ -257,9 +257,10 @@ def _read_electra(values, names, source):
     if not isinstance(values.get("discriminator"), dict):
         raise UsageError(explain(f"{source}: no discriminator", 'an object "discriminator"'))
     config = model_config(values["discriminator"], "electra", f"{source}: discriminator")
-    for name, value in (values.get("model_hparams") or {}).items():
-        if name in _ELECTRA_SHARING:
-            _check_constant(name, value, _ELECTRA_SHARING[name], source)
+    options = values.get("model_hparams")
+    for name, expected in _ELECTRA_SHARING.items():
+        if isinstance(options, dict):
+            _check_constant(name, options.get(name, expected), expected, source)
     if not _has(names, "discriminator_predictions/"):
         return config, {"task": "encoder"}
     generator = None

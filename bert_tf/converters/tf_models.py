@@ -1,10 +1,8 @@
 """TF2 checkpoints and live objects of tf-models-official: BertEncoderV2, AlbertEncoder, and
 BertPretrainerV2 around them.
 
-A folder holds `config.json` (the class, its arguments and those of the pretrainer), a checkpoint
-such as `tf.train.Checkpoint(encoder=…)` or `(model=…)` writes, and the vocabulary. The library
-states activations as functions: here `gelu (tanh approximation)`, `gelu (erf)`, `relu`, `tanh`.
-A bare "gelu" is refused: the library's own function of that name is the tanh form, Keras's is erf.
+A folder holds `config.json` (see `tf_models_config`), a checkpoint such as
+`tf.train.Checkpoint(encoder=…)` or `(model=…)` writes, and the vocabulary.
 """
 
 import os
@@ -12,35 +10,18 @@ import os
 import numpy as np
 
 from bert_tf import files, tensor_bundle, variables
-from bert_tf.config import ModelConfig
-from bert_tf.converters import google_tf1, name_table
-from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
+from bert_tf.converters import google_tf1, name_table, tf_models_config
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.name_table import TRANSPOSED, Row, split_first, split_last
+from bert_tf.converters.tf_models_config import (
+    ARGUMENTS,
+    CONFIG,
+    FAMILIES,
+    SENTENCE_HEAD,
+    activation_name,
+)
 from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-
-CONFIG = "config.json"
-# The library cannot be told another one.
-_EPSILON = 1e-12
-_ACTIVATIONS = {"gelu (tanh approximation)": "gelu_approximate", "gelu (erf)": "gelu",
-                "relu": "relu", "tanh": "tanh"}
-_ACTIVATION_NAMES = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
-
-# Arguments of the encoder classes, by our field.
-_SHARED_ARGUMENTS = {
-    "vocab_size": "vocab_size", "hidden_size": "hidden_size", "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_attention_heads", "type_vocab_size": "type_vocab_size",
-    "max_position_embeddings": "max_sequence_length", "embedding_size": "embedding_width"}
-_ARGUMENTS = {
-    "bert": {**_SHARED_ARGUMENTS, "intermediate_size": "inner_dim",
-             "hidden_act": "inner_activation", "hidden_dropout_prob": "output_dropout",
-             "attention_probs_dropout_prob": "attention_dropout"},
-    "albert": {**_SHARED_ARGUMENTS, "intermediate_size": "intermediate_size",
-               "hidden_act": "activation", "hidden_dropout_prob": "dropout_rate",
-               "attention_probs_dropout_prob": "attention_dropout_rate"}}
-_FAMILIES = {"BertEncoderV2": "bert", "BertEncoder": "bert", "AlbertEncoder": "albert"}
-_CLASSES = {"bert": "BertEncoderV2", "albert": "AlbertEncoder"}
-_SENTENCE_HEAD = "next_sentence"  # the library's name of it
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # What a training checkpoint holds beside the model.
@@ -48,7 +29,7 @@ _TRAINING = ("*/.OPTIMIZER_SLOT/*", "optimizer/*", "global_step/*", "save_counte
 _NO_PLACE = ("cls/classifier/*", "cls/span/*", "cls/tagger/*", "cls/sentence_order/*")
 # Variables behind whose scopes, which users name, the others are found.
 _MARKS = ("word_embeddings/embeddings", "cls/predictions/output_bias/bias",
-          f"{_SENTENCE_HEAD}/logits/kernel")
+          f"{SENTENCE_HEAD}/logits/kernel")
 
 
 def _rows(config, pooler="pooler_transform"):
@@ -76,8 +57,8 @@ def _rows(config, pooler="pooler_transform"):
         Row("{F}/pooler/dense/{V}", f"{pooler}/{{V}}"),
         Row("cls/predictions/output_bias", "cls/predictions/output_bias/bias"),
         Row("cls/predictions/transform/{P}/{V}", "cls/predictions/transform/{P}/{V}"),
-        Row("cls/seq_relationship/output_weights", f"{_SENTENCE_HEAD}/logits/kernel", TRANSPOSED),
-        Row("cls/seq_relationship/output_bias", f"{_SENTENCE_HEAD}/logits/bias"))
+        Row("cls/seq_relationship/output_weights", f"{SENTENCE_HEAD}/logits/kernel", TRANSPOSED),
+        Row("cls/seq_relationship/output_bias", f"{SENTENCE_HEAD}/logits/bias"))
 
 
 def read(path):
@@ -98,7 +79,7 @@ def read(path):
     prefix = variables.find_checkpoint(path)
     folder = os.path.dirname(prefix) or "."
     reader = variables.VariableReader(prefix)
-    config = _read_config(folder)
+    config = tf_models_config.read_config(folder)
     keys, left = _keys_by_name(reader, prefix)
     tensors = google_tf1.float_tensors(reader)
     named = Tensors({name: tensors.shapes[key] for name, key in keys.items()},
@@ -124,7 +105,8 @@ def write(checkpoint, path):
     items = {"model": live, **items} if items else {"encoder": live}
     with files.atomic_path(path) as temporary:
         files.make_folder(temporary)
-        files.write_json(os.path.join(temporary, CONFIG), _config_values(checkpoint))
+        files.write_json(os.path.join(temporary, CONFIG),
+                         tf_models_config.config_values(checkpoint))
         prefix = os.path.join(temporary, f"{checkpoint.config.family}_model.ckpt")
         with variables.explained_writing(prefix):
             tf.train.Checkpoint(**items).write(prefix)
@@ -143,22 +125,22 @@ def from_live(model):
     pretrainer = model if isinstance(model, BertPretrainerV2) else None
     encoder = model.encoder_network if pretrainer else model
     kind = type(encoder).__name__
-    check_choice("encoder", kind, _FAMILIES)
+    check_choice("encoder", kind, FAMILIES)
     arguments = dict(encoder.get_config())
     if not model.built or (pretrainer and not pretrainer.masked_lm.built):
         model(model.inputs)
     block = (encoder.get_layer("transformer") if kind == "AlbertEncoder"
              else encoder.transformer_layers[0])
-    arguments[_ARGUMENTS[_FAMILIES[kind]]["hidden_act"]] = _activation_name(
+    arguments[ARGUMENTS[FAMILIES[kind]]["hidden_act"]] = activation_name(
         block._inner_activation, "the encoder's activation")
     stated = {"encoder": kind, "encoder_args": arguments,
               "initializer": arguments["initializer"]["config"]}
     if pretrainer:
         stated["pretrainer_args"] = {
-            "mlm_activation": _activation_name(pretrainer.masked_lm.activation,
+            "mlm_activation": activation_name(pretrainer.masked_lm.activation,
                                                "mlm_activation")}
         _check_heads(pretrainer.classification_heads)
-    config = _model_config(stated, kind)
+    config = tf_models_config.model_config(stated, kind)
     weights = {weight.name.split(":")[0]: weight for weight in model.weights}
     named = Tensors({name: weight.shape for name, weight in weights.items()},
                     lambda name: np.asarray(weights[name].numpy(), np.float32))
@@ -182,11 +164,11 @@ def _build(checkpoint):
     from official.nlp.modeling import layers, models, networks
 
     config, family = checkpoint.config, checkpoint.config.family
-    values = _config_values(checkpoint)
-    functions = _functions()
+    values = tf_models_config.config_values(checkpoint)
+    functions = tf_models_config.functions()
     initializer = tf_keras.initializers.TruncatedNormal(stddev=config.initializer_range)
     arguments = dict(values["encoder_args"], initializer=initializer)
-    arguments[_ARGUMENTS[family]["hidden_act"]] = functions[config.hidden_act]
+    arguments[ARGUMENTS[family]["hidden_act"]] = functions[config.hidden_act]
     # A name of our own, or Keras numbers the scopes of variables by what was built before.
     live = encoder = getattr(networks, values["encoder"])(**arguments, name=f"{family}_encoder")
     not_held = ("cls/*",)
@@ -202,7 +184,7 @@ def _build(checkpoint):
     weights = {weight.name.split(":")[0]: weight for weight in live.weights}
     for plain, name in _plain_names(weights).items():
         # The head of the sentence task has a pooler of its own beside the encoder's.
-        source = plain.replace(f"{_SENTENCE_HEAD}/pooler_dense", "pooler_transform")
+        source = plain.replace(f"{SENTENCE_HEAD}/pooler_dense", "pooler_transform")
         weights[name].assign(theirs[source])
     return live, dropped
 
@@ -214,11 +196,11 @@ def _from_names(config, named, source):
                      lambda short: named[plain[short]])
     task, pooler, spare = {"task": "encoder"}, "pooler_transform", ()
     if any(name.startswith("cls/predictions/") for name in theirs):
-        sentence = any(name.startswith(f"{_SENTENCE_HEAD}/") for name in theirs)
-        task = {"task": "pretraining", "sentence_task": _SENTENCE_HEAD if sentence else None}
+        sentence = any(name.startswith(f"{SENTENCE_HEAD}/") for name in theirs)
+        task = {"task": "pretraining", "sentence_task": SENTENCE_HEAD if sentence else None}
         if sentence:
             # The encoder's pooler is not part of this head; untrained, unless it is a copy.
-            pooler, spare = f"{_SENTENCE_HEAD}/pooler_dense", ("pooler_transform/*",)
+            pooler, spare = f"{SENTENCE_HEAD}/pooler_dense", ("pooler_transform/*",)
     ours, dropped = name_table.to_ours(_rows(config, pooler), theirs,
                                        parameter_shapes(config, task), source, ignored=spare)
     dropped = tuple(name for name in dropped if not np.array_equal(
@@ -265,121 +247,14 @@ def _keys_by_name(reader, prefix):
     return keys, left
 
 
-def _read_config(folder):
-    """The `ModelConfig` of a folder, from either kind of JSON file."""
-    path = os.path.join(folder, CONFIG)
-    if files.exists(path):
-        return _model_config(files.read_json(path), path)
-    for family in _CLASSES:
-        path = os.path.join(folder, google_tf1.FORMATS[family].config)
-        if files.exists(path):
-            return google_tf1.model_config(files.read_json(path), family, path)
-    raise BertTfError(explain(f"{folder} holds a checkpoint without a configuration",
-                              f"{CONFIG}, bert_config.json or albert_config.json beside it"))
-
-
-def _model_config(values, source):
-    """The `ModelConfig` that the object of a `config.json` stands for."""
-    if not isinstance(values, dict) or not isinstance(values.get("encoder_args"), dict):
-        raise UsageError(explain(f"{source}: no encoder_args",
-                                 'an object with "encoder" and "encoder_args"'))
-    family = _FAMILIES[check_choice(f"{source}: encoder", values.get("encoder"), _FAMILIES)]
-    arguments = values["encoder_args"]
-    for name, value, held in (
-            ("layer_norm_epsilon", values.get("layer_norm_epsilon", _EPSILON), _EPSILON),
-            ("norm_first", arguments.get("norm_first", False), False),
-            ("embedding_layer", arguments.get("embedding_layer"), None)):
-        if value != held:
-            raise UsageError(explain(f"{source}: {name}={value!r}", repr(held)))
-    fields = {"family": family}
-    for ours, theirs in _ARGUMENTS[family].items():
-        if arguments.get(theirs) is not None:
-            fields[ours] = arguments[theirs]
-        elif theirs != "embedding_width":
-            raise UsageError(f"{source}: {theirs} is missing")
-    fields["hidden_act"] = _our_activation(fields["hidden_act"], source)
-    if fields.get("embedding_size") == fields["hidden_size"]:
-        fields["embedding_size"] = 0
-    initializer = values.get("initializer")
-    if isinstance(initializer, dict) and "stddev" in initializer:
-        fields["initializer_range"] = initializer["stddev"]
-    head = (values.get("pretrainer_args") or {}).get("mlm_activation")
-    head = _our_activation(head, source) if head else fields["hidden_act"]
-    fields["head_act"] = "" if head == fields["hidden_act"] else head
-    return ModelConfig.from_dict(fields, source)
-
-
-def _config_values(checkpoint):
-    """The object of `config.json`; UsageError names a field that the library has no place for."""
-    config, task = checkpoint.config, checkpoint.task
-    if config.family not in _CLASSES:
-        raise UsageError(explain(f"family={config.family!r} is not in tf_models",
-                                 "one of " + ", ".join(_CLASSES)))
-    arguments = {theirs: getattr(config, ours)
-                 for ours, theirs in _ARGUMENTS[config.family].items()}
-    arguments["embedding_width"] = config.embedding_width
-    arguments[_ARGUMENTS[config.family]["hidden_act"]] = _ACTIVATION_NAMES[config.hidden_act]
-    if config.family == "albert":
-        arguments["dict_outputs"] = True
-    values = {"encoder": _CLASSES[config.family], "encoder_args": arguments}
-    # As the library has it, ALBERT is an encoder alone.
-    if config.family == "bert" and task["task"] == "pretraining":
-        heads = [{"name": _SENTENCE_HEAD, "inner_dim": config.hidden_size, "num_classes": 2,
-                  "dropout_rate": config.hidden_dropout_prob}]
-        values["pretrainer"] = "BertPretrainerV2"
-        values["pretrainer_args"] = {
-            "mlm_activation": _ACTIVATION_NAMES[config.head_activation],
-            "classification_heads": heads if task["sentence_task"] == _SENTENCE_HEAD else []}
-    values["initializer"] = {"name": "TruncatedNormal", "stddev": config.initializer_range}
-    values["layer_norm_epsilon"] = _EPSILON
-    read_back = _model_config(values, CONFIG)
-    if "pretrainer" not in values:  # no head, no activation of it
-        read_back = read_back.replace(head_act=config.head_act)
-    check_expressible(config, read_back, "tf_models")
-    return values
-
-
-def _our_activation(name, source):
-    if name not in _ACTIVATIONS:
-        raise UsageError(explain(f"{source}: activation {name!r}",
-                                 "one of " + ", ".join(_ACTIVATIONS)))
-    return _ACTIVATIONS[name]
-
-
-def _functions():
-    """The library's and its Keras's functions, by our names."""
-    import tf_keras
-    from official.modeling import activations
-
-    return {"gelu_approximate": activations.gelu, "gelu": tf_keras.activations.gelu,
-            "relu": tf_keras.activations.relu, "tanh": tf_keras.activations.tanh}
-
-
-def _activation_name(function, where):
-    """The name in `config.json` of a function, found by what it computes.
-
-    Args:
-        function: a function, a Keras name, or None, which is the identity.
-    """
-    import tf_keras
-
-    points = np.linspace(-4, 4, 33, dtype=np.float32)
-    computed = np.asarray(tf_keras.activations.get(function)(points))
-    for ours, known in _functions().items():
-        if computed.shape == points.shape and np.allclose(computed, known(points), atol=1e-5):
-            return _ACTIVATION_NAMES[ours]
-    raise UsageError(explain(f"{where}: {getattr(function, '__name__', function)!r}",
-                             "a function that computes one of " + ", ".join(_ACTIVATIONS)))
-
-
 def _check_heads(heads):
     """Only a head for next sentences, with a tanh pooler on the first token, has a place here."""
     for head in heads:
         options = {"name": head.name, **head.get_config()}
-        right = (options["name"] == _SENTENCE_HEAD and options.get("num_classes") == 2
+        right = (options["name"] == SENTENCE_HEAD and options.get("num_classes") == 2
                  and options.get("cls_token_idx") == 0 and options.get("inner_dim")
-                 and _activation_name(head.activation, head.name) == "tanh")
+                 and activation_name(head.activation, head.name) == "tanh")
         if not right:
             raise UsageError(explain(
                 f"classification head {head.name!r} of {options.get('num_classes')} classes",
-                f"none but {_SENTENCE_HEAD!r} of 2, a tanh layer on the first token"))
+                f"none but {SENTENCE_HEAD!r} of 2, a tanh layer on the first token"))

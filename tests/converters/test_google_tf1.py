@@ -274,6 +274,8 @@ BIAS, POOLER = "cls/predictions/output_bias", "bert/pooler/dense/kernel"
      "unknown key 'hiden_act'; try 'hidden_act'"),
     ("bert", lambda path: change_json(path, "bert_config.json", hidden_act="swish"),
      "hidden_act='swish'; expected one of gelu, relu, tanh"),
+    ("bert", lambda path: change_json(path, "bert_config.json", hidden_act=["gelu"]),
+     r"hidden_act=\['gelu'\]; expected one of gelu"),
     ("albert", lambda path: change_json(path, "albert_config.json", inner_group_num=2),
      "inner_group_num=2; expected 1"),
     ("albert", lambda path: os.rename(f"{path}/albert_config.json", f"{path}/bert_config.json"),

@@ -346,6 +346,8 @@ def truncate(folder):
      r"query/kernel expected \(8, 4, 2\), found \(8, 2, 4\)"),
     (lambda folder: change_arguments(folder, inner_activation="gelu"),
      r"activation 'gelu'; expected one of gelu \(tanh approximation\), gelu \(erf\)"),
+    (lambda folder: change_arguments(folder, inner_activation={"class_name": "function"}),
+     "activation {'class_name': 'function'}; expected one of"),
     (lambda folder: change_arguments(folder, norm_first=True), "norm_first=True; expected False"),
     (lambda folder: change_arguments(folder, inner_dim=None), "inner_dim is missing"),
     (lambda folder: write_config(folder, encoder="XLNetBase"), "encoder='XLNetBase' is unknown"),
