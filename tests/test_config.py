@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.config import ACTIVATIONS, ModelConfig
+from bert_tf.config import ACTIVATIONS, FAMILIES, FAMILY_DEFAULTS, ModelConfig
 from bert_tf.errors import UsageError
 
 
@@ -47,10 +47,43 @@ def test_official_file(shared):
     ({"family": "bart"}, "try family='bert'"),
     ({"padding_id": 9}, "expected an id below vocab_size=9"),
     ({"initializer_range": 0.0}, "expected above 0"),
+    ({"num_hidden_groups": 13}, "expected 0 to num_hidden_layers=12"),
+    ({"feed_forward": "conv", "conv_kernel_size": 2}, "an odd number"),
+    ({"conv_kernel_size": 3}, "try feed_forward='conv'"),
+    ({"feed_forward": "conv", "conv_kernel_size": 3, "attention": "causal"}, "right neighbour"),
+    ({"family": "gpt", "attention": "bidirectional"}, "attention='causal'"),
+    ({"family": "gpt", "type_vocab_size": 2}, "type_vocab_size=0"),
+    ({"type_vocab_size": 0}, "at least 1"),
+    ({"family": "roberta", "padding_id": 1, "max_position_embeddings": 2}, "at least 3"),
+    ({"bilstm": True, "hidden_size": 9, "num_attention_heads": 3}, "half for each direction"),
+    ({"pooling": "mean"}, "one of dense, first, last"),
+    ({"position_embedding": "sinusoid"}, "try position_embedding='sinusoidal'"),
 ])
 def test_refused(changes, message):
     with pytest.raises(UsageError, match=message):
         ModelConfig.from_dict({"vocab_size": 9, **changes})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_fills_in_its_own_defaults(family, tmp_path):
+    config = ModelConfig.from_dict({"family": family, "vocab_size": 9})
+    for name, value in FAMILY_DEFAULTS[family].items():
+        assert getattr(config, name) == value
+    assert ModelConfig.from_dict({"family": family, "vocab_size": 9, "pooling": "dense"}
+                                 ).pooling == "dense"
+    path = str(tmp_path / "config.json")
+    config.save(path)
+    assert ModelConfig.load(path) == config
+
+
+def test_what_follows_from_the_fields():
+    roberta = ModelConfig.from_dict({"family": "roberta", "vocab_size": 9, "padding_id": 1})
+    assert roberta.longest == 512 and roberta.positions_from_padding
+    albert = ModelConfig.from_dict({"family": "albert", "vocab_size": 9})
+    assert (albert.embedding_width, albert.hidden_size, albert.longest) == (128, 768, 512)
+    assert ModelConfig(vocab_size=9).embedding_width == 768
+    assert ModelConfig(vocab_size=9, hidden_act="relu").head_activation == "relu"
+    assert ModelConfig(vocab_size=9, hidden_act="relu", head_act="gelu").head_activation == "gelu"
 
 
 def test_what_the_official_file_cannot_say(tmp_path):

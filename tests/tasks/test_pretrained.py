@@ -1,16 +1,48 @@
-"""Model folders: what is written is read back, and what is wrong is said."""
+"""Model folders: what is written is read back, what is new starts fresh, what is wrong is said."""
 
+import json
 import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from test_families import TINY, batch
 
+from bert_tf import variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
-from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.presets import generator_config
+from bert_tf.tasks.classifier import Classifier
+from bert_tf.tasks.language_model import LanguageModel
+from bert_tf.tasks.pretrained import TASKS, from_pretrained
 from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.span import Span
+from bert_tf.tasks.tagger import Tagger
+
+SIZES = {key: value for key, value in TINY.to_dict().items() if key in (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+    "max_position_embeddings")}
+
+
+def tiny(family, **changes):
+    return ModelConfig.from_dict({**SIZES, "family": family, **changes})
+
+
+ELECTRA = tiny("electra", embedding_size=8)
+MODELS = {
+    "encoder": lambda: build_encoder(tiny("albert", embedding_size=8, bilstm=True), seed=4),
+    "pretraining": lambda: Pretrainer(tiny("albert"), "sentence_order", seed=4),
+    "masked_lm_alone": lambda: Pretrainer(tiny("roberta"), None, seed=4),
+    "language_model": lambda: LanguageModel(tiny("gpt"), seed=4),
+    "left_to_right": lambda: LanguageModel(tiny("bert", attention="causal"), seed=4),
+    "replaced_tokens": lambda: ReplacedTokens(ELECTRA, generator_config(ELECTRA), seed=4),
+    "discriminator": lambda: ReplacedTokens(ELECTRA, seed=4),
+    "classifier": lambda: Classifier(TINY, ["no", "yes", "maybe"], seed=4),
+    "span": lambda: Span(tiny("bert", feed_forward="conv", conv_kernel_size=3), seed=4),
+    "tagger": lambda: Tagger(tiny("bert", position_embedding="sinusoidal"), ["B", "I"], seed=4),
+}
 
 
 class Words:
@@ -20,28 +52,157 @@ class Words:
         pathlib.Path(folder, "vocab.txt").write_text("[PAD]\n")
 
 
-def test_round_trip(tmp_path):
+def test_every_task_is_here():
+    assert set(TASKS) <= set(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip(name, tmp_path):
     folder = str(tmp_path / "model")
-    model = Pretrainer(TINY, seed=4)
+    model = MODELS[name]()
     model.save_pretrained(folder, Words())
     assert (tmp_path / "model" / "vocab.txt").exists()
-    assert ModelConfig.load(folder + "/model_config.json") == TINY
+    assert ModelConfig.load(folder + "/model_config.json") == model.config
     again = from_pretrained(folder, seed=5)
+    assert type(again) is type(model) and again.task_config() == model.task_config()
+    assert again.fresh_variables == ()
     for a, b in zip(model.trainable_variables, again.trainable_variables, strict=True):
+        assert a.path == b.path
         np.testing.assert_array_equal(a, b)
-    encoder = from_pretrained(folder, "encoder", dtype="mixed_bfloat16")
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A Pretrainer of BERT, and its folder."""
+    folder = str(tmp_path_factory.mktemp("models") / "pretrainer")
+    model = Pretrainer(TINY, seed=4)
+    model.save_pretrained(folder)
+    return model, folder
+
+
+def test_the_encoder_alone(pretrained):
+    model, folder = pretrained
+    encoder = from_pretrained(folder, "encoder", dtype="mixed_bfloat16", encoder_outputs=True)
     np.testing.assert_allclose(encoder(batch())["pooled_output"],
                                model.encoder(batch())["pooled_output"], atol=0.05)
+    assert "encoder_outputs" in encoder(batch())
 
 
-def test_what_is_wrong_is_said(tmp_path):
+@pytest.mark.parametrize(("task", "options", "fresh"), [
+    ("classifier", {"labels": ["a", "b"]}, ["cls/classifier/output_bias",
+                                            "cls/classifier/output_weights"]),
+    ("classifier", {"labels": ["a", "b"], "config": {"bilstm": True, "hidden_dropout_prob": 0.2}},
+     ["bert/bilstm/", "cls/classifier/"]),
+    ("span", {}, ["cls/span/"]),
+    ("language_model", {"config": {"attention": "causal"}}, []),
+    ("pretraining", {"sentence_task": "sentence_order"}, ["cls/sentence_order/"]),
+])
+def test_another_task_starts_with_the_encoder(pretrained, task, options, fresh):
+    model, folder = pretrained
+    built = from_pretrained(folder, task, seed=9, **options)
+    for prefix in fresh:
+        assert any(path.startswith(prefix) for path in built.fresh_variables)
+    assert all(path.startswith(tuple(fresh)) for path in built.fresh_variables)
+    ours = {variable.path: variable for variable in model.trainable_variables}
+    for variable in built.trainable_variables:
+        if variable.path not in built.fresh_variables:
+            np.testing.assert_array_equal(variable, ours[variable.path])
+
+
+def test_a_head_of_other_labels_starts_fresh(tmp_path):
+    folder = str(tmp_path / "model")
+    model = Classifier(TINY, ["a", "b"], seed=4)
+    model.head.output_bias.assign([3.0, 4.0])
+    model.save_pretrained(folder)
+    kept = from_pretrained(folder, "classifier", labels=["a", "b"])
+    np.testing.assert_array_equal(kept.head.output_bias, [3, 4])
+    other = from_pretrained(folder, labels=["c", "d"])
+    np.testing.assert_array_equal(other.head.output_bias, [0, 0])
+    assert len(other.fresh_variables) == 2 and other.labels == ["c", "d"]
+
+
+def test_a_discriminator_keeps_its_head_without_its_generator(tmp_path):
+    folder = str(tmp_path / "model")
+    model = MODELS["replaced_tokens"]()
+    model.save_pretrained(folder)
+    alone = from_pretrained(folder, generator=None)
+    assert alone.generator is None and alone.fresh_variables == ()
+    np.testing.assert_allclose(alone(batch())["replaced_logits"], model.discriminate(batch()),
+                               atol=1e-6)
+
+
+def rewrite(folder, **tensors):
+    """Add tensors to a folder's checkpoint; None takes one away."""
+    prefix = folder + "/model"
+    held = {**variables.read_variables(prefix), **tensors}
+    variables.write_variables(prefix, {name: value for name, value in held.items()
+                                       if value is not None})
+
+
+KERNEL = "bert/encoder/layer_1/output/dense/kernel"
+
+
+@pytest.mark.parametrize(("damage", "options", "message"), [
+    (lambda folder: rewrite(folder, **{KERNEL: None}), {}, rf"- {KERNEL} \(32, 16\)"),
+    (lambda folder: rewrite(folder, **{KERNEL: None}), {"task": "span"}, f"- {KERNEL}"),
+    (lambda folder: rewrite(folder, **{KERNEL: np.zeros((3, 2), "float32")}), {},
+     rf"- {KERNEL} \(32, 16\).*\(3, 2\)"),
+    (lambda folder: rewrite(folder, more=np.zeros(3, "float32")), {}, r"\+ more \(3,\)"),
+    (lambda folder: rewrite(folder, **{"cls/predictions/output_bias": None}), {},
+     r"- cls/predictions/output_bias \(50,\)"),
+    (None, {"config": {"num_hidden_layers": 3}}, "- bert/encoder/layer_2/attention"),
+    (None, {"config": {"hiden_size": 3}}, "unknown key 'hiden_size'"),
+    (None, {"task": "clasifier"}, "try task='classifier'"),
+    (None, {"task": "language_model"}, "attention='causal'"),
+])
+def test_what_does_not_fit_is_listed(tmp_path, damage, options, message):
+    folder = str(tmp_path / "model")
+    Pretrainer(TINY, seed=4).save_pretrained(folder)
+    if damage:
+        damage(folder)
+    with pytest.raises(UsageError, match=message):
+        from_pretrained(folder, **options)
+
+
+@pytest.mark.parametrize(("task", "message"), [
+    ([1], "names no task"), ({"task": "classify"}, "names no task"),
+    ({"task": "classifier"}, "has the keys task; expected labels, task"),
+    ({"task": "classifier", "labels": [1, 2]}, "two or more different names"),
+    ({"task": "pretraining", "sentence_task": "nsp"}, "sentence_task='nsp'")])
+def test_a_task_that_is_none(tmp_path, task, message):
+    folder = str(tmp_path / "model")
+    build_encoder(TINY).save_pretrained(folder)
+    (tmp_path / "model" / "task.json").write_text(json.dumps(task))
+    with pytest.raises(UsageError, match=message):
+        from_pretrained(folder)
+
+
+def test_a_folder_without_a_task_is_judged_by_its_tensors(tmp_path):
+    for number, make in enumerate([lambda: build_encoder(TINY), lambda: Pretrainer(TINY),
+                                   lambda: Pretrainer(TINY, None)]):
+        folder = tmp_path / str(number)
+        model = make()
+        model.save_pretrained(str(folder))
+        (folder / "task.json").unlink()
+        assert from_pretrained(str(folder)).task_config() == model.task_config()
+
+
+def test_missing_and_damaged_files(tmp_path):
     folder = str(tmp_path / "model")
     with pytest.raises(BertTfError, match="model_config.json"):
         from_pretrained(folder)
     build_encoder(TINY).save_pretrained(folder)
-    with pytest.raises(UsageError, match=r"- bert/encoder/layer_2/attention/self/query/kernel"):
-        from_pretrained(folder, config={"num_hidden_layers": 3})
     data = tmp_path / "model" / "model.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
     with pytest.raises(BertTfError, match="damaged"):
         from_pretrained(folder)
+
+
+def test_half_precision_weights_are_float32_on_disk(tmp_path):
+    folder = str(tmp_path / "model")
+    model = Span(TINY, dtype="mixed_float16", seed=1)
+    model.save_pretrained(folder)
+    tensors = variables.read_variables(folder + "/model")
+    assert all(value.dtype == "float32" for value in tensors.values())
+    assert from_pretrained(folder, dtype="mixed_float16")(batch())["start_logits"].dtype == \
+        tf.float32
