@@ -13,163 +13,11 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_config, safetensors_file, tokenizer_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
-from bert_tf.converters.name_table import (
-    SIDE_BY_SIDE,
-    TRANSPOSED,
-    Row,
-    matches,
-    to_ours,
-    to_theirs,
-)
+from bert_tf.converters.hf_names import ENCODER, MASKED_LM, MODELS, PREFIXES, ROWS, usual_names
+from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
 
 CONFIG = "config.json"
-
-
-def _dense(ours, theirs):
-    return Row(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED), Row(f"{ours}/bias",
-                                                                      f"{theirs}.bias")
-
-
-def _layer_norm(ours, theirs):
-    return Row(f"{ours}/gamma", f"{theirs}.weight"), Row(f"{ours}/beta", f"{theirs}.bias")
-
-
-def _classes(ours, theirs):
-    return (Row(f"{ours}/output_weights", f"{theirs}.weight"),
-            Row(f"{ours}/output_bias", f"{theirs}.bias"))
-
-
-_EMBEDDINGS = (
-    Row("{F}/embeddings/word_embeddings", "{F}.embeddings.word_embeddings.weight"),
-    Row("{F}/embeddings/token_type_embeddings", "{F}.embeddings.token_type_embeddings.weight"),
-    Row("{F}/embeddings/position_embeddings", "{F}.embeddings.position_embeddings.weight"),
-    *_layer_norm("{F}/embeddings/LayerNorm", "{F}.embeddings.LayerNorm"),
-)
-_BLOCK, _THEIR_BLOCK = "{F}/encoder/layer_{i}", "{F}.encoder.layer.{i}"
-_ENCODER = (
-    *_EMBEDDINGS,
-    *_dense(f"{_BLOCK}/attention/self/{{Q}}", f"{_THEIR_BLOCK}.attention.self.{{Q}}"),
-    *_dense(f"{_BLOCK}/attention/output/dense", f"{_THEIR_BLOCK}.attention.output.dense"),
-    *_layer_norm(f"{_BLOCK}/attention/output/LayerNorm",
-                 f"{_THEIR_BLOCK}.attention.output.LayerNorm"),
-    *_dense(f"{_BLOCK}/intermediate/dense", f"{_THEIR_BLOCK}.intermediate.dense"),
-    *_dense(f"{_BLOCK}/output/dense", f"{_THEIR_BLOCK}.output.dense"),
-    *_layer_norm(f"{_BLOCK}/output/LayerNorm", f"{_THEIR_BLOCK}.output.LayerNorm"),
-    *_dense("{F}/pooler/dense", "{F}.pooler.dense"),
-)
-_TRANSFORM = "cls/predictions/transform"
-_GROUP = "albert/encoder/group_{i}"
-_THEIR_GROUP = "albert.encoder.albert_layer_groups.{i}.albert_layers.0"
-ROWS = {
-    "bert": (
-        *_ENCODER,
-        *_dense(f"{_TRANSFORM}/dense", "cls.predictions.transform.dense"),
-        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "cls.predictions.transform.LayerNorm"),
-        Row("cls/predictions/output_bias", "cls.predictions.bias"),
-        *_classes("cls/seq_relationship", "cls.seq_relationship"),
-        *_classes("cls/classifier", "classifier"),
-        *_classes("cls/tagger", "classifier"),
-        *_classes("cls/span", "qa_outputs"),
-    ),
-    "roberta": (
-        *_ENCODER,
-        *_dense(f"{_TRANSFORM}/dense", "lm_head.dense"),
-        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "lm_head.layer_norm"),
-        Row("cls/predictions/output_bias", "lm_head.bias"),
-    ),
-    "electra": (
-        *_ENCODER,
-        *_dense("electra/embeddings_project", "electra.embeddings_project"),
-        *_dense("discriminator_predictions/dense", "discriminator_predictions.dense"),
-        *_dense("discriminator_predictions/dense_1",
-                "discriminator_predictions.dense_prediction"),
-        *_dense(f"{_TRANSFORM}/dense", "generator_predictions.dense"),
-        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "generator_predictions.LayerNorm"),
-        Row("cls/predictions/output_bias", "generator_lm_head.bias"),
-    ),
-    "albert": (
-        *_EMBEDDINGS,
-        *_dense("albert/embeddings_project", "albert.encoder.embedding_hidden_mapping_in"),
-        *_dense(f"{_GROUP}/attention/self/{{Q}}", f"{_THEIR_GROUP}.attention.{{Q}}"),
-        *_dense(f"{_GROUP}/attention/output/dense", f"{_THEIR_GROUP}.attention.dense"),
-        *_layer_norm(f"{_GROUP}/attention/output/LayerNorm",
-                     f"{_THEIR_GROUP}.attention.LayerNorm"),
-        *_dense(f"{_GROUP}/intermediate/dense", f"{_THEIR_GROUP}.ffn"),
-        *_dense(f"{_GROUP}/output/dense", f"{_THEIR_GROUP}.ffn_output"),
-        *_layer_norm(f"{_GROUP}/output/LayerNorm", f"{_THEIR_GROUP}.full_layer_layer_norm"),
-        *_dense("albert/pooler/dense", "albert.pooler"),
-        *_dense(f"{_TRANSFORM}/dense", "predictions.dense"),
-        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "predictions.LayerNorm"),
-        Row("cls/predictions/output_bias", "predictions.bias"),
-        *_classes("cls/sentence_order", "sop_classifier.classifier"),
-    ),
-    # Conv1D kernels are [in, out], as ours.
-    "gpt": (
-        Row("gpt/embeddings/word_embeddings", "transformer.tokens_embed.weight"),
-        Row("gpt/embeddings/position_embeddings", "transformer.positions_embed.weight"),
-        *(Row(tuple(f"gpt/encoder/layer_{{i}}/attention/self/{part}/{ours}"
-                    for part in ("query", "key", "value")),
-              f"transformer.h.{{i}}.attn.c_attn.{theirs}", SIDE_BY_SIDE)
-          for ours, theirs in (("kernel", "weight"), ("bias", "bias"))),
-        *(Row(f"gpt/encoder/layer_{{i}}/{ours}/{end}", f"transformer.h.{{i}}.{theirs}.{their_end}")
-          for ours, theirs in (("attention/output/dense", "attn.c_proj"),
-                               ("intermediate/dense", "mlp.c_fc"), ("output/dense", "mlp.c_proj"))
-          for end, their_end in (("kernel", "weight"), ("bias", "bias"))),
-        *_layer_norm("gpt/encoder/layer_{i}/attention/output/LayerNorm", "transformer.h.{i}.ln_1"),
-        *_layer_norm("gpt/encoder/layer_{i}/output/LayerNorm", "transformer.h.{i}.ln_2"),
-    ),
-}
-# Task, their class for it, and the beginnings of the names of its head's tensors.
-_ENCODER_TASK = {"task": "encoder"}
-_MASKED_LM_TASK = {"task": "pretraining", "sentence_task": None}
-MODELS = {
-    "bert": (
-        ({"task": "pretraining", "sentence_task": "next_sentence"}, "BertForPreTraining",
-         ("cls.predictions.", "cls.seq_relationship.")),
-        (_MASKED_LM_TASK, "BertForMaskedLM", ("cls.predictions.",)),
-        (_ENCODER_TASK, "BertModel", ()),
-        ({"task": "classifier"}, "BertForSequenceClassification", ("classifier.",)),
-        ({"task": "tagger"}, "BertForTokenClassification", ("classifier.",)),
-        ({"task": "span"}, "BertForQuestionAnswering", ("qa_outputs.",)),
-    ),
-    "roberta": (
-        (_MASKED_LM_TASK, "RobertaForMaskedLM", ("lm_head.",)),
-        (_ENCODER_TASK, "RobertaModel", ()),
-    ),
-    "electra": (
-        ({"task": "replaced_tokens", "generator": None}, "ElectraForPreTraining",
-         ("discriminator_predictions.",)),
-        (_MASKED_LM_TASK, "ElectraForMaskedLM", ("generator_predictions.",)),
-        (_ENCODER_TASK, "ElectraModel", ()),
-    ),
-    "albert": (
-        ({"task": "pretraining", "sentence_task": "sentence_order"}, "AlbertForPreTraining",
-         ("predictions.", "sop_classifier.")),
-        (_MASKED_LM_TASK, "AlbertForMaskedLM", ("predictions.",)),
-        (_ENCODER_TASK, "AlbertModel", ()),
-    ),
-    "gpt": (
-        ({"task": "language_model"}, "OpenAIGPTLMHeadModel", ()),
-        (_ENCODER_TASK, "OpenAIGPTModel", ()),
-    ),
-}
-# Their base model's prefix, which a file of the bare model lacks.
-_PREFIXES = {family: f"{family}." for family in MODELS} | {"gpt": "transformer."}
-_BARE = ("embeddings", "encoder", "pooler", "h", "tokens_embed", "positions_embed")
-# Copies that some files hold beside what they are tied to.
-_TIED = {
-    "bert": {"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-             "cls.predictions.decoder.bias": "cls.predictions.bias"},
-    "roberta": {"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
-                "lm_head.decoder.bias": "lm_head.bias"},
-    "electra": {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
-    "albert": {"predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
-               "predictions.decoder.bias": "predictions.bias"},
-    "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
-}
-# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask.
-_BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias")
 _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "albert": "AlbertTokenizer", "electra": "ElectraTokenizer",
                "gpt": "OpenAIGPTTokenizer"}
@@ -211,14 +59,14 @@ def _read_model(folder):
     values = _read_object(folder)
     family = hf_config.family_of(values, source)
     _refuse_missing_weights(folder)
-    tensors, dropped = _usual_names(safetensors_file.read_folder(folder), family, folder)
+    tensors, dropped = usual_names(safetensors_file.read_folder(folder), family, folder)
     task = _judge_task(values, family, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, "labels": hf_config.read_labels(values, source)}
-    pooled = any(f"{_PREFIXES[family]}pooler." in name for name in tensors)
+    pooled = any(f"{PREFIXES[family]}pooler." in name for name in tensors)
     needs_pooler = task["task"] == "classifier" or task.get("sentence_task")
     config = hf_config.read_config(values, source, bool(pooled or needs_pooler),
-                                   task == _MASKED_LM_TASK)
+                                   task == MASKED_LM)
     ours, _ = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder)
     tokenizer = tokenizer_files.tokenizer_folder(folder)
     return Checkpoint(config, task, ours, tokenizer, dropped,
@@ -229,7 +77,7 @@ def _write_model(checkpoint, folder):
     config, task = checkpoint.config, checkpoint.task
     labels = task.get("labels")
     plain = {key: value for key, value in task.items() if key != "labels"}
-    values = hf_config.write_config(config, plain == _MASKED_LM_TASK)
+    values = hf_config.write_config(config, plain == MASKED_LM)
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain]
     if not architectures:
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
@@ -279,41 +127,6 @@ def _refuse_missing_weights(folder):
             refuse_pickle(os.path.join(folder, name))
 
 
-def _usual_names(tensors, family, folder):
-    """What transformers itself does to names: prefix, gamma and beta, tied copies, buffers.
-
-    Returns: `Tensors` under today's names, and the names of copies and buffers, left out.
-    """
-    prefix = _PREFIXES[family]
-    bare = not any(name.startswith(prefix) for name in tensors)
-    names = {}
-    for name in tensors:
-        new = f"{prefix}{name}" if bare and name.startswith(_BARE) else name
-        for old_end, new_end in ((".gamma", ".weight"), (".beta", ".bias")):
-            if new.endswith(old_end):
-                new = new.removesuffix(old_end) + new_end
-        if new in names:
-            raise UsageError(f"{folder}: {names[new]} and {name} name one tensor")
-        names[new] = name
-    dropped = [names.pop(name) for name in list(names) if matches(name, _BUFFERS)]
-    for copy, original in _TIED[family].items():
-        if copy not in names:
-            continue
-        if original not in names:
-            names[original] = names.pop(copy)
-            continue
-        _check_equal(tensors, names[copy], names[original], folder)
-        dropped.append(names.pop(copy))
-    return tensors.renamed(names), tuple(dropped)
-
-
-def _check_equal(tensors, name, other, folder):
-    if tensors.shapes[name] != tensors.shapes[other] or not np.array_equal(tensors[name],
-                                                                           tensors[other]):
-        raise UsageError(explain(f"{folder}: {name} differs from {other}",
-                                 "equal tensors: our models tie them"))
-
-
 def _judge_task(values, family, tensors, source):
     """The task that the architecture names, or a richer one whose heads the file holds too."""
     rows = MODELS[family]
@@ -325,7 +138,7 @@ def _judge_task(values, family, tensors, source):
                                  f"one of {', '.join(row[1] for row in rows)}"))
     if named and named[0] not in plain:
         return named[0][0]
-    least = named[0] if named else (_ENCODER_TASK, "", ())
+    least = named[0] if named else (ENCODER, "", ())
     held = [row for row in plain if set(row[2]) >= set(least[2]) and all(
         any(name.startswith(head) for name in tensors) for head in row[2])]
     richest = max(held, key=lambda row: len(row[2]), default=least)
@@ -345,13 +158,13 @@ def _split(checkpoint):
     return (
         Checkpoint(checkpoint.config, {"task": "replaced_tokens", "generator": None},
                    checkpoint.tensors.renamed(discriminator), checkpoint.tokenizer),
-        Checkpoint(ModelConfig.from_dict(checkpoint.task["generator"]), _MASKED_LM_TASK,
+        Checkpoint(ModelConfig.from_dict(checkpoint.task["generator"]), MASKED_LM,
                    checkpoint.tensors.renamed(generator), checkpoint.tokenizer))
 
 
 def _joined(discriminator, generator, path):
     """Both as one `Checkpoint`; the embeddings must be the same."""
-    if generator.task != _MASKED_LM_TASK or discriminator.task["task"] != "replaced_tokens":
+    if generator.task != MASKED_LM or discriminator.task["task"] != "replaced_tokens":
         raise UsageError(explain(f"{path} holds two models",
                                  "ElectraForPreTraining in discriminator/, ElectraForMaskedLM in "
                                  "generator/"))

@@ -49,3 +49,17 @@ def changed(shared, name, folder, config=None, change=None):
         arrays = tensors(source)
         save_file(change(arrays) or arrays, folder / "model.safetensors", {"format": "pt"})
     return str(folder)
+
+
+def electra_pair(shared, folder, **generator):
+    """Both ELECTRA references in one folder, with the discriminator's embeddings; its path.
+
+    Args:
+        generator: options of `changed` for the generator.
+    """
+    changed(shared, "hf_electra/discriminator", folder / "discriminator")
+    embeddings = {key: array for key, array in tensors(
+        shared / "reference" / "hf_electra" / "discriminator").items() if ".embeddings." in key}
+    changed(shared, "hf_electra/generator", folder / "generator",
+            change=lambda arrays: arrays | embeddings, **generator)
+    return str(folder)

@@ -103,6 +103,23 @@ def test_replaced_tokens(shared, tmp_path):
             "loss": _losses(model, outputs, batch)["replaced"]}, arrays, name)
 
 
+def test_generator_and_discriminator_in_one_model(shared, tmp_path):
+    """The discriminator's numbers are the reference's, the generator's those of itself alone."""
+    folder = hf_models.electra_pair(shared, tmp_path / "pair")
+    models = {}
+    for name in ("pair", "pair/generator"):
+        ours.write(hf_safetensors.read(str(tmp_path / name)), str(tmp_path / "ours" / name[-4:]))
+        models[name] = bert_tf.from_pretrained(str(tmp_path / "ours" / name[-4:]),
+                                               dtype="float32")
+    arrays = hf_models.expected(shared, "hf_electra/discriminator")
+    batch = _pretraining_batch(arrays, None)
+    together = models["pair"](batch)
+    assert together["replaced_logits"].shape == arrays["logits"].shape
+    _check({"logits": models["pair"].discriminate(_inputs(arrays))}, arrays, folder)
+    np.testing.assert_allclose(together["masked_lm_logits"],
+                               models["pair/generator"](batch)["masked_lm_logits"], atol=1e-5)
+
+
 def test_language_model(shared, tmp_path):
     arrays = hf_models.expected(shared, "hf_gpt")
     model = _pretrained(shared, "hf_gpt", tmp_path)

@@ -106,6 +106,21 @@ def test_what_real_files_hold(shared, tmp_path, change):
     _same(hf_models.read(shared, "hf_bert").tensors, hf_safetensors.read(folder).tensors)
 
 
+def test_the_first_gpt_as_it_was_published(shared, tmp_path):
+    """Without a prefix, with the triangles of its masks and with the tied head."""
+    def publish(arrays):
+        bare = {name.removeprefix("transformer."): array for name, array in arrays.items()}
+        masks = {f"h.{i}.attn.bias": np.tri(64)[np.newaxis, np.newaxis] for i in range(3)}
+        return bare | masks | {"lm_head.weight": bare["tokens_embed.weight"]}
+
+    checkpoint = hf_safetensors.read(hf_models.changed(shared, "hf_gpt", tmp_path / "in",
+                                                       change=publish))
+    assert checkpoint.dropped == ("h.0.attn.bias", "h.1.attn.bias", "h.2.attn.bias",
+                                  "lm_head.weight")
+    assert checkpoint.task == {"task": "language_model"}
+    _same(hf_models.read(shared, "hf_gpt").tensors, checkpoint.tensors)
+
+
 def test_a_copy_that_is_not_tied_is_refused(shared, tmp_path):
     def untie(arrays):
         _with_copies(arrays)
@@ -185,18 +200,8 @@ def test_several_files(shared, tmp_path):
         hf_safetensors.read(folder)
 
 
-def _electra_pair(shared, folder, **generator):
-    """Both ELECTRA references in one folder, with the discriminator's embeddings."""
-    hf_models.changed(shared, "hf_electra/discriminator", folder / "discriminator")
-    shared_names = {key: array for key, array in hf_models.tensors(
-        shared / "reference" / "hf_electra" / "discriminator").items() if ".embeddings." in key}
-    hf_models.changed(shared, "hf_electra/generator", folder / "generator",
-                      change=lambda arrays: arrays | shared_names, **generator)
-    return str(folder)
-
-
 def test_generator_and_discriminator_are_one_model(shared, tmp_path):
-    folder = _electra_pair(shared, tmp_path / "in")
+    folder = hf_models.electra_pair(shared, tmp_path / "in")
     checkpoint = hf_safetensors.read(folder)
     assert checkpoint.tensors.shapes == parameter_shapes(checkpoint.config, checkpoint.task)
     assert checkpoint.task["generator"]["hidden_size"] == 48
@@ -213,7 +218,7 @@ def test_generator_and_discriminator_that_share_nothing(shared, tmp_path):
     with pytest.raises(UsageError, match=r"electra/embeddings/word_embeddings \(400, 32\) of the "
                                          "generator differs"):
         hf_models.read(shared, "hf_electra")
-    folder = _electra_pair(shared, tmp_path / "in", config={"layer_norm_eps": 1e-5})
+    folder = hf_models.electra_pair(shared, tmp_path / "in", config={"layer_norm_eps": 1e-5})
     with pytest.raises(UsageError, match="layer_norm_eps=1e-05 of the generator"):
         hf_safetensors.read(folder)
 
