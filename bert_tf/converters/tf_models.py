@@ -90,8 +90,8 @@ def read(path):
 
 
 def write(checkpoint, path):
-    """Write a folder whose checkpoint `tf.train.Checkpoint(encoder=…)` reads, or for a model with
-    a masked-LM head `(model=…)` as well as `(**model.checkpoint_items)`.
+    """Write a folder whose checkpoint `tf.train.Checkpoint(model=…)` and `(encoder=…)` read, of a
+    BertPretrainerV2 also `(**model.checkpoint_items)`.
 
     Returns: our names of the tensors that have no place there.
 
@@ -101,8 +101,7 @@ def write(checkpoint, path):
     import tensorflow as tf
 
     live, dropped = _build(checkpoint)
-    items = getattr(live, "checkpoint_items", None)
-    items = {"model": live, **items} if items else {"encoder": live}
+    items = {"model": live, **getattr(live, "checkpoint_items", {"encoder": live})}
     with files.atomic_path(path) as temporary:
         files.make_folder(temporary)
         files.write_json(os.path.join(temporary, CONFIG),

@@ -201,6 +201,7 @@ def test_the_library_reads_what_we_write_to_the_last_tensor(tmp_path):
         live, fresh, path = randomized(LIVE[kind]()), LIVE[kind](), str(tmp_path / kind)
         tf_models.write(tf_models.from_live(live), path)
         fresh(fresh.inputs)
+        tf.train.Checkpoint(model=fresh).read(prefix_in(path)).assert_consumed()
         tf.train.Checkpoint(encoder=fresh).read(prefix_in(path)).assert_consumed()
         for weight, again in zip(live.weights, fresh.weights, strict=True):
             np.testing.assert_array_equal(weight, again)
