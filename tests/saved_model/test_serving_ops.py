@@ -5,13 +5,13 @@ import tensorflow as tf
 
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
 
-
 WORD_PIECE = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "NormalizeUTF8"}
 SENTENCE_PIECE = {"FastBertNormalize", "NormalizeUTF8", "SentencepieceOp",
                   "SentencepieceTokenizeOp"}
 TEXT_OPS = {  # the fewer the better: older servers link fewer
     "bert": {*WORD_PIECE, "RegexSplitWithOffsets"}, "electra": WORD_PIECE, "encoder": WORD_PIECE,
-    "albert": SENTENCE_PIECE, "classifier": SENTENCE_PIECE, "left_to_right": WORD_PIECE,
+    "classifier": WORD_PIECE, "albert": SENTENCE_PIECE,
+    "left_to_right": {*SENTENCE_PIECE, "SentencepieceDetokenizeOp"},
     "roberta": set(), "gpt": set(),
 }
 

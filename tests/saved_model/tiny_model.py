@@ -27,6 +27,7 @@ WORDS = """
 """
 
 
+@functools.cache
 def word_piece(lower_case=True):
     return Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS.split()]), lower_case=lower_case)
 
@@ -85,10 +86,10 @@ MODELS = {
     "electra": (word_piece, _electra, (*_ALL, "replaced_ids", "replaced")),
     "gpt": (byte_pair, lambda tokenizer: LanguageModel(_config(tokenizer, family="gpt"), seed=7),
             (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
-    "left_to_right": (word_piece,
+    "left_to_right": (sentence_piece,
                       lambda tokenizer: LanguageModel(_config(tokenizer, **_CAUSAL), seed=7),
                       (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
-    "classifier": (sentence_piece,
+    "classifier": (word_piece,
                    lambda tokenizer: Classifier(_config(tokenizer), LABELS, seed=7),
                    (*_ALL, "classify")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(_config(tokenizer), seed=7), _ALL),
