@@ -96,7 +96,8 @@ def read_config(values, source, pooled, masked_lm):
                                  f"one of {', '.join(activations)}"))
     fields["hidden_act"] = activations[stated[key]]
     if family == "gpt":
-        fields["intermediate_size"] = 4 * fields["hidden_size"]
+        width = fields["hidden_size"]  # of any type until ModelConfig looks at it
+        fields["intermediate_size"] = 4 * width if isinstance(width, int) else width
         fields["pooling"] = "last"
         if stated.get("embd_pdrop", stated["resid_pdrop"]) != stated["resid_pdrop"]:
             raise UsageError(explain(f"{source}: embd_pdrop={stated['embd_pdrop']!r}",

@@ -161,6 +161,21 @@ def test_the_configuration_of_another_family(shared, tmp_path, capsys):
     assert "- bert.embeddings.word_embeddings.weight (400, 64)" in line
 
 
+@pytest.mark.parametrize("name", ["hf_gpt", "hf_albert", "hf_bert_tasks/token_classification"])
+def test_any_value_of_any_key_is_read_or_refused_in_one_line(shared, tmp_path, name):
+    folder = tmp_path / "in"
+    hf_models.changed(shared, name, folder)
+    values = json.loads((folder / "config.json").read_text())
+    for key in (*values, "num_labels", "problem_type", "pruned_heads"):
+        for value in (None, 0, -1, 1.5, 10**18, 10**400, "x", [], ["a"], {}, {"0": None}, True,
+                      float("nan")):
+            (folder / "config.json").write_text(json.dumps({**values, key: value}))
+            try:
+                hf_safetensors.read(str(folder))
+            except BertTfError as error:
+                assert "\n" not in str(error), (key, value)
+
+
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.ckpt"])
 def test_a_pickle_is_refused_with_the_reason(shared, tmp_path, capsys, name):
     folder = hf_models.changed(shared, "hf_bert", tmp_path / "in")
