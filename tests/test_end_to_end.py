@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
 
@@ -60,3 +61,81 @@ def test_text_to_saved_model_and_again(tmp_path):
     assert other.returncode == 2
     assert other.stderr.count("\n") == 1
     assert "learning_rate was 0.001, now 0.01" in other.stderr
+
+
+MODELS = {
+    "roberta/mlm": "--max_ngram 2 --masking static",
+    "albert/mlm+sop": "--format sentence_pair",
+    "electra/rtd": "",
+    "gpt/lm": "--format doc_sentences",
+    "bert/lm": "",
+    # An encoder learns on under another objective: what its folder has not is new.
+    "bert/mlm+sop": "--init runs/bert/mlm+nsp",
+    "electra/mlm": "--init runs/electra/rtd",
+}
+_PROGRAM = """
+import sys
+from bert_tf import cli, pretrain
+for line in sys.stdin:
+    print("RUN", line.split()[0], flush=True)
+    code = cli.run(pretrain.main, line.split()[1:])
+    if code:
+        sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with runs of a few steps, and what each printed."""
+    folder = tmp_path_factory.mktemp("objectives")
+    (folder / "text.txt").write_text(_corpus())
+    small = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1,
+             "intermediate_size": 32, "max_position_embeddings": 40, "vocab_size": 200}
+    lines = []
+    for name, flags in {"bert/mlm+nsp": "", **MODELS}.items():
+        family, objective = name.split("/")
+        config = {"family": family, **small}
+        if (family, objective) == ("bert", "lm"):
+            config |= {"attention": "causal", "pooling": "last"}
+        (folder / f"{family}_{objective}.json").write_text(json.dumps(config))
+        if "--init" not in flags:
+            flags += f" --config {family}_{objective}.json --vocab_size 200"
+        lines.append(f"{name} --objective {objective} --input text.txt --seq_length 32 "
+                     f"--train_steps 3 --batch_size 8 --eval_examples 16 --holdout 0.3 "
+                     f"--output_dir runs/{name} --export_dir saved_models/{name} {flags}")
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], input="\n".join(lines), text=True,
+                          cwd=folder, capture_output=True, timeout=900,
+                          env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    printed = dict(part.split("\n", 1) for part in done.stdout.split("RUN ")[1:])
+    return folder, printed
+
+
+def test_every_objective(runs):
+    """Each leaves its figures and its baselines, and a model with the signatures that suit it."""
+    folder, printed = runs
+    shown = {"masked_lm": ("unigram_entropy", "MLM loss", "fill_mask"),
+             "language_model": ("unigram_entropy", "LM loss", "generate"),
+             "replaced": ("replaced_rate_entropy", "discriminator: loss", "replaced"),
+             "sentence_order": ("sentence_order_accuracy_interval", "SOP accuracy",
+                                "sentence_order")}
+    tasks = {"mlm": ["masked_lm"], "mlm+sop": ["masked_lm", "sentence_order"],
+             "rtd": ["replaced"], "lm": ["language_model"]}
+    for name in MODELS:
+        metrics = json.loads((folder / "runs" / name / "results.json").read_text())["metrics"]
+        signatures = tf.saved_model.load(str(folder / "saved_models" / name / "1")).signatures
+        for task in tasks[name.split("/")[1]]:
+            baseline, line, signature = shown[task]
+            assert f"{task}_loss" in metrics and baseline in metrics, name
+            assert line in printed[name] and signature in signatures, name
+        assert printed[name].count("\n  -> ") == 3, name
+    assert "generator: MLM loss" in printed["electra/rtd"]
+
+
+def test_init_says_what_is_new(runs):
+    _, printed = runs
+    told = "not in runs/bert/mlm+nsp/model, so new: "
+    assert (told + "cls/sentence_order/output_bias, cls/sentence_order/output_weights\n"
+            in printed["bert/mlm+sop"])
+    assert "so new: cls/predictions/LayerNorm" not in printed["electra/mlm"]
+    assert "so new: cls/predictions/output_bias" in printed["electra/mlm"]
