@@ -130,8 +130,10 @@ def _write_extra(served, source, folder):
     for path in [*filter(files.exists, own), *source.records]:
         with files.open_binary(path) as stream:
             files.write_bytes(os.path.join(extra, os.path.basename(path)), stream.read())
-    notes = [*served.notes, *(f"no signature answers for the head of {task}: encoded tokens only"
-                              for task in unanswered(served))]
+    notes = list(served.notes)
+    if unanswered(served):
+        notes.append(f"no signature answers for {', '.join(unanswered(served))}: what the encoder "
+                     "gives is served, the head is not")
     files.write_json(os.path.join(extra, EXPORT), {
         "signatures": list(signatures(served)), "notes": notes,
         "dtype": keras.backend.standardize_dtype(served.model.compute_dtype),
