@@ -300,7 +300,7 @@ def test_bytes_that_are_not_utf8_are_no_error(each):
 
 def test_the_casing_of_the_tokenizer_is_in_the_graph(exported):
     lower, cased = ([token.decode() for token in call("encode", text=["The CAFÉ"])["tokens"][0]]
-                    for call in (exported("bert").call, exported("cased").call))
+                    for call in (exported("bert").call, exported("cased", "bfloat16").call))
     assert lower == ["[CLS]", "the", "café", "[SEP]"]
     assert cased == ["[CLS]", "The", "C", "##A", "##F", "##É", "[SEP]"]
 

@@ -57,7 +57,7 @@ def _config(tokenizer, **values):
     pad_id = tokenizer.vocabulary.pad_id
     reserved = pad_id + 1 if values.get("family") == "roberta" else 0
     return ModelConfig.from_dict({
-        "vocab_size": len(tokenizer.vocabulary), "hidden_size": 16, "num_hidden_layers": 2,
+        "vocab_size": len(tokenizer.vocabulary), "hidden_size": 16, "num_hidden_layers": 1,
         "num_attention_heads": 2, "intermediate_size": 32, "padding_id": pad_id,
         "max_position_embeddings": SEQ_LENGTH + reserved, "initializer_range": 0.5, **values})
 
@@ -80,8 +80,8 @@ MODELS = {
                 lambda tokenizer: Pretrainer(_config(tokenizer, family="roberta"), None, seed=7),
                 (*_ALL, "fill_mask")),
     "albert": (sentence_piece,
-               lambda tokenizer: Pretrainer(_config(tokenizer, family="albert", embedding_size=8),
-                                            "sentence_order", seed=7),
+               lambda tokenizer: Pretrainer(_config(tokenizer, family="albert", embedding_size=8,
+                                                    num_hidden_layers=2), "sentence_order", seed=7),
                (*_ALL, "fill_mask", "sentence_order")),
     "electra": (word_piece, _electra, (*_ALL, "replaced_ids", "replaced")),
     "gpt": (byte_pair, lambda tokenizer: LanguageModel(_config(tokenizer, family="gpt"), seed=7),
