@@ -6,7 +6,7 @@ and half of the pairs stand in reverse order, label 1 (sentence order prediction
 section 3.1). `next`: it follows the first, no label.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 
@@ -57,8 +57,15 @@ def _choose(chunk, targets, format, pairs, rng):
     least = 1 if format == "segment_pair" and pairs == "random" else 2  # sentences of a pair
 
     def stop_at(start, target, least, end):
-        """Where sentences from `start` on reach the target length, or the document ends."""
-        return min(max(bisect_left(ends, ends[start] + target, start + 1), start + least), end)
+        """Where sentences from `start` on reach the target length, or the document ends.
+
+        Under `swapped` they stay within it: the sentence too many, cut in `_cut`, would tell which
+        segment is the later one.
+        """
+        length = ends[start] + target
+        stop = (bisect_right(ends, length, start + 1) - 1 if pairs == "swapped"
+                else bisect_left(ends, length, start + 1))
+        return min(max(stop, start + least), end)
 
     def elsewhere(document, target):
         """From a random sentence of a random other document on."""

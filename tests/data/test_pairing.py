@@ -110,6 +110,10 @@ def test_pairs_of_what_follows(documents, format, pairs, seq_length, seed):
             assert _document_of(chunk, parts[0][0]) == _document_of(chunk, parts[1][0])
             if format == "sentence_pair":
                 assert len(set(first)) == len(set(second)) == 1
+            if pairs == "swapped" and second[-1] > first[0] + 1:
+                # A cut would tell the order: of more than two sentences none is cut.
+                whole = chunk.sentences[second[-1] + 1] - chunk.sentences[first[0]]
+                assert len(parts[0]) + len(parts[1]) == whole
         else:
             # Only the last sentence of a document is left alone.
             first = second = sentences[0]
