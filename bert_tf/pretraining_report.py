@@ -127,4 +127,4 @@ def _generate(signature, texts):
     for words, place in texts:
         begin = " ".join(words[:place])
         told = signature(text=tf.constant([begin]))
-        yield f"{begin} …", f"-> {told['text'].numpy()[0].decode()}"
+        yield f"{begin} …", f"-> {told['text'].numpy()[0].decode().strip()}"
