@@ -34,6 +34,8 @@ _PUBLIC = {
     "Lamb": "bert_tf.training.optimizers",
     "from_pretrained": "bert_tf.tasks.pretrained",
     "save_pretrained": "bert_tf.models.pretrained",
+    "from_live": "bert_tf.converters.live",
+    "to_live": "bert_tf.converters.live",
 }
 __all__ = ["__version__", *_PUBLIC]
 

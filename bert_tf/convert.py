@@ -16,7 +16,7 @@ import os
 import sys
 
 from bert_tf import cli, files
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint.
 _NEXT = {
@@ -44,17 +44,20 @@ def main(argv=None):
     (source_format, source), (target_format, target) = arguments.source, arguments.target
 
     from bert_tf.converters.formats import load_format, refuse_pickle
+    from bert_tf.converters.tokenizer_files import vocabulary_notes
 
     reader, writer = load_format(source_format), load_format(target_format)
     target = target.rstrip(os.sep) or target
     _check_target(source, target, arguments.overwrite)
     refuse_pickle(source)
     checkpoint = reader.read(source)
+    notes = (*checkpoint.notes,
+             *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
     fresh = files.temporary_name(target) if files.exists(target) else target
     not_held = writer.write(checkpoint, fresh)
     if fresh != target:
         _exchange(fresh, target)
-    _report(checkpoint, not_held, arguments.source, (target_format, target))
+    _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
 
 
 def _check_target(source, target, overwrite):
@@ -75,19 +78,26 @@ def _check_target(source, target, overwrite):
 
 def _exchange(fresh, target):
     """Put the folder `fresh` in the place of `target`, which is deleted last."""
+    target = os.path.abspath(target)  # "." has no name that could be changed
     old = files.temporary_name(target)
-    files.rename(target, old)
-    files.rename(fresh, target)
+    try:
+        files.rename(target, old)
+        files.rename(fresh, target)
+    except BertTfError:
+        files.remove(fresh)
+        if files.exists(old):
+            files.rename(old, target)
+        raise
     files.remove(old)
 
 
-def _report(checkpoint, not_held, source, target):
+def _report(checkpoint, notes, not_held, source, target):
     shapes = checkpoint.tensors.shapes
     config, task = checkpoint.config, checkpoint.task
     kind = " with ".join(filter(None, (task["task"], task.get("sentence_task"))))
     print(f"read {' '.join(source)}: {config.family}, {kind}, {config.num_hidden_layers} layers, "
           f"{sum(map(math.prod, shapes.values())):,} parameters in {len(shapes)} tensors")
-    for note in checkpoint.notes:
+    for note in notes:
         print(f"note: {note}")
     _list(f"left behind in {source[1]}", checkpoint.dropped)
     _list(f"dropped, {target[0]} cannot hold", not_held)

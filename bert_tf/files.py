@@ -41,6 +41,10 @@ def explained(action, path):
                 f"cannot {action} {path}: the disk is full (what was finished before is kept)",
                 attempt="freeing space and running the same command again")) from error
         raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        if str(path).isprintable():
+            raise
+        raise BertTfError(f"cannot {action} {path!r}: no name of a file") from error
 
 
 def expand(patterns):
@@ -141,13 +145,23 @@ def read_text(path):
 
 
 def read_json(path):
-    """The object in a JSON file; BertTfError names the line of a syntax error."""
+    """The value in a JSON file; BertTfError names the line of a syntax error."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise BertTfError(f"{path} line {error.lineno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise BertTfError(f"{path}: not JSON that anyone wrote: nested too deeply") from error
+    except ValueError as error:  # of Python's own bound
+        raise BertTfError(f"{path}: not JSON that anyone wrote: a number without end") from error
+
+
+def read_json_object(path):
+    """The dict in a JSON file; UsageError where it holds anything else."""
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise UsageError(explain(f"{path}: {type(values).__name__}", "a JSON object"))
+    return values
 
 
 def make_folder(path):

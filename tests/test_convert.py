@@ -7,6 +7,7 @@ import pytest
 
 from bert_tf import cli, convert
 from bert_tf.converters import hf_safetensors, ours
+from bert_tf.errors import BertTfError
 
 
 def _run(capsys, *arguments):
@@ -92,6 +93,65 @@ def test_overwrite_deletes_only_models_and_never_the_source(shared, tmp_path, ca
                          tmp_path / "letters", "--overwrite")
     assert code == 2 and "is no converted model" in printed.err
     assert (tmp_path / "letters" / "to_mother.txt").exists() and source.exists()
+
+
+def test_overwrite_of_the_working_directory(shared, tmp_path, capsys, monkeypatch):
+    ours.write(hf_models.read(shared, "hf_bert"), str(tmp_path / "out"))
+    monkeypatch.chdir(tmp_path / "out")
+    code, _ = _run(capsys, "--from", "hf", shared / "reference" / "hf_gpt", "--to", "bert_tf", ".",
+                   "--overwrite")
+    assert code == 0 and ours.read(str(tmp_path / "out")).config.family == "gpt"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_exchange_that_fails_is_undone(shared, tmp_path, capsys, monkeypatch):
+    source, target = shared / "reference" / "hf_bert", tmp_path / "out"
+    hf_safetensors.write(hf_models.read(shared, "hf_gpt"), str(target))
+    rename, calls = convert.files.rename, []
+
+    def second_fails(old, new):
+        calls.append(new)
+        if len(calls) == 2:
+            raise BertTfError(f"cannot write {new}")
+        rename(old, new)
+
+    monkeypatch.setattr(convert.files, "rename", second_fails)
+    code, printed = _run(capsys, "--from", "hf", source, "--to", "hf", target, "--overwrite")
+    assert code == 1 and printed.err == f"error: cannot write {target}\n"
+    assert hf_safetensors.read(str(target)).config.family == "gpt"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    ("vocab.txt", "".join(map("{}\n".format, range(400))), "vocab.txt has no [PAD]"),
+    ("vocab.txt", SPECIAL + "a\na\n", "vocab.txt line 6: 'a' is there again in line 7"),
+    ("vocab.txt", SPECIAL + "".join(map("{}\n".format, range(400))),
+     "has 405 pieces; expected at most vocab_size=400"),
+    ("spiece.model", "no model", "spiece.model is not a SentencePiece model"),
+    ("tokenizer_config.json", "[]", "tokenizer_config.json: list; expected a JSON object"),
+])
+def test_a_vocabulary_that_the_model_cannot_use_is_refused(
+        shared, tmp_path, capsys, name, text, expected):
+    folder = tmp_path / "in"
+    hf_models.changed(shared, "hf_bert", folder)
+    if name.endswith(".json"):
+        (folder / "vocab.txt").write_text(SPECIAL + "a\n")
+    (folder / name).write_text(text)
+    code, printed = _run(capsys, "--from", "hf", folder, "--to", "bert_tf", tmp_path / "out")
+    assert code in (1, 2) and expected in printed.err and printed.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_shorter_than_the_table_is_said(shared, tmp_path, capsys):
+    folder = tmp_path / "in"
+    hf_models.changed(shared, "hf_bert", folder)
+    (folder / "vocab.txt").write_text(SPECIAL + "a\n")
+    code, printed = _run(capsys, "--from", "hf", folder, "--to", "bert_tf", tmp_path / "out")
+    assert code == 0
+    assert f"note: the vocabulary in {folder} has 6 pieces, vocab_size=400: " in printed.out
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -98,7 +98,7 @@ def _write_tokenizer(checkpoint, folder):
         return
     tokenizer_files.copy_tokenizer(checkpoint.tokenizer, folder)
     path = os.path.join(folder, tokenizer_files.CASING)
-    options = files.read_json(path) if files.exists(path) else {}
+    options = files.read_json_object(path) if files.exists(path) else {}
     if "lower_case" in options:
         options = {"do_lower_case": options["lower_case"],
                    "strip_accents": options["strip_accents"], "tokenize_chinese_chars": True}
@@ -112,10 +112,7 @@ def _read_object(folder):
     if not files.exists(path):
         raise BertTfError(explain(f"{folder} holds no {CONFIG}",
                                   f"a folder with {CONFIG} and {safetensors_file.FILE}"))
-    values = files.read_json(path)
-    if not isinstance(values, dict):
-        raise UsageError(explain(f"{path}: {type(values).__name__}", "a JSON object"))
-    return values
+    return files.read_json_object(path)
 
 
 def _refuse_missing_weights(folder):

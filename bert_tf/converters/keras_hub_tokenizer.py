@@ -8,11 +8,10 @@ import tempfile
 import keras_hub
 
 from bert_tf import files
-from bert_tf.converters.tokenizer_files import CASING, VOCABULARY, copy_tokenizer
+from bert_tf.converters.tokenizer_files import CASING, VOCABULARY, load_copied
 from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization import byte_pair, sentence_piece
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
-from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 
@@ -61,9 +60,7 @@ def write_tokenizer(folder, family, preset):
 
     Returns: what their tokenizer cannot do, a list of one line each.
     """
-    with tempfile.TemporaryDirectory(prefix="bert_tf-") as copy:
-        copy_tokenizer(folder, copy)
-        ours = load_tokenizer(copy)
+    ours = load_copied(folder)
     if not isinstance(ours, _KINDS[family]):
         return [f"the tokenizer (a preset of {family} has a {_KINDS[family].__name__})"]
     build = {"bert": _word_piece, "electra": _word_piece, "roberta": _byte_pair,

@@ -2,10 +2,11 @@
 
 import os
 import shutil
+import tempfile
 
 from bert_tf import files
 from bert_tf.converters import tokenizer_json
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 
 VOCABULARY = "vocab.txt"
 CASING = "tokenizer_config.json"
@@ -45,6 +46,43 @@ def copy_tokenizer(source, target):
             files.write_text(os.path.join(target, name), text)
     if files.exists(os.path.join(target, VOCABULARY)) and not _states_casing(source):
         files.write_json(os.path.join(target, CASING), _json_casing(source) or judge_casing(target))
+
+
+def load_copied(source):
+    """The tokenizer that `copy_tokenizer` makes of the files in the folder `source`.
+
+    Raises: as `bert_tf.tokenization.load.load_tokenizer`.
+    """
+    from bert_tf.tokenization.load import load_tokenizer
+
+    with tempfile.TemporaryDirectory(prefix="bert_tf-") as copy:
+        copy_tokenizer(source, copy)
+        try:
+            return load_tokenizer(copy)
+        except BertTfError as error:
+            raise type(error)(str(error).replace(copy, source)) from None
+
+
+def vocabulary_notes(folder, vocab_size):
+    """What to tell the user about a vocabulary beside a model: a tuple of at most one line.
+
+    Raises:
+        BertTfError: a file is damaged or contradicts itself.
+        UsageError: it has more pieces than the `vocab_size` rows of the model's table.
+    """
+    if folder is None:
+        return ()
+    try:
+        pieces = len(load_copied(folder).vocabulary)
+    except NoTextError as error:  # of rules that we do not run, such as GPT's
+        return (str(error),)
+    if pieces > vocab_size:
+        raise UsageError(explain(f"the vocabulary in {folder} has {pieces} pieces",
+                                 f"at most vocab_size={vocab_size}"))
+    if pieces < vocab_size:
+        return (f"the vocabulary in {folder} has {pieces} pieces, vocab_size={vocab_size}: the "
+                "model's further rows are never used",)
+    return ()
 
 
 def judge_casing(folder):
@@ -89,8 +127,8 @@ def _sources(folder):
 
 def _states_casing(folder):
     path = os.path.join(folder, CASING)
-    stated = files.read_json(path) if files.exists(path) else {}
-    return isinstance(stated, dict) and bool({"lower_case", "do_lower_case"} & stated.keys())
+    return files.exists(path) and bool(
+        {"lower_case", "do_lower_case"} & files.read_json_object(path).keys())
 
 
 def _json_casing(folder):

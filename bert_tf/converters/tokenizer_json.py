@@ -18,7 +18,7 @@ def vocabulary_files(path):
         BertTfError: the file is damaged.
         UsageError: its ids are not 0, 1, 2, ….
     """
-    values = _object(path)
+    values = files.read_json_object(path)
     model = values.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
     if kind == "WordPiece":
@@ -33,7 +33,7 @@ def vocabulary_files(path):
 
 def casing(path):
     """Casing of a WordPiece tokenizer, `{"lower_case": …, "strip_accents": …}`; None if unsaid."""
-    normalizer = _object(path).get("normalizer")
+    normalizer = files.read_json_object(path).get("normalizer")
     if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
         return None
     lower_case, accents = bool(normalizer.get("lowercase")), normalizer.get("strip_accents")
@@ -49,8 +49,3 @@ def _tokens(model, path):
     if not right:
         raise UsageError(explain(f"{path}: the ids of its vocabulary have gaps", "0, 1, 2, …"))
     return sorted(ids, key=ids.get)
-
-
-def _object(path):
-    values = files.read_json(path)
-    return values if isinstance(values, dict) else {}

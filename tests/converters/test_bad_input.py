@@ -195,6 +195,8 @@ def test_a_path_that_is_none_of_these(tmp_path, capsys):
         assert code == 1 and what in line
     (tmp_path / "empty" / "config.json").write_text("[" * 100_000)
     assert "nested too deeply" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
+    (tmp_path / "empty" / "config.json").write_text("9" * 5_000)
+    assert "a number without end" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
     (tmp_path / "empty" / "config.json").write_text("[]")
     assert "expected a JSON object" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
     (tmp_path / "empty" / "config.json").write_text('{"model_type": "bert"}')
