@@ -41,16 +41,15 @@ def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
     rows = np.array(_choose(chunk, targets, format, pairs, rng), np.int64).reshape(-1, 5)
     start, length = _cut(chunk, rows, pairs, room,
                          np.random.Generator(np.random.Philox(rng.getrandbits(64))))
-    labels = rows[:, 4]
-    if pairs == "swapped":
-        order = np.stack([labels, 1 - labels], axis=1)
-        start, length = (np.take_along_axis(values, order, axis=1) for values in (start, length))
-    return start, length, labels if pairs != "next" else labels[:0]
+    return start, length, rows[:, 4] if pairs != "next" else rows[:0, 4]
 
 
 def _choose(chunk, targets, format, pairs, rng):
-    """Rows of sentence numbers (first_start, first_end, second_start, second_end) in the order of
-    the text, and the label."""
+    """Rows of sentence numbers (first_start, first_end, second_start, second_end) and the label.
+
+    Segments are exchanged here, before they are cut: where an odd token goes must not depend on
+    which one is the later.
+    """
     draws = _Halves(rng)
     documents, names, ends = (array.tolist()
                               for array in (chunk.documents, chunk.names, chunk.sentences))
@@ -95,7 +94,8 @@ def _choose(chunk, targets, format, pairs, rng):
                 rows.append((start, middle, *elsewhere(document, wanted), label))
                 start = middle  # what was not used is put back
             else:
-                rows.append((start, middle, middle, stop, label))
+                segments = [(start, middle), (middle, stop)]
+                rows.append((*segments[label], *segments[1 - label], label))
                 start = stop
     return rows
 

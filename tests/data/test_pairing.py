@@ -135,6 +135,14 @@ def test_labels_are_balanced(format, longest, pairs):
     assert abs(labels.mean() - 0.5) < 0.01
 
 
+def test_cuts_do_not_tell_the_order():
+    chunk = _chunk([[200, 200]] * 400)  # both are cut, and the room for tokens is odd
+    examples = _make(chunk, "segment_pair", 64, pairs="swapped")
+    longer = np.argmax(examples.length.reshape(-1, 2), axis=1)
+    for label in (0, 1):
+        assert np.mean(longer[examples.pair_labels == label]) == np.mean(longer)
+
+
 @pytest.mark.parametrize("pairs, count", [("swapped", 0), ("next", 3)])
 def test_documents_of_one_sentence(pairs, count):
     examples = _make(_chunk([[5], [7], [40]]), "segment_pair", pairs=pairs)
