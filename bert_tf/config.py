@@ -12,11 +12,6 @@ ATTENTIONS = ("bidirectional", "causal")
 POSITION_EMBEDDINGS = ("learned", "sinusoidal")
 FEED_FORWARDS = ("dense", "conv")
 POOLINGS = ("dense", "first", "last")
-# Keys of google-research/bert's bert_config.json.
-_OFFICIAL = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-             "intermediate_size", "hidden_act", "hidden_dropout_prob",
-             "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
-             "initializer_range")
 # What a configuration of a family has where it does not say otherwise.
 FAMILY_DEFAULTS = {
     "bert": {},
@@ -70,7 +65,9 @@ class Config:
 
     @classmethod
     def from_dict(cls, values, source="the configuration"):
-        """Build from plain values; an unknown or missing key raises UsageError."""
+        """Build from a dict of plain values; an unknown or missing key raises UsageError."""
+        if not isinstance(values, dict):
+            raise UsageError(explain(f"{source}: {type(values).__name__}", "a JSON object"))
         values = cls._with_defaults(values)
         fields = dataclasses.fields(cls)
         known = [field.name for field in fields]
@@ -94,7 +91,7 @@ class Config:
     @classmethod
     def load(cls, path):
         """Read a JSON file (our names; a model's exact `hidden_act`)."""
-        return cls.from_dict(_object(path), path)
+        return cls.from_dict(files.read_json(path), path)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,41 +218,13 @@ class ModelConfig(Config):
         return {**FAMILY_DEFAULTS[family], **values} if known else values
 
     @classmethod
-    def load_official(cls, path):
-        """Read google-research/bert's `bert_config.json`, whose `gelu` is the tanh form."""
-        values = _object(path)
-        if values.setdefault("hidden_act", "gelu") == "gelu":
+    def load_any(cls, path):
+        """Read ours or google-research/bert's `bert_config.json`, whose `gelu` is the tanh form.
+
+        Only ours names a `family`.
+        """
+        values = files.read_json(path)
+        official = isinstance(values, dict) and "family" not in values
+        if official and values.setdefault("hidden_act", "gelu") == "gelu":
             values["hidden_act"] = "gelu_approximate"
         return cls.from_dict(values, path)
-
-    @classmethod
-    def load_any(cls, path):
-        """Read either kind; only ours names a `family`."""
-        return (cls.load if "family" in _object(path) else cls.load_official)(path)
-
-    def save_official(self, path):
-        """Write google-research/bert's `bert_config.json`.
-
-        Raises:
-            UsageError: the official code cannot compute this model.
-        """
-        if self.hidden_act == "gelu":
-            raise UsageError(explain("hidden_act='gelu' is the erf form, which the official "
-                                     "bert_config.json cannot name", "'gelu_approximate'"))
-        values = self.to_dict()
-        for field in dataclasses.fields(self):
-            if field.name in _OFFICIAL or values.pop(field.name) == field.default:
-                continue
-            raise UsageError(explain(
-                f"{field.name}={getattr(self, field.name)!r} cannot be written to an official "
-                "bert_config.json", repr(field.default)))
-        if self.hidden_act == "gelu_approximate":
-            values["hidden_act"] = "gelu"
-        files.write_json(path, values)
-
-
-def _object(path):
-    values = files.read_json(path)
-    if not isinstance(values, dict):
-        raise UsageError(explain(f"{path}: {type(values).__name__}", "a JSON object"))
-    return values

@@ -1,5 +1,6 @@
 """Continuations of text from a language model, one token after the other, inside the graph."""
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
@@ -37,14 +38,10 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         generated; behind that stands `config.padding_id`.
 
     Raises:
-        UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range.
+        UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range, or a row has no
+            real token, where that can be known: not of arguments inside a graph.
     """
-    for name, value, least in (("top_k", top_k, 1), ("max_new_tokens", max_new_tokens, 0)):
-        if isinstance(value, int) and value < least:
-            raise UsageError(explain(f"{name}={value}", f"at least {least}"))
-    if isinstance(temperature, (int, float)) and temperature <= 0:
-        raise UsageError(explain(f"temperature={temperature}",
-                                 "above 0; top_k=1 takes the most probable token"))
+    _check(input_mask, max_new_tokens, top_k, temperature)
     ids, mask = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask))
     batch, prompts = tf.shape(ids)[0], tf.reduce_sum(mask, axis=1)
     draws = _draws(seed, prompts, max_new_tokens)  # [B, new]
@@ -68,6 +65,23 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     places = prompts[:, tf.newaxis] + tf.range(max_new_tokens)
     return {"output_word_ids": tf.gather(tokens, places, batch_dims=1),
             "output_mask": tf.cast(places < lengths[:, tf.newaxis], tf.int32)}
+
+
+def _check(input_mask, max_new_tokens, top_k, temperature):
+    """Refuse what is out of range, as far as it is known: inside a graph, only constants are."""
+    for name, value, least in (("top_k", top_k, 1), ("max_new_tokens", max_new_tokens, 0)):
+        known = tf.get_static_value(value)
+        if known is not None and (known != int(known) or known < least):
+            raise UsageError(explain(f"{name}={known}", f"an integer, at least {least}"))
+    known = tf.get_static_value(temperature)
+    if known is not None and not known > 0:
+        raise UsageError(explain(f"temperature={known}",
+                                 "above 0; top_k=1 takes the most probable token"))
+    known = tf.get_static_value(input_mask)
+    empty = [] if known is None else np.flatnonzero(~np.any(known, axis=1))
+    if len(empty):
+        raise UsageError(explain(f"row {empty[0]} of the prompts has no token",
+                                 "at least one, such as that which begins every text"))
 
 
 def _window(tokens, lengths, longest):

@@ -23,14 +23,20 @@ class Objective(Saved, keras.Model):
     """
 
     loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
+    accuracies = ()  # Keras metrics, one a task, for `fit` and `evaluate`
 
-    @property
-    def accuracies(self):
-        """Keras metrics, one a task, for `fit` and `evaluate`."""
-        if not hasattr(self, "_accuracies"):
-            self._accuracies = [keras.metrics.Mean(name=f"{task}_accuracy")
-                                for task in self.tasks]
-        return self._accuracies
+    def compile(self, *args, **kwargs):
+        """As of Keras; without a loss, the model's own losses and accuracies are used."""
+        super().compile(*args, **kwargs)
+        # Made here, as variables that appear inside a step break `fit` on several replicas.
+        if self.loss is None and not self.accuracies:
+            self.accuracies = [keras.metrics.Mean(name=f"{task}_accuracy")
+                               for task in self.tasks]
+
+    def compile_from_config(self, config):
+        """What Keras does on loading, but not by itself where `compile` is a model's own."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
 
     def loss_weights(self, batch):
         """`{task: float32 scalar}`: what is predicted in the batch, counted."""

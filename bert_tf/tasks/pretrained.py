@@ -100,7 +100,7 @@ def read_task(folder, tensors):
     path = os.path.join(folder, TASK)
     if files.exists(path):
         saved = files.read_json(path)
-        if not isinstance(saved, dict) or saved.get("task") not in TASKS:
+        if not isinstance(saved, dict) or saved.get("task") not in list(TASKS):
             raise UsageError(explain(f"{path} names no task", f"one of {', '.join(TASKS)}"))
         wanted = {"task", *_OPTIONS.get(saved["task"], ())}
         if set(saved) != wanted:

@@ -54,8 +54,6 @@ class BytePairTokenizer(tf.Module):
         UsageError: a special token is missing, or a merge uses or makes a piece that is no entry.
     """
 
-    in_graph = True  # an exported graph can take text
-
     def __init__(self, tokens, merges, add_prefix_space=False, source="the vocabulary"):
         super().__init__(name="tokenizer")
         self.vocabulary = Vocabulary(

@@ -53,8 +53,6 @@ class SentencePieceTokenizer(tf.Module):
         UsageError: a special token is missing.
     """
 
-    in_graph = True  # an exported graph can take text
-
     def __init__(self, model, do_lower_case=True, keep_accents=False, remove_space=True,
                  source="the model"):
         super().__init__(name="tokenizer")

@@ -44,8 +44,6 @@ class Tokenizer(tf.Module):
         strip_accents: remove combining marks, as uncased BERT does for Latin; Hangul stays whole.
     """
 
-    in_graph = True  # an exported graph can take text
-
     def __init__(self, vocabulary, lower_case=False, strip_accents=False):
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary

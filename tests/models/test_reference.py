@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import variables
+from bert_tf import files, variables
 from bert_tf.config import ModelConfig
+from bert_tf.converters import google_tf1
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.pretraining import Pretrainer
 
@@ -105,8 +106,9 @@ def test_hf_bert(shared):
 def test_google_bert(shared):
     folder = shared / "reference" / "google_bert"
     expected = np.load(folder / "expected.npz")
-    model = Pretrainer(ModelConfig.load_official(str(folder / "bert_config.json")),
-                       dtype="float32")
+    config = google_tf1.model_config(files.read_json(str(folder / "bert_config.json")), "bert",
+                                     "bert_config.json")
+    model = Pretrainer(config, dtype="float32")
     checkpoint = variables.read_variables(str(folder / "bert_model.ckpt"))
     assert {variable.path for variable in model.trainable_variables} == set(checkpoint)
     variables.assign_variables(model.trainable_variables, checkpoint, "google_bert")

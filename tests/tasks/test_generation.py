@@ -119,7 +119,25 @@ def test_inside_a_graph_with_everything_an_argument(model):
         np.testing.assert_array_equal(got[name], want[name])
 
 
-@pytest.mark.parametrize("options", [{"top_k": 0}, {"temperature": 0.0}, {"max_new_tokens": -1}])
-def test_out_of_range(model, options):
-    with pytest.raises(UsageError, match=next(iter(options))):
-        generate(model, *padded(PROMPTS), **{"max_new_tokens": 2, **options})
+@pytest.mark.parametrize(("options", "message"), [
+    ({"top_k": 0}, "top_k=0"), ({"top_k": np.int64(0)}, "top_k=0"), ({"top_k": 1.5}, "top_k"),
+    ({"temperature": 0.0}, "temperature"), ({"temperature": float("nan")}, "temperature"),
+    ({"max_new_tokens": -1}, "max_new_tokens"),
+    ({"input_mask": np.array([[1, 1], [0, 0]])}, "row 1 of the prompts has no token")])
+def test_out_of_range(model, options, message):
+    arguments = {"input_word_ids": np.full((2, 2), 5), "input_mask": np.ones((2, 2)),
+                 "max_new_tokens": 2}
+    with pytest.raises(UsageError, match=message):
+        generate(model, **{**arguments, **options})
+
+
+def test_prompts_of_every_size(model):
+    """One token, more than the window, no rows, nothing to add."""
+    longest = model.config.longest
+    one, long = np.array([[5]]), 5 + np.arange(2 * longest)[np.newaxis] % 7
+    for ids, rows, count in ((one, 1, 3), (long, 1, 3), (one[:0], 0, 3), (one, 1, 0)):
+        ids = generate(model, ids, np.ones_like(ids), count)["output_word_ids"]
+        assert ids.shape == (rows, count)
+    cut = long[:, -longest:]
+    np.testing.assert_array_equal(*(generate(model, ids, np.ones_like(ids), 2)["output_word_ids"]
+                                    for ids in (long, cut)))

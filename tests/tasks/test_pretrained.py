@@ -166,6 +166,8 @@ def test_what_does_not_fit_is_listed(tmp_path, damage, options, message):
 
 @pytest.mark.parametrize(("task", "message"), [
     ([1], "names no task"), ({"task": "classify"}, "names no task"),
+    ({"task": ["span"]}, "names no task"),
+    ({"task": "replaced_tokens", "generator": 3}, "the generator: int; expected a JSON object"),
     ({"task": "classifier"}, "has the keys task; expected labels, task"),
     ({"task": "classifier", "labels": [1, 2]}, "two or more different names"),
     ({"task": "pretraining", "sentence_task": "nsp"}, "sentence_task='nsp'")])
