@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+JOBS ?= 2  # processes that run tests; each takes up to 3 GB
 
 .PHONY: pretrain test lint lock clean
 
@@ -10,7 +11,7 @@ pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
