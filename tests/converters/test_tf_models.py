@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 
 import numpy as np
 import pytest
@@ -334,6 +335,14 @@ def truncate(folder):
     os.truncate(path, os.path.getsize(path) // 2)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder to be copied and spoiled."""
+    folder = tmp_path_factory.mktemp("written") / "folder"
+    tf_models.write(made("bert"), str(folder))
+    return folder
+
+
 @pytest.mark.parametrize(("spoil", "message"), [
     (lambda folder: other_checkpoint(folder, LIVE["AlbertEncoder"]),
      r"- transformer/layer_0/self_attention/query/kernel \(8, 2, 4\)"),
@@ -360,9 +369,8 @@ def truncate(folder):
     (truncate, "is damaged: "),
     (claim_gigabytes, "is damaged: a string claims 17179869184 bytes, its place has"),
 ])
-def test_bad_folders_are_one_clear_line(spoil, message, tmp_path):
-    folder = tmp_path / "folder"
-    tf_models.write(made("bert"), str(folder))
+def test_bad_folders_are_one_clear_line(spoil, message, written, tmp_path):
+    folder = shutil.copytree(written, tmp_path / "folder")
     spoil(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(BertTfError) as raised:
