@@ -2,32 +2,23 @@
 
 import json
 import os
-import re
-import resource
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
 from official.modeling import activations
-from official.nlp.modeling import layers, models, networks
+from official.nlp.modeling import networks
+from tf_models_objects import BERT, LIVE, made, prefix_in, pretrainer, sentence_head, write_config
 
 from bert_tf import variables
-from bert_tf.config import ModelConfig
 from bert_tf.converters import google_tf1, tf_models
-from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import UsageError
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.pretraining import Pretrainer
 
 # Largest error of any output allowed; seen: 1e-5.
 TOLERANCE = 5e-5
-SIZES = {"vocab_size": 30, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2,
-         "max_sequence_length": 12, "type_vocab_size": 2}
-BERT, ALBERT = {**SIZES, "inner_dim": 16}, {**SIZES, "intermediate_size": 16, "embedding_width": 6}
-# Another function than the library's own, computing the same.
-ERF_GELU = lambda x: 0.5 * x * (1 + tf.math.erf(x / np.sqrt(2)))  # noqa: E731
 
 
 def randomized(model, seed=5):
@@ -37,31 +28,6 @@ def randomized(model, seed=5):
     for weight in model.weights:
         weight.assign(draw.normal(0, 0.3, weight.shape) + ("gamma" in weight.name))
     return model
-
-
-def sentence_head(**changes):
-    options = {"inner_dim": 8, "num_classes": 2, "dropout_rate": 0.1, "name": "next_sentence"}
-    return layers.ClassificationHead(**{**options, **changes})
-
-
-def pretrainer(encoder, heads=(), activation=activations.gelu):
-    return models.BertPretrainerV2(encoder, mlm_activation=activation,
-                                   classification_heads=list(heads))
-
-
-LIVE = {
-    "BertEncoderV2": lambda: networks.BertEncoderV2(**BERT, name="any_name"),
-    "BertEncoderV2, erf": lambda: networks.BertEncoderV2(**BERT, inner_activation=ERF_GELU),
-    "BertEncoderV2, factorised": lambda: networks.BertEncoderV2(
-        **BERT, embedding_width=6, inner_activation="relu"),
-    "BertEncoder": lambda: networks.BertEncoder(**BERT),
-    "AlbertEncoder": lambda: networks.AlbertEncoder(**ALBERT, dict_outputs=True),
-    "AlbertEncoder, erf": lambda: networks.AlbertEncoder(
-        **{**ALBERT, "embedding_width": 8}, activation="gelu", dict_outputs=True),
-    "BertPretrainerV2": lambda: pretrainer(networks.BertEncoderV2(**BERT)),
-    "BertPretrainerV2, NSP": lambda: pretrainer(
-        networks.BertEncoderV2(**BERT), [sentence_head()], tf.nn.relu),
-}
 
 
 def batch(length=12, vocab=30):
@@ -97,10 +63,6 @@ def check_same(one, other):
 
 def near(ours, theirs):
     np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
-
-
-def prefix_in(folder):
-    return variables.find_checkpoint(str(folder))
 
 
 @pytest.fixture(scope="module")
@@ -208,14 +170,6 @@ def test_the_library_reads_what_we_write_to_the_last_tensor(tmp_path):
             np.testing.assert_array_equal(weight, again)
 
 
-def write_config(folder, **changes):
-    """The `config.json` of the tiny BERT beside a checkpoint that a test wrote."""
-    values = {"encoder": "BertEncoderV2", "encoder_args": {
-        **BERT, "inner_activation": "gelu (tanh approximation)", "output_dropout": 0.1,
-        "attention_dropout": 0.1}, **changes}
-    (folder / "config.json").write_text(json.dumps(values))
-
-
 @pytest.mark.parametrize("optimizer", [tf_keras.optimizers.Adam, tf_keras.optimizers.legacy.Adam])
 def test_checkpoints_of_a_training_run_are_read_without_the_optimizer(optimizer, tmp_path):
     live, inputs = randomized(LIVE["BertPretrainerV2"]()), batch()
@@ -241,17 +195,6 @@ def test_the_configuration_of_the_library_s_releases_is_understood(tmp_path):
         "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
         "intermediate_size": 16, "max_position_embeddings": 12, "type_vocab_size": 2}))
     check_same(tf_models.read(str(tmp_path)), tf_models.from_live(live))
-
-
-def made(family, task=None, **changes):
-    """A tiny `Checkpoint` of zeros."""
-    config = ModelConfig.from_dict({
-        "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 16, "max_position_embeddings": 12, "family": family, **changes})
-    task = task or {"task": "encoder"}
-    return Checkpoint(config, task, Tensors.of({
-        name: np.zeros(shape, np.float32)
-        for name, shape in parameter_shapes(config, task).items()}))
 
 
 def test_heads_without_a_place_are_dropped_and_named(tmp_path):
@@ -299,85 +242,6 @@ def test_what_the_library_cannot_compute_is_refused_by_name(family, changes, mes
 def test_objects_that_no_model_of_ours_computes_are_refused(make, message):
     with pytest.raises(UsageError, match=message):
         tf_models.from_live(make())
-
-
-def other_checkpoint(folder, make=LIVE["BertEncoderV2"], **changes):
-    """Write the checkpoint of another object than the configuration says."""
-    for name in os.listdir(folder):
-        os.remove(folder / name)
-    live = make()
-    live(live.inputs)
-    tf.train.Checkpoint(encoder=live).write(str(folder / "ckpt"))
-    write_config(folder, **changes)
-
-
-def change_arguments(folder, **changes):
-    values = json.loads((folder / "config.json").read_text())
-    values["encoder_args"].update(changes)
-    (folder / "config.json").write_text(json.dumps(values))
-
-
-def claim_gigabytes(folder):
-    """Let the object graph, a string, begin with a length of 16 GiB."""
-    prefix = prefix_in(folder)
-    graph = tf.train.load_checkpoint(prefix).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
-    path = f"{prefix}.data-00000-of-00001"
-    with open(path, "rb") as stream:
-        data = stream.read()
-    length_bytes = -(-len(graph).bit_length() // 7)
-    start = data.index(graph) - 4 - length_bytes
-    with open(path, "wb") as stream:
-        stream.write(data[:start] + b"\x80\x80\x80\x80\x40" + data[start + 5:])
-
-
-def truncate(folder):
-    path = f"{prefix_in(folder)}.data-00000-of-00001"
-    os.truncate(path, os.path.getsize(path) // 2)
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """A folder to be copied and spoiled."""
-    folder = tmp_path_factory.mktemp("written") / "folder"
-    tf_models.write(made("bert"), str(folder))
-    return folder
-
-
-@pytest.mark.parametrize(("spoil", "message"), [
-    (lambda folder: other_checkpoint(folder, LIVE["AlbertEncoder"]),
-     r"- transformer/layer_0/self_attention/query/kernel \(8, 2, 4\)"),
-    (lambda folder: other_checkpoint(
-        folder, lambda: networks.BertEncoderV2(**{**BERT, "num_layers": 1})),
-     r"- transformer/layer_1/.*/kernel \(8, 2, 4\)"),
-    (lambda folder: other_checkpoint(folder, LIVE["BertEncoderV2, factorised"]),
-     r"\+ embedding_projection/kernel \(6, 8\).*word_embeddings/embeddings expected \(30, 8\), "
-     r"found \(30, 6\)"),
-    (lambda folder: change_arguments(folder, num_attention_heads=4),
-     r"query/kernel expected \(8, 4, 2\), found \(8, 2, 4\)"),
-    (lambda folder: change_arguments(folder, inner_activation="gelu"),
-     r"activation 'gelu'; expected one of gelu \(tanh approximation\), gelu \(erf\)"),
-    (lambda folder: change_arguments(folder, inner_activation={"class_name": "function"}),
-     "activation {'class_name': 'function'}; expected one of"),
-    (lambda folder: change_arguments(folder, norm_first=True), "norm_first=True; expected False"),
-    (lambda folder: change_arguments(folder, inner_dim=None), "inner_dim is missing"),
-    (lambda folder: write_config(folder, encoder="XLNetBase"), "encoder='XLNetBase' is unknown"),
-    (lambda folder: write_config(folder, layer_norm_epsilon=1e-6), "layer_norm_epsilon=1e-06"),
-    (lambda folder: write_config(folder, encoder_args=None), "no encoder_args"),
-    (lambda folder: os.remove(folder / "config.json"), "without a configuration"),
-    (lambda folder: variables.write_variables(prefix_in(folder), {"a": np.zeros(3)}),
-     "no object graph.*try --from google"),
-    (truncate, "is damaged: "),
-    (claim_gigabytes, "is damaged: a string claims 17179869184 bytes, its place has"),
-])
-def test_bad_folders_are_one_clear_line(spoil, message, written, tmp_path):
-    folder = shutil.copytree(written, tmp_path / "folder")
-    spoil(folder)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(BertTfError) as raised:
-        tf_models.read(str(folder))
-    line = str(raised.value)
-    assert re.search(message, line) and "\n" not in line
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 
 def test_from_google_to_the_library(shared, tmp_path):
