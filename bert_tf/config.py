@@ -12,6 +12,9 @@ ATTENTIONS = ("bidirectional", "causal")
 POSITION_EMBEDDINGS = ("learned", "sinusoidal")
 FEED_FORWARDS = ("dense", "conv")
 POOLINGS = ("dense", "first", "last")
+# Keys of published bert_config.json files that the original code does not read.
+UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
+               "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
 # What a configuration of a family has where it does not say otherwise.
 FAMILY_DEFAULTS = {
     "bert": {},
@@ -224,7 +227,8 @@ class ModelConfig(Config):
         Only ours names a `family`.
         """
         values = files.read_json(path)
-        official = isinstance(values, dict) and "family" not in values
-        if official and values.setdefault("hidden_act", "gelu") == "gelu":
-            values["hidden_act"] = "gelu_approximate"
+        if isinstance(values, dict) and "family" not in values:
+            values = {key: value for key, value in values.items() if key not in UNREAD_KEYS}
+            if values.setdefault("hidden_act", "gelu") == "gelu":
+                values["hidden_act"] = "gelu_approximate"
         return cls.from_dict(values, path)

@@ -34,6 +34,12 @@ def test_official_file(shared):
     assert (config.hidden_size, config.num_hidden_layers, config.vocab_size) == (64, 3, 400)
 
 
+def test_published_keys_that_nothing_reads(tmp_path):
+    path = tmp_path / "bert_config.json"
+    path.write_text('{"vocab_size": 9, "directionality": "bidi", "pooler_type": "first_token"}')
+    assert ModelConfig.load_any(str(path)) == ModelConfig(vocab_size=9)
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     ({"hiden_size": 12}, "unknown key 'hiden_size'; try 'hidden_size'"),
     ({"hidden_size": 10, "num_attention_heads": 3}, "leaves a remainder; try num_attention_heads="),

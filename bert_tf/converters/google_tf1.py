@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_tf import files, variables
-from bert_tf.config import ModelConfig
+from bert_tf.config import UNREAD_KEYS, ModelConfig
 from bert_tf.converters import name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
 from bert_tf.converters.name_table import Row
@@ -28,9 +28,6 @@ _SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads
           "intermediate_size", "max_position_embeddings", "type_vocab_size")
 _OPTIONS = ("hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob",
             "initializer_range")
-# Keys that the original code does not read: a choice there was not published.
-_UNREAD = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
-           "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
 _TANH_GELU = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
 _ERF_GELU = {"gelu": "gelu", "relu": "relu", "tanh": "tanh"}
 
@@ -185,7 +182,7 @@ def model_config(values, family, source):
             fields[name] = value
         elif name in form.constants:
             _check_constant(name, value, form.constants[name], source)
-        elif name not in _UNREAD:
+        elif name not in UNREAD_KEYS:
             near = difflib.get_close_matches(name, known, n=1)
             raise UsageError(explain(f"{source}: unknown key {name!r}",
                                      attempt=repr(near[0]) if near else ""))

@@ -63,6 +63,8 @@ def from_pretrained(path, task=None, config=None, **options):
     changed = {name for name, value in saved.items() if options.get(name, value) != value}
     if "labels" in changed:  # the head is about the old ones
         tensors = {name: value for name, value in tensors.items() if not name.startswith("cls/")}
+    if "labels" in _OPTIONS.get(task, ()) and "labels" not in {**saved, **options}:
+        raise UsageError(explain(f"task={task!r} without labels", "labels=[names]"))
     config = saved_config.replace(**(config or {}))
     model = TASKS[task](config, **{**saved, **options})
 
