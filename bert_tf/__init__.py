@@ -24,6 +24,7 @@ _PUBLIC = {
     "ReplacedTokens": "bert_tf.tasks.replaced_tokens",
     "LanguageModel": "bert_tf.tasks.language_model",
     "generate": "bert_tf.tasks.generation",
+    "layer_distances": "bert_tf.models.distances",
     "Classifier": "bert_tf.tasks.classifier",
     "Span": "bert_tf.tasks.span",
     "Tagger": "bert_tf.tasks.tagger",
