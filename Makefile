@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-JOBS ?= 2  # processes that run tests; each takes up to 3 GB
+JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 
 .PHONY: pretrain test lint lock clean
 
