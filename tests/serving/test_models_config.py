@@ -7,8 +7,9 @@ import re
 import pytest
 from google.protobuf import text_format
 
-from bert_tf.saved_model.signatures import SIGNATURES
+from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT
 
+SIGNATURES = {**BY_IDS, **BY_TEXT}
 SERVING = pathlib.Path(__file__).parents[2] / "serving"
 
 
@@ -32,5 +33,5 @@ def test_the_examples_call_every_signature_with_its_inputs():
         inputs = set(SIGNATURES[name].inputs)
         first = request["inputs"] if "inputs" in request else request["instances"][0]
         assert (set(first) if isinstance(first, dict) else inputs) == inputs
-        row = re.search(rf"\| `{name}` \| (.*?) \|", text).group(1)
+        row = re.search(rf"\| `{name}` \| .*? \| (.*?) \|", text).group(1)
         assert set(re.findall(r"`(\w+)`", row)) == inputs
