@@ -24,14 +24,17 @@ VOCAB_SIZE = 2000
 COMMON = {"seq_length": 64, "learning_rate": 2e-3, "batch_size": 32, "train_steps": 2000,
           "eval_every": 1000, "eval_examples": 4000}
 # family/objective: flags that differ from COMMON; fields of the model that differ from the preset.
-# At this size attention needs far longer to find a token's neighbours, by which alone a token drawn
-# by its frequency can be told; convolutions see them from the start.
+# Of a sentence pair of 64 tokens little tells the order: words counted by segment give 53 % in a
+# linear model, 55 % at 128. A token drawn by its frequency is told by its neighbours alone, which
+# attention of this size needs far longer to find; convolutions see them from the start.
 RUNS = {
     "bert/mlm+nsp": ({"train_steps": 3000}, {}),
     "bert/mlm": ({"format": "doc_sentences"}, {}),
     "bert/lm": ({"train_steps": 800, "learning_rate": 1e-3}, {}),
     "roberta/mlm": ({}, {}),
-    "albert/mlm+sop": ({}, {}),
+    "albert/mlm+sop": ({"seq_length": 128, "batch_size": 64, "learning_rate": 1e-3,
+                        "train_steps": 1200, "holdout": 0.15, "eval_examples": 8000},
+                       {"initializer_range": 0.08}),
     "electra/rtd": ({"learning_rate": 3e-3}, {
         "feed_forward": "conv", "conv_kernel_size": 3, "initializer_range": 0.08,
         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}),
