@@ -28,6 +28,7 @@ _PUBLIC = {
     "Classifier": "bert_tf.tasks.classifier",
     "Span": "bert_tf.tasks.span",
     "Tagger": "bert_tf.tasks.tagger",
+    "TextReader": "bert_tf.tasks.reader",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
     "pack": "bert_tf.tokenization.packing",
     "Vocabulary": "bert_tf.tokenization.vocabulary",

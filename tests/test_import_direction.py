@@ -14,11 +14,13 @@ LIGHT = {"config", "presets", "errors", "files", "manifest", "shapes", "cli"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},
-    "tasks": {"models", "layers"},
+    "tasks": {"models", "layers", "tokenization"},
     "tokenization": set(),
     "data": {"tokenization"},
     "training": set(),
     "evaluation": set(),
+    "finetuning": {"data", "evaluation", "tasks", "models", "tokenization", "training",
+                   "saved_model", "converters"},
     "saved_model": {"models", "tasks", "tokenization", "layers"},
     "converters": {"models", "tasks", "tokenization"},
 }

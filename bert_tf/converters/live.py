@@ -34,7 +34,7 @@ def from_live(model, **options):
     checkpoint = load_format(_PACKAGES[package]).from_live(model)
     task = dict(checkpoint.task)
     ours = TASKS[task.pop("task")](checkpoint.config, **task, **options)
-    variables.assign_variables(ours.trainable_variables, checkpoint.tensors, type(model).__name__)
+    variables.assign_variables(ours.weights, checkpoint.tensors, type(model).__name__)
     return ours
 
 

@@ -27,15 +27,19 @@ def save_pretrained(folder, model, tokenizer=None):
         folder: a new folder; it appears whole or not at all.
         model: a `Saved` Keras model; every variable is stored under its path, which for BERT is
             its name in the official checkpoint.
-        tokenizer: anything with `save(folder)`; None writes no tokenizer files.
+        tokenizer: anything with `save(folder)`; None is that of the model's `reader`, if any.
     """
+    reader = getattr(model, "reader", None)
+    if tokenizer is None and reader is not None:
+        tokenizer = reader.tokenizer
     with files.atomic_path(folder) as temporary:
         files.make_folder(temporary)
         model.config.save(os.path.join(temporary, CONFIG))
-        files.write_json(os.path.join(temporary, TASK), model.task_config())
+        reading = {} if reader is None else {"reading": reader.reading()}
+        files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
         variables.write_variables(os.path.join(temporary, CHECKPOINT),
                                   {variable.path: variable.value
-                                   for variable in model.trainable_variables})
+                                   for variable in model.weights})
         if tokenizer is not None:
             tokenizer.save(temporary)
 
@@ -48,5 +52,5 @@ def restore(model, folder):
         UsageError: it lacks a variable of the model; all are listed.
     """
     prefix = os.path.join(folder, CHECKPOINT)
-    variables.assign_variables(model.trainable_variables, variables.read_variables(prefix),
+    variables.assign_variables(model.weights, variables.read_variables(prefix),
                                prefix)

@@ -8,6 +8,7 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.objective import Objective, weighed
+from bert_tf.tasks.reader import is_text
 
 
 class Labelled(Objective):
@@ -19,6 +20,8 @@ class Labelled(Objective):
     all replicas; `compile(optimizer, loss)` on that Keras loss of the model's outputs.
     A negative label is ignored.
 
+    With a `reader` the model takes text: whatever `reader` takes may stand in place of the ids.
+
     A subclass sets `label_keys`, `{task: key of its labels in the batch}`.
 
     Args:
@@ -27,14 +30,16 @@ class Labelled(Objective):
         num_labels: its logits.
         dropout: rate in front of the head.
         dtype, seed: see `build_encoder`.
+        reader: a `TextReader`, or None where only token ids are taken.
     """
 
     label_keys = {}
 
-    def __init__(self, config, kind, num_labels, dropout, dtype, seed, **kwargs):
+    def __init__(self, config, kind, num_labels, dropout, dtype, seed, reader=None, **kwargs):
         super().__init__(dtype=dtype, **kwargs)
         self.config = config
         self.seed = seed
+        self.reader = reader
         self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.head = LabelHead(num_labels, config.initializer_range, seed, name=kind,
@@ -50,10 +55,23 @@ class Labelled(Objective):
         """Names of the losses."""
         return tuple(self.label_keys)
 
+    def read(self, inputs):
+        """The token ids of `inputs`, which may be text where the model has a `reader`."""
+        if not is_text(inputs):
+            return inputs
+        if self.reader is None:
+            raise UsageError(explain(f"{self.name} was given text and has no reader",
+                                     "input_word_ids, input_mask and input_type_ids",
+                                     "reader=TextReader(tokenizer)"))
+        return self.reader(inputs)
+
     def _logits(self, batch, output, training):
         """The head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
-        hidden = self.encoder({name: batch[name] for name in INPUTS}, training=training)[output]
+        hidden = self._hidden(batch, output, training)
         return self.head(self.dropout(hidden, training=training))
+
+    def _hidden(self, batch, output, training):
+        return self.encoder({name: batch[name] for name in INPUTS}, training=training)[output]
 
     def weights_of(self, batch):
         """`{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
@@ -86,7 +104,7 @@ class Labelled(Objective):
         if y is not None and not isinstance(y, dict):
             y = {next(iter(self.label_keys.values())): y}
         weights = {} if sample_weight is None else {"example_weights": sample_weight}
-        batch = {**x, **(y or {}), **weights}
+        batch = {**(x if isinstance(x, dict) else {}), **(y or {}), **weights}
         for key in self.label_keys.values():
             if key not in batch:
                 raise ValueError(f"{self.name} has no labels {key!r}; expected them in the inputs "
@@ -94,9 +112,23 @@ class Labelled(Objective):
         return batch
 
 
-def check_labels(labels):
-    """`labels` as a list of at least two different names, else UsageError."""
+    def get_config(self):
+        """The constructor's arguments."""
+        reader = self.reader and keras.saving.serialize_keras_object(self.reader)
+        return {**super().get_config(), "reader": reader}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        reader = config.get("reader")
+        return super().from_config({
+            **config, "reader": reader and keras.saving.deserialize_keras_object(reader)})
+
+
+def check_labels(labels, least=2):
+    """`labels` as a list of at least `least` different names, else UsageError."""
     right = isinstance(labels, (list, tuple)) and all(isinstance(name, str) for name in labels)
-    if not right or len(set(labels)) < max(2, len(labels)):
-        raise UsageError(explain(f"labels={labels!r}", "two or more different names"))
+    if not right or len(set(labels)) < max(least, len(labels)):
+        number = {1: "one", 2: "two"}[least]
+        raise UsageError(explain(f"labels={labels!r}", f"{number} or more different names"))
     return list(labels)

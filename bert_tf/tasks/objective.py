@@ -30,8 +30,12 @@ class Objective(Saved, keras.Model):
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
         if self.loss is None and not self.accuracies:
-            self.accuracies = [keras.metrics.Mean(name=f"{task}_accuracy")
-                               for task in self.tasks]
+            self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
+
+    @property
+    def metric_names(self):
+        """What `metric_sums` gives."""
+        return tuple(f"{task}_accuracy" for task in self.tasks)
 
     def compile_from_config(self, config):
         """What Keras does on loading, but not by itself where `compile` is a model's own."""

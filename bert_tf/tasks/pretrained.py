@@ -10,9 +10,11 @@ from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.reader import TextReader
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
+from bert_tf.tokenization.load import load_tokenizer
 
 TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": LanguageModel,
          "replaced_tokens": ReplacedTokens, "classifier": Classifier, "span": Span,
@@ -20,6 +22,8 @@ TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": 
 # What `task.json` holds beside the task.
 _OPTIONS = {"pretraining": ("sentence_task",), "replaced_tokens": ("generator",),
             "classifier": ("labels",), "tagger": ("labels",)}
+# What it may hold: options with a default, and how text becomes inputs.
+_FURTHER = {"classifier": ("problem", "reading"), "span": ("reading",), "tagger": ("reading",)}
 # Parts of an encoder that `config` may add to a saved one.
 _ADDED = {"bilstm": lambda config: config.bilstm,
           "pooler": lambda config: config.pooling == "dense"}
@@ -57,6 +61,7 @@ def from_pretrained(path, task=None, config=None, **options):
     tensors = variables.read_variables(prefix)
     saved = read_task(folder, tensors)
     saved_task = saved.pop("task")
+    reading = saved.pop("reading", None)
     task = check_choice("task", saved_task if task is None else task, TASKS)
     if task != saved_task:
         saved = {}
@@ -65,6 +70,8 @@ def from_pretrained(path, task=None, config=None, **options):
         tensors = {name: value for name, value in tensors.items() if not name.startswith("cls/")}
     if "labels" in _OPTIONS.get(task, ()) and "labels" not in {**saved, **options}:
         raise UsageError(explain(f"task={task!r} without labels", "labels=[names]"))
+    if reading and task == saved_task and "reader" not in options:
+        options["reader"] = TextReader(load_tokenizer(folder), **reading)
     config = saved_config.replace(**(config or {}))
     model = TASKS[task](config, **{**saved, **options})
 
@@ -76,9 +83,9 @@ def from_pretrained(path, task=None, config=None, **options):
         head = not name.startswith(f"{config.family}/")
         return (new_heads and head) or name.startswith(tuple(added))
 
-    fresh = {variable.path for variable in model.trainable_variables
+    fresh = {variable.path for variable in model.weights
              if variable.path not in tensors and may_be_fresh(variable.path)}
-    held = [variable for variable in model.trainable_variables if variable.path not in fresh]
+    held = [variable for variable in model.weights if variable.path not in fresh]
     if not new_heads and config == saved_config:
         _refuse_further(tensors, held, prefix)
     variables.assign_variables(held, tensors, prefix)
@@ -105,7 +112,7 @@ def read_task(folder, tensors):
         if not isinstance(saved, dict) or saved.get("task") not in list(TASKS):
             raise UsageError(explain(f"{path} names no task", f"one of {', '.join(TASKS)}"))
         wanted = {"task", *_OPTIONS.get(saved["task"], ())}
-        if set(saved) != wanted:
+        if set(saved) - set(_FURTHER.get(saved["task"], ())) != wanted:
             raise UsageError(explain(f"{path} has the keys {', '.join(sorted(saved))}",
                                      ", ".join(sorted(wanted))))
         return saved

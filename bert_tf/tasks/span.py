@@ -32,5 +32,5 @@ class Span(Labelled):
 
     def call(self, batch, training=False):
         """Logits of the first and of the last token, each float32 `[b, seq_length]`."""
-        logits = self._logits(batch, "sequence_output", training)
+        logits = self._logits(self.read(batch), "sequence_output", training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}

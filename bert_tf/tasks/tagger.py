@@ -38,7 +38,7 @@ class Tagger(Labelled):
 
     def call(self, batch, training=False):
         """Logits float32 `[b, seq_length, labels]`."""
-        return self._logits(batch, "sequence_output", training)
+        return self._logits(self.read(batch), "sequence_output", training)
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""

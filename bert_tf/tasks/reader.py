@@ -1,0 +1,108 @@
+"""From text to a model's inputs, as a Keras layer: a model that holds one takes text itself."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.windows import cut_windows, stack_windows
+
+LONG = ("head", "head_tail", "windows")
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class TextReader(keras.Layer):
+    """Tokenizes and packs text inside the graph.
+
+    Call: string `[b]` or `[b, 1]`, or a dict of `text`, or of `text_a` and `text_b`, or a pair
+    `(text_a, text_b)` -> a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
+    `[b, seq_length]`, padded to the longest row of the batch; with `long="windows"`
+    `[b, windows, seq_length]`.
+
+    Args:
+        tokenizer: as `load_tokenizer` gives it.
+        seq_length: the window in tokens, special ones counted.
+        long: what becomes of a text beyond the window. `head`: its beginning is kept;
+            `head_tail`: a quarter of the window from the beginning, the rest from the end (Sun et
+            al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1); `windows`:
+            all of it, in windows that overlap. The last two are for single texts.
+        stride: tokens from one window's start to the next one's; default half of the window.
+
+    Raises:
+        UsageError: a pair where single texts are read, or an option out of range.
+    """
+
+    def __init__(self, tokenizer=None, seq_length=128, long="head", stride=None, **kwargs):
+        super().__init__(**{"name": "reader", "trainable": False, **kwargs})
+        self.tokenizer = tokenizer
+        self.seq_length = seq_length
+        self.long = check_choice("long", long, LONG)
+        self.stride = stride or max(1, seq_length // 2)
+        if not 1 <= self.stride <= seq_length - 2:
+            raise UsageError(explain(f"stride={stride} with seq_length={seq_length}",
+                                     f"1 to {seq_length - 2}"))
+        self.built = True
+
+    def reading(self):
+        """The options as plain values, for `task.json`."""
+        return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride}
+
+    def call(self, text):
+        """Read a batch of texts or of pairs."""
+        segments = [self.tokenizer.tokenize(segment) for segment in texts_of(text)]
+        if self.long == "head" or len(segments) == 2:
+            if self.long != "head":
+                raise UsageError(explain(f"a pair of texts with long={self.long!r}",
+                                         "single texts, or long='head'"))
+            return self._pack(segments)
+        (pieces,) = segments
+        size = self.seq_length - 2
+        if self.long == "head_tail":
+            head = size // 4
+            length = pieces.row_lengths()[:, tf.newaxis]
+            place = tf.cast(tf.ragged.range(pieces.row_lengths()), length.dtype)
+            kept = (place < head) | (place >= length - (size - head))
+            return self._pack([tf.ragged.boolean_mask(pieces, kept)])
+        rows, _, windows = cut_windows(pieces, size, self.stride)
+        return {name: stack_windows(rows, values, pieces.nrows(),
+                                    self.tokenizer.vocabulary.pad_id
+                                    if name == "input_word_ids" else 0)
+                for name, values in self._pack([windows]).items()}
+
+    def _pack(self, segments):
+        return pack(self.tokenizer.vocabulary, segments, self.seq_length, fixed=False)
+
+    def get_config(self):
+        """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
+        return {**super().get_config(), **self.reading()}
+
+    def save_assets(self, folder):
+        """Keras' hook: write the tokenizer's files into a `.keras` file."""
+        self.tokenizer.save(folder)
+
+    def load_assets(self, folder):
+        """Keras' hook: read what `save_assets` wrote."""
+        self.tokenizer = load_tokenizer(folder)
+
+
+def is_text(inputs):
+    """Whether a model's `inputs` are text rather than token ids."""
+    if isinstance(inputs, dict):
+        return "input_word_ids" not in inputs
+    return True
+
+
+def texts_of(inputs):
+    """One or two string tensors `[b]` of what a model that takes text is given."""
+    if isinstance(inputs, dict):
+        names = [name for name in ("text", "text_a", "text_b") if name in inputs]
+        if names not in (["text"], ["text_a", "text_b"]):
+            raise UsageError(explain(f"inputs {sorted(inputs)}",
+                                     "input_word_ids, input_mask and input_type_ids, or text, "
+                                     "or text_a and text_b"))
+        texts = [inputs[name] for name in names]
+    else:
+        texts = list(inputs) if isinstance(inputs, (list, tuple)) and all(
+            tf.is_tensor(item) for item in inputs) else [inputs]
+    return [tf.reshape(tf.convert_to_tensor(text, tf.string), [-1]) for text in texts]
