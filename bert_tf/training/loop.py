@@ -18,7 +18,11 @@ from bert_tf.training.strategy import distribute, explained_loss_of_workers, is_
 from bert_tf.variables import assign_variables
 
 
-def train(model, optimizer, strategy, config, input_data, eval_data, folder):
+_BEST = "best"  # folder of the weights of the best evaluation
+
+
+def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, evaluator=None,
+          monitor=("loss", min), keep_best=False, patience=None):
     """Train `model` to `config.train_steps`, from the newest sound checkpoint in `folder` on.
 
     The same command gives the same weights, bit by bit, however often the run was killed, given
@@ -34,10 +38,15 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder):
             `input_mask`, and the scalar `first_example`, its global position.
         eval_data: the same for the held-out split, gone through once; None for no evaluation.
         folder: run folder; gets `checkpoints/`, `metrics.jsonl` and `logs/`.
+        evaluator: called without arguments instead of going through `eval_data`; gives
+            `{name: float}`.
+        monitor: name of an evaluation's figure, and `min` or `max`, whichever of two is better.
+        keep_best: keep the weights of the best evaluation, see `best_weights`.
+        patience: end the run after so many evaluations that were no better than the best.
 
     Returns:
         `{"step", "evaluation", "best"}`: finished steps, the last evaluation, and the best one
-        (lowest loss, with its `step`); the latter two None without `eval_data`.
+        (the first of equals, with its `step`); the latter two None without evaluations.
 
     Raises:
         BertTfError: the loss is not finite, or the machine or the data failed.
@@ -47,7 +56,23 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder):
     check_split(config, strategy)
     with strategy.scope():
         optimizer.build(model.trainable_variables)
-    return _Run(model, optimizer, strategy, config, input_data, eval_data, folder).finish()
+    if evaluator is None and eval_data is not None:
+        evaluator = Evaluator(model, strategy, eval_data, config.seed)
+    run = _Run(model, optimizer, strategy, config, input_data, evaluator, folder)
+    run.monitor, run.keep_best, run.patience = monitor, keep_best, patience
+    return run.finish()
+
+
+def best_weights(folder):
+    """`{path: array}` of the model at its best evaluation, of a run folder with `keep_best`.
+
+    Raises:
+        BertTfError: there are none, or they are damaged.
+    """
+    found = Checkpoints(os.path.join(folder, _BEST)).load_newest(print)
+    if found is None:
+        raise BertTfError(f"{folder} holds no weights of a best evaluation")
+    return found[0]
 
 
 def check_split(config, strategy):
@@ -74,13 +99,16 @@ def _explained_want_of_memory():
 class _Run:
     """The state of a run in memory and on disk."""
 
-    def __init__(self, model, optimizer, strategy, config, input_data, eval_data, folder):
+    monitor, keep_best, patience = ("loss", min), False, None
+
+    def __init__(self, model, optimizer, strategy, config, input_data, evaluator, folder):
         self.config = config
+        self.model = model
         self.strategy = strategy
         self.input_data = input_data
         self.variables = run_variables(model, optimizer)
         self.train_step = make_train_step(model, optimizer, strategy, config)
-        self.evaluator = Evaluator(model, strategy, eval_data, config.seed) if eval_data else None
+        self.evaluator = evaluator
         self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
                                        config.keep_checkpoints)
         self.folder = folder
@@ -88,6 +116,7 @@ class _Run:
         self.loss_scale = initial_loss_scale(config)
         self.evaluation = None
         self.best = None
+        self.no_better = 0  # evaluations since the best
         self.saved_step = None
         self.unlogged_tokens = []
         self.log = None
@@ -96,7 +125,7 @@ class _Run:
     def finish(self):
         """Restore, train the steps that are missing, and return what `train` returns."""
         self.restore()
-        if self.step < self.config.train_steps:
+        if self.step < self.config.train_steps and not self.is_over():
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
                                   is_chief(self.strategy))
             try:
@@ -114,7 +143,7 @@ class _Run:
         iterator = iter(dataset)
         previous = None
         self.restart_clock()
-        while self.step < self.config.train_steps:
+        while self.step < self.config.train_steps and not self.is_over():
             results, self.loss_scale = self.train_step(
                 iterator, tf.constant(self.step, tf.int64), tf.constant(stop.requested),
                 self.loss_scale)
@@ -130,7 +159,7 @@ class _Run:
                 self.write_metrics(results)
             if "eval" in due and self.evaluator:
                 self.evaluate()
-            if "checkpoint" in due or stopping:
+            if "checkpoint" in due or stopping or self.is_over():
                 self.save()
             if due or first:  # the first step's time is that of building its graph
                 self.restart_clock()
@@ -139,6 +168,10 @@ class _Run:
                 raise KeyboardInterrupt(
                     f"step {self.step} of {self.config.train_steps} is saved in "
                     f"{self.checkpoints.path(self.step)}; the same command goes on from there")
+
+    def is_over(self):
+        """Whether too many evaluations were no better than the best."""
+        return self.patience is not None and self.no_better >= self.patience
 
     def is_due(self, name):
         """Whether a finished step is one of every `<name>_every`, or the last."""
@@ -179,8 +212,16 @@ class _Run:
         self.log.write(self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
         self.log.say(f"step {self.step}, held out: {shown}")
-        if self.best is None or self.evaluation["loss"] < self.best["loss"]:
-            self.best = {"step": self.step, **self.evaluation}
+        name, better = self.monitor
+        figure = self.evaluation[name]
+        if self.best is not None and better(self.best[name], figure) == self.best[name]:
+            self.no_better += 1
+            return
+        self.no_better = 0
+        self.best = {"step": self.step, **self.evaluation}
+        if self.keep_best and is_chief(self.strategy):
+            Checkpoints(os.path.join(self.folder, _BEST), keep=1).save(
+                self.step, {variable.path: variable.value for variable in self.model.weights}, {})
 
     def save(self):
         """Write a checkpoint of everything; the data position is the step."""
@@ -190,7 +231,8 @@ class _Run:
                 {variable.path: variable.value for variable in self.variables},
                 {"loss_scale": {name: value.numpy().item()
                                 for name, value in self.loss_scale.items()},
-                 "evaluation": self.evaluation, "best": self.best})
+                 "evaluation": self.evaluation, "best": self.best,
+                 "no_better": self.no_better})
         self.saved_step = self.step
 
     def restore(self):
@@ -206,3 +248,4 @@ class _Run:
         self.loss_scale = {name: tf.constant(state["loss_scale"][name], value.dtype)
                            for name, value in self.loss_scale.items()}
         self.evaluation, self.best = state["evaluation"], state["best"]
+        self.no_better = state.get("no_better", 0)

@@ -26,12 +26,15 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         epsilon: added to the root of the bias-corrected second moment.
         weight_decay: share of a weight, times the learning rate, taken off at each update.
         not_decayed: regular expressions; a variable with a match in its path is not decayed.
+        rates: `(regular expression, factor)` pairs: of the first that matches a variable's path
+            the factor multiplies its learning rate, and with it the decay; 1 without a match.
         name: of the optimizer.
         kwargs: of `keras.optimizers.Optimizer`, for use with `compile` and `fit`.
     """
 
     def __init__(self, learning_rate=1e-4, beta_1=0.9, beta_2=0.999, epsilon=1e-6,
-                 weight_decay=0.01, not_decayed=NOT_DECAYED, name=None, **kwargs):
+                 weight_decay=0.01, not_decayed=NOT_DECAYED, rates=(), name=None,
+                 **kwargs):
         # Keras would number the names, and with them the variables' paths in a checkpoint.
         super().__init__(learning_rate=learning_rate, weight_decay=weight_decay,
                          name=name or type(self).__name__.lower(), **kwargs)
@@ -39,6 +42,7 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.not_decayed = tuple(not_decayed)
+        self.rates = tuple((pattern, float(factor)) for pattern, factor in rates)
 
     def build(self, variables):
         """Create both moments of each of the Keras `variables`, float32 zeros."""
@@ -48,6 +52,8 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         self._first, self._second = self.add_optimizer_variables(variables, ["m", "v"])
         self._decayed = [not any(re.search(pattern, variable.path) for pattern in self.not_decayed)
                          for variable in variables]
+        self._rates = [next((factor for pattern, factor in self.rates
+                             if re.search(pattern, variable.path)), 1.0) for variable in variables]
 
     def update_step(self, gradient, variable, learning_rate):
         """Keras' hook: update one variable from its reduced gradient."""
@@ -85,7 +91,8 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
 
     def get_config(self):
         return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2,
-                "epsilon": self.epsilon, "not_decayed": list(self.not_decayed)}
+                "epsilon": self.epsilon, "not_decayed": list(self.not_decayed),
+                "rates": [list(pair) for pair in self.rates]}
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -98,6 +105,7 @@ class AdamW(_MomentOptimizer):
 
     def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
+        learning_rate *= self._rates[index]
         if self.weight_decay and self._decayed[index]:
             variable.assign_sub(variable * (learning_rate * self.weight_decay))
         root = tf.sqrt(correction_2)
@@ -120,6 +128,7 @@ class Lamb(_MomentOptimizer):
 
     def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
+        learning_rate *= self._rates[index]
         gradient = tf.cast(gradient, variable.dtype)
         first, second = self._first[index].value, self._second[index].value
         mean = first.assign_add((gradient - first) * (1 - self.beta_1))
@@ -137,9 +146,14 @@ class Lamb(_MomentOptimizer):
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
 
 
-def build_optimizer(config):
-    """The optimizer and schedule that a `TrainConfig` names; call it in the strategy's scope."""
+def build_optimizer(config, rates=()):
+    """The optimizer and schedule that a `TrainConfig` names; call it in the strategy's scope.
+
+    Args:
+        config: the `TrainConfig`.
+        rates: factors of the learning rate by variable, as of `AdamW`.
+    """
     schedule = WarmupLinearDecay(config.learning_rate, config.warmup_steps, config.train_steps)
     return OPTIMIZERS[config.optimizer](
         schedule, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon,
-        weight_decay=config.weight_decay)
+        weight_decay=config.weight_decay, rates=rates)
