@@ -17,7 +17,6 @@ from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import distribute, explained_loss_of_workers, is_chief
 from bert_tf.variables import assign_variables
 
-
 _BEST = "best"  # folder of the weights of the best evaluation
 
 
