@@ -43,25 +43,26 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 def positive(text):
     """Argument type: an integer of at least 1."""
-    return _number(text, int, lambda value: value >= 1, "a whole number of at least 1")
+    return number(text, int, lambda value: value >= 1, "a whole number of at least 1")
 
 
 def natural(text):
     """Argument type: an integer of at least 0."""
-    return _number(text, int, lambda value: value >= 0, "a whole number of at least 0")
+    return number(text, int, lambda value: value >= 0, "a whole number of at least 0")
 
 
 def share(text):
     """Argument type: a number in [0, 1)."""
-    return _number(text, float, lambda value: 0 <= value < 1, "a share in [0, 1)")
+    return number(text, float, lambda value: 0 <= value < 1, "a share in [0, 1)")
 
 
 def share_above_0(text):
     """Argument type: a number between 0 and 1."""
-    return _number(text, float, lambda value: 0 < value < 1, "a share between 0 and 1")
+    return number(text, float, lambda value: 0 < value < 1, "a share between 0 and 1")
 
 
-def _number(text, kind, right, expected):
+def number(text, kind, right, expected):
+    """`kind(text)` if it is `right`, else say what is `expected`."""
     try:
         value = kind(text)
     except ValueError:
@@ -122,7 +123,7 @@ def add_seed_flag(parser):
 
 
 def _seed(text):
-    return _number(text, int, lambda value: 0 <= value < 2**31,
+    return number(text, int, lambda value: 0 <= value < 2**31,
                    "a whole number of at least 0, below 2**31")
 
 

@@ -20,7 +20,7 @@ ALLOWED = {
     "training": set(),
     "evaluation": set(),
     "finetuning": {"data", "evaluation", "tasks", "models", "tokenization", "training",
-                   "saved_model", "converters"},
+                   "saved_model", "converters", "cli"},
     "saved_model": {"models", "tasks", "tokenization", "layers"},
     "converters": {"models", "tasks", "tokenization"},
 }

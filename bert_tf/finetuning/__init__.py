@@ -1,0 +1,1 @@
+"""From labelled text to a tuned, measured, served model: what `finetune` and `evaluate` wire."""

@@ -1,0 +1,23 @@
+"""The kinds of tasks: how examples become features, and logits become answers, by `Task.kind`.
+
+A kind is a class with
+
+    __init__(task, options)                     data.tasks.Task; the flags
+    labels(train) -> list[str]                  names of the labels; [] where there are none
+    model_options(labels, tokenizer)            (task for from_pretrained, its further arguments)
+    features(examples, model, training)         data.task_input.Features; training: with labels
+    predict(model, examples) -> list[dict]      a line of predictions.jsonl for each example
+    metrics(examples, predictions) -> dict      floats, among them the one that is monitored
+    report(examples, predictions, folder)       pictures and tables for people
+"""
+
+import importlib
+
+KINDS = {"text": ("text_kind", "TextKind"), "span": ("span_kind", "SpanKind"),
+         "tag": ("tag_kind", "TagKind")}
+
+
+def make_kind(task, options):
+    """The kind of `task`, with `options`, the flags of `finetune` or `evaluate`."""
+    module, name = KINDS[task.kind]
+    return getattr(importlib.import_module(f"bert_tf.finetuning.{module}"), name)(task, options)

@@ -1,0 +1,208 @@
+"""What a fine-tuning is to do: its flags, their defaults, and options that make no sense together.
+
+Defaults are those of the BERT paper's appendix A.3 where it names any.
+"""
+
+import argparse
+import math
+import os
+
+from bert_tf import cli
+from bert_tf.errors import UsageError, explain
+from bert_tf.training.config import DTYPES, STRATEGIES
+
+SCRATCH = "scratch"
+COLUMNS = ("text_column", "text_b_column", "label_column", "id_column")
+# Tokens of an example by the task's kind; of a shorter model all that it has.
+SEQ_LENGTHS = {"text": 128, "span": 384, "tag": 128}
+
+
+def add_finetune_flags(parser):
+    """All flags of `finetune`, in groups that README's table follows."""
+    add = parser.add_argument
+    add("--task", required=True, metavar="NAME",
+        help="a task by name (see above), or classify, pair, regress, tag, span for data of your "
+             "own")
+    add("--train", required=True, metavar="FILE", help="labelled examples to learn from")
+    add("--dev", required=True, metavar="FILE|SHARE",
+        help="labelled examples to choose and to measure by, or the share of --train to hold out")
+    add("--output_dir", required=True, metavar="DIR", help="run folder")
+    add("--init", default=SCRATCH, metavar="PATH",
+        help="model or run folder, a checkpoint of any format that convert reads, or scratch: "
+             "initial weights")
+    add("--config", metavar="PATH",
+        help="with --init scratch: model_config.json, an official bert_config.json or a model "
+             "folder that the sizes come from (default: the preset tiny)")
+    add("--vocab", metavar="FILE",
+        help="with --init scratch: the vocabulary (default: that beside --config, else learned "
+             "from the text of --train)")
+    cli.add_casing_flags(parser)
+    add_column_flags(parser)
+    add("--multi_label", action="store_true",
+        help="a text has any number of labels, separated by commas")
+    _add_training_flags(parser)
+    _add_text_flags(parser)
+    add_answer_flags(parser)
+    _add_feature_flags(parser)
+    add("--dtype", choices=DTYPES, default="float32",
+        help="what layers compute in; weights stay float32")
+    add("--strategy", choices=[name for name in STRATEGIES if name != "multi_worker"],
+        default="mirrored", help="tf.distribute strategy")
+    add("--num_devices", type=cli.positive, default=1,
+        help="logical CPU devices, where there is no GPU")
+    add("--export_dir", metavar="saved_models/NAME",
+        help="where the SavedModel goes (default: named as the run folder)")
+    cli.add_seed_flag(parser)
+    cli.add_overwrite_flag(parser)
+
+
+def add_column_flags(parser):
+    """Where a TSV, CSV or JSONL file has what; shared with `evaluate`."""
+    for name, what in zip(COLUMNS, ("the text", "the second text of a pair",
+                                    "the label or number", "the example's id"), strict=True):
+        parser.add_argument(f"--{name}", metavar="NAME",
+                            help=f"column, its name or its number from 0, of {what}")
+
+
+def add_answer_flags(parser):
+    """How answers are found in a text; shared with `evaluate`."""
+    add = parser.add_argument
+    add("--max_query_length", type=cli.positive, default=64,
+        help="tokens of a question, which is cut behind them")
+    add("--doc_stride", type=cli.positive, default=128,
+        help="tokens from one window of a long text to the next, where answers are sought")
+    add("--max_answer_length", type=cli.positive, default=30, help="tokens of an answer")
+    add("--n_best", type=cli.positive, default=20, help="answers that are compared")
+    add("--null_threshold", type=_finite,
+        help="how much better than the best answer no answer must be to be given "
+             "(default: tuned on --dev)")
+
+
+def _add_training_flags(parser):
+    add = parser.add_argument
+    add("--epochs", type=cli.positive, nargs="+", default=[3], metavar="N",
+        help="passes over the training text; of several values the best is searched")
+    add("--learning_rate", type=_above_0, nargs="+", default=[5e-5], metavar="X",
+        help="peak; of several values the best is searched, with one seed each")
+    add("--seeds", type=cli.positive, default=1, metavar="N",
+        help="trainings with different seeds, of which the best is kept and the spread told")
+    add("--batch_size", type=cli.positive, default=32, help="examples a step over all replicas")
+    add("--warmup_share", type=cli.share, default=0.1,
+        help="share of the steps in which the learning rate rises")
+    add("--weight_decay", type=_natural_number, default=0.01,
+        help="decoupled; biases and LayerNorm are excluded")
+    add("--dropout", type=cli.share,
+        help="rate in the encoder and in front of the head (default: the model's own)")
+    add("--patience", type=cli.positive, metavar="N",
+        help="stop after so many epochs that were no better than the best")
+    add("--class_weights", action="store_true",
+        help="weigh examples so that every label has the same share in the loss")
+    add("--freeze", metavar="embeddings|N|all", type=_freeze,
+        help="keep the embeddings, or them and the N lowest layers, or the encoder as they are")
+    add("--layer_decay", type=_up_to_1, metavar="X",
+        help="the learning rate of a layer is X times that of the one above; ELECTRA: 0.8")
+    add("--bucket", action=argparse.BooleanOptionalAction, default=True,
+        help="batches of examples of about the same length")
+
+
+def _add_text_flags(parser):
+    add = parser.add_argument
+    add("--seq_length", type=cli.positive,
+        help="tokens of an example, [CLS] and [SEP] counted (default: 128, for answers 384; at "
+             "most what the model has)")
+    add("--long", choices=("head", "head_tail", "windows"), default="head",
+        help="what is read of a text beyond --seq_length: its beginning, beginning and end, or "
+             "all of it in windows")
+    add("--stride", type=cli.positive,
+        help="tokens from one window to the next with --long windows (default: half of a window)")
+    add("--unit", choices=("word", "character"), default="word",
+        help="what a tag is of; character suits Korean")
+    add("--pretokenize", choices=("morphemes",),
+        help="cut Korean words into morphemes first (extra: korean)")
+
+
+def _add_feature_flags(parser):
+    add = parser.add_argument
+    add("--features", type=int, nargs="+", metavar="LAYER",
+        help="train a BiLSTM on these layers of the frozen encoder, 0 the embeddings, -1 the last "
+             "layer (BERT paper, section 5.3)")
+    add("--combine", choices=("concat", "weighted_sum"), default="concat",
+        help="how several --features become one vector")
+    add("--lstm_size", type=cli.positive, default=768, help="units of the BiLSTM over --features")
+
+
+def _above_0(text):
+    return cli.number(text, float, lambda value: 0 < value < math.inf, "a number above 0")
+
+
+def _natural_number(text):
+    return cli.number(text, float, lambda value: 0 <= value < math.inf, "a number of at least 0")
+
+
+def _up_to_1(text):
+    return cli.number(text, float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
+
+
+def _finite(text):
+    return cli.number(text, float, math.isfinite, "a number")
+
+
+def _freeze(text):
+    if text in ("embeddings", "all"):
+        return text
+    return cli.number(text, int, lambda value: value >= 0, "embeddings, a number of layers, or all")
+
+
+def columns(flags):
+    """The named columns as `{"text", "text_b", "label", "id"}`, without those not given."""
+    return {name.removesuffix("_column"): getattr(flags, name) for name in COLUMNS
+            if getattr(flags, name) is not None}
+
+
+def dev_share(flags):
+    """`--dev` as the share to hold out, or None where it names a file."""
+    try:
+        share = float(flags.dev)
+    except ValueError:
+        return None
+    if os.path.exists(flags.dev):
+        return None
+    if not 0 < share < 1:
+        raise UsageError(explain(f"--dev {flags.dev}", "a file, or a share between 0 and 1"))
+    return share
+
+
+def complete(flags):
+    """Fill in what depends on other flags, and refuse contradictions before any work.
+
+    Args:
+        flags: of `finetune`; changed in place.
+
+    Returns: the `data.tasks.Task`.
+
+    Raises:
+        UsageError: flags contradict each other or the task.
+    """
+    from bert_tf.data.tasks import task as find_task
+
+    task = find_task(flags.task)
+    scratch = flags.init == SCRATCH
+    for name in ("config", "vocab", "lower_case", "strip_accents"):
+        if not scratch and getattr(flags, name) is not None:
+            raise UsageError(f"--{name} beside --init {flags.init}, which brings its own; leave "
+                             f"--{name} out, or use --init scratch")
+    if scratch and flags.freeze == "all":
+        raise UsageError("--freeze all with --init scratch: nothing of the encoder was learned")
+    if task.kind != "text" and (flags.long != "head" or flags.multi_label):
+        name = "multi_label" if flags.multi_label else "long"
+        raise UsageError(f"--{name} is for texts with labels; --task {task.name} is none")
+    if flags.stride and flags.long != "windows":
+        raise UsageError(explain(f"--stride {flags.stride} with --long {flags.long}",
+                                 attempt="--long windows"))
+    dev_share(flags)
+    name = os.path.basename(os.path.normpath(os.path.abspath(flags.output_dir)))
+    flags.export_dir = flags.export_dir or os.path.join("saved_models", name)
+    if os.path.realpath(flags.export_dir) == os.path.realpath(flags.output_dir):
+        raise UsageError(explain(f"--export_dir {flags.export_dir} is the run folder",
+                                 attempt=f"--export_dir {os.path.join('saved_models', name)}"))
+    return task
