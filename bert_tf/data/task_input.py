@@ -1,0 +1,283 @@
+"""Batches of labelled examples by length, a pure function of the seed and the step.
+
+Rows of one length go together, so that hardly anything is padding: an epoch's permutation is cut
+into chunks of many batches, each chunk is sorted by length and cut into batches, and the batches
+are shuffled. A batch is put together inside the graph from flat arrays.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError, explain
+
+_CHUNK = 128  # batches that are sorted together
+_FILLS = {"input_type_ids": 0}  # beside the ids' own padding; of ragged labels it is "ignored"
+_IGNORED = -1
+
+
+class Ragged:
+    """Rows of different lengths: flat `values` and int64 `splits [n + 1]` where each begins."""
+
+    def __init__(self, values, splits):
+        self.values = np.asarray(values)
+        self.splits = np.asarray(splits, np.int64)
+
+    @classmethod
+    def of_rows(cls, rows, dtype=np.int32):
+        """From a list of lists."""
+        splits = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+        values = np.concatenate([np.asarray(row, dtype) for row in rows] or [np.zeros(0, dtype)])
+        return cls(values, splits)
+
+    def __len__(self):
+        return len(self.splits) - 1
+
+    def __getitem__(self, index):
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        return self.values[self.splits[index]:self.splits[index + 1]]
+
+    @property
+    def lengths(self):
+        """int64 `[n]`."""
+        return np.diff(self.splits)
+
+    def tensor(self):
+        """As a `tf.RaggedTensor`."""
+        return tf.RaggedTensor.from_row_splits(self.values, self.splits, validate=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """What a model learns from or is asked, row by row.
+
+    Attributes:
+        rows: `input_word_ids` and `input_type_ids`, Ragged int32 without padding; labels, arrays
+            `[n, …]` or, one a token, Ragged; optional `example_weights` float32 `[n]`.
+        example: int64 `[n]`, index of the example that each row is of.
+        window: None, or the length of the windows that a row is cut into: its ids are those of all
+            its windows one behind the other, all but the last one full.
+    """
+
+    rows: dict
+    example: np.ndarray
+    window: int | None = None
+
+    def __len__(self):
+        return len(self.example)
+
+    @property
+    def lengths(self):
+        """Tokens of each row, int64 `[n]`."""
+        return self.rows["input_word_ids"].lengths
+
+    def widths(self, longest):
+        """Length to which rows are padded of which the longest has so many tokens."""
+        if self.window is None:
+            return longest
+        return np.where(longest <= self.window, longest,
+                        -(-longest // self.window) * self.window)
+
+
+class TaskInput:
+    """Batches of `Features` for `training.loop.train`.
+
+    Args:
+        features: at least one row.
+        batch_size: rows of a step, over all replicas.
+        seed: of the order.
+        bucket: put rows of like length together.
+        pad_id: id of the padding token.
+        shuffle: another order every epoch; else the rows stay in their order.
+        epochs: passes over the rows; None is without end.
+
+    Raises:
+        BertTfError: there are no rows.
+    """
+
+    def __init__(self, features, batch_size, seed, bucket=True, pad_id=0, shuffle=True,
+                 epochs=None):
+        if not len(features):
+            raise BertTfError("there are no examples; expected at least one")
+        self.features = features
+        self.batch_size = batch_size
+        self.seed = seed
+        self.bucket = bucket
+        self.shuffle = shuffle
+        self.epochs = epochs
+        self._make_batch = _BatchMaker(features, pad_id)
+
+    @property
+    def steps_per_epoch(self):
+        """Batches of an epoch; the last one may be filled up with rows of weight 0."""
+        return -(-len(self.features) // self.batch_size)
+
+    def dataset(self, start_step=0, num_replicas=1, replicas=(0,)):
+        """Batches, step by step and, within a step, replica by replica.
+
+        Args:
+            start_step: first step; the batches are those that an uninterrupted run has there.
+            num_replicas: replicas that share a batch; each has a contiguous part of it.
+            replicas: those whose batches are wanted, in order.
+
+        Returns:
+            A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
+            `input_word_ids input_mask input_type_ids` `[b, seq_length]`, of rows in windows
+            `[b, windows, seq_length]`, padded to the longest row of the step, on whatever
+            replica; the labels; float32 `example_weights [b]`; int64 scalar `first_example`, the
+            position in the stream.
+
+        Raises:
+            UsageError: the batch does not divide among the replicas.
+        """
+        if self.batch_size % num_replicas:
+            near = -(-self.batch_size // num_replicas) * num_replicas
+            raise UsageError(explain(f"batch_size={self.batch_size} on {num_replicas} replicas",
+                                     "a multiple", f"batch_size={near}"))
+        size = self.batch_size // num_replicas
+        replicas = np.asarray(list(replicas), np.int64)
+        epoch, skipped = divmod(start_step, self.steps_per_epoch)
+
+        def plan(epoch):
+            rows, weights, widths = self._plan(int(epoch))
+            parts = [part.reshape(-1, num_replicas, size)[:, replicas].reshape(-1, size)
+                     for part in (rows, weights)]
+            first = (epoch * len(rows) + np.arange(len(rows)))[:, None] * self.batch_size
+            return (*parts, widths.repeat(len(replicas)), (first + replicas * size).reshape(-1))
+
+        plain = tf.autograph.experimental.do_not_convert
+
+        def batches_of(epoch):
+            parts = tf.numpy_function(plan, [epoch], [tf.int64, tf.float32, tf.int64, tf.int64])
+            for part, shape in zip(parts, ([None, size], [None, size], [None], [None]),
+                                   strict=True):
+                part.set_shape(shape)
+            return tf.data.Dataset.from_tensor_slices(tuple(parts))
+
+        numbers = (tf.data.Dataset.counter(epoch) if self.epochs is None
+                   else tf.data.Dataset.range(epoch, self.epochs))
+        plans = numbers.flat_map(plain(batches_of)).skip(skipped * len(replicas))
+        batches = plans.map(plain(self._batch), num_parallel_calls=2, deterministic=True)
+        return batches.prefetch(4 * len(replicas))
+
+    def padding_share(self, epochs=1):
+        """Share of the positions in the batches of the first `epochs` that hold no token."""
+        real = positions = 0
+        for epoch in range(epochs):
+            rows, weights, widths = self._plan(epoch)
+            real += self.features.lengths[rows[weights > 0]].sum()
+            positions += widths.sum() * self.batch_size
+        return 1 - real / positions
+
+    def _plan(self, epoch):
+        """Rows int64 and weights float32 `[steps, batch_size]`, widths int64 `[steps]`."""
+        rows = batch_rows(self.features.lengths, self.batch_size,
+                          [self.seed, epoch] if self.shuffle else None, self.bucket)
+        weights = (rows >= 0).astype(np.float32)
+        rows = np.where(rows >= 0, rows, rows[:, :1])
+        longest = self.features.lengths[rows].max(axis=1)
+        return rows, weights, self.features.widths(longest)
+
+    def _batch(self, rows, weights, width, first_example):
+        batch = self._make_batch(rows, width)
+        batch["example_weights"] = weights * batch.get("example_weights", 1.0)
+        batch["first_example"] = first_example
+        return batch
+
+
+class _BatchMaker:
+    """Puts batches together, eagerly or in a graph."""
+
+    def __init__(self, features, pad_id):
+        self.window = features.window
+        self.fills = {"input_word_ids": pad_id, **_FILLS}
+        self.rows = {name: values.tensor() if isinstance(values, Ragged) else tf.constant(values)
+                     for name, values in features.rows.items()}
+
+    def __call__(self, rows, width):
+        """The batch of `rows`, int64 `[b]`, padded to `width`, a scalar."""
+        lengths = tf.gather(self.rows["input_word_ids"].row_lengths(), rows)
+        batch = {"input_mask": self._fold(tf.sequence_mask(lengths, width, tf.int32), width)}
+        for name, values in self.rows.items():
+            part = tf.gather(values, rows)
+            if isinstance(values, tf.RaggedTensor):
+                part = part.to_tensor(self.fills.get(name, _IGNORED), shape=tf.stack(
+                    [tf.size(rows, tf.int64), width]))
+                part = self._fold(tf.ensure_shape(part, [rows.shape[0], None]), width)
+            batch[name] = part
+        return batch
+
+    def _fold(self, values, width):
+        """`[b, width]` as the model takes it: `[b, windows, seq_length]` where there are any."""
+        if self.window is None:
+            return values
+        return tf.reshape(values, [values.shape[0] or -1,
+                                   (width + self.window - 1) // self.window,
+                                   tf.minimum(width, self.window)])
+
+
+def batch_rows(lengths, batch_size, seed, bucket=True):
+    """Which rows each batch of an epoch holds.
+
+    Args:
+        lengths: int `[n]`.
+        batch_size: rows of a batch.
+        seed: integer or list of integers; None leaves the rows in their order.
+        bucket: put rows of like length together.
+
+    Returns:
+        int64 `[steps, batch_size]`; each row once, -1 behind the last of a batch that is not full.
+    """
+    count = len(lengths)
+    steps = -(-count // batch_size)
+    order = np.arange(count)
+    if seed is not None:
+        random = np.random.default_rng(seed)
+        order = random.permutation(order)
+        if bucket:
+            # Chunks of about the same number of whole batches.
+            chunk = np.arange(count) // batch_size * max(1, round(steps / _CHUNK)) // steps
+            order = order[np.lexsort((lengths[order], chunk))]
+    rows = np.full(steps * batch_size, -1, np.int64)
+    rows[:count] = order
+    rows = rows.reshape(steps, batch_size)
+    return rows if seed is None else random.permutation(rows)
+
+
+def by_length(lengths, budget):
+    """Cut `arange(len(lengths))`, sorted by length, into groups of at most `budget` positions.
+
+    Args:
+        lengths: int `[n]`.
+        budget: rows of a group times the longest of them, at most; a longer row is alone.
+
+    Returns: list of int64 arrays.
+    """
+    order = np.argsort(lengths, kind="stable")
+    groups, end = [], len(order)
+    while end:
+        size = max(1, min(end, budget // max(1, int(lengths[order[end - 1]]))))
+        groups.append(order[end - size:end])
+        end -= size
+    return groups[::-1]
+
+
+def in_order(features, batch_tokens, pad_id=0):
+    """Every row once, by length, for prediction.
+
+    Args:
+        features: `Features`.
+        batch_tokens: positions of a batch at most, padding counted.
+        pad_id: id of the padding token.
+
+    Returns:
+        Iterator of `(rows, batch)`: int64 `[b]`, which rows of `features` they are, and a dict of
+        tensors as of `TaskInput.dataset`, without `first_example`.
+    """
+    make_batch = _BatchMaker(features, pad_id)
+    widths = features.widths(features.lengths)
+    for rows in by_length(widths, batch_tokens):
+        yield rows, make_batch(tf.constant(rows), tf.constant(widths[rows].max()))
