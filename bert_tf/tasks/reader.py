@@ -28,17 +28,20 @@ class TextReader(keras.Layer):
             al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1); `windows`:
             all of it, in windows that overlap. The last two are for single texts.
         stride: tokens from one window's start to the next one's; default half of the window.
+        pair: whether the model is about pairs; a server asks for `text_a` and `text_b` then.
 
     Raises:
         UsageError: a pair where single texts are read, or an option out of range.
     """
 
-    def __init__(self, tokenizer=None, seq_length=128, long="head", stride=None, **kwargs):
+    def __init__(self, tokenizer=None, seq_length=128, long="head", stride=None, pair=False,
+                 **kwargs):
         super().__init__(**{"name": "reader", "trainable": False, **kwargs})
         self.tokenizer = tokenizer
         self.seq_length = seq_length
         self.long = check_choice("long", long, LONG)
         self.stride = stride or max(1, seq_length // 2)
+        self.pair = pair
         if not 1 <= self.stride <= seq_length - 2:
             raise UsageError(explain(f"stride={stride} with seq_length={seq_length}",
                                      f"1 to {seq_length - 2}"))
@@ -46,7 +49,8 @@ class TextReader(keras.Layer):
 
     def reading(self):
         """The options as plain values, for `task.json`."""
-        return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride}
+        return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride,
+                "pair": self.pair}
 
     def call(self, text):
         """Read a batch of texts or of pairs."""

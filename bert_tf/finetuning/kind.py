@@ -1,0 +1,59 @@
+"""What all kinds of tasks share: features made once, and a model's answers in one graph."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.task_input import in_order
+from bert_tf.models.families import INPUTS
+
+_BATCH_TOKENS = 4096  # positions that are predicted together
+
+
+class Kind:
+    """Base of the kinds; what a kind is, `bert_tf/finetuning/kinds.py` says.
+
+    Args:
+        task: a `data.tasks.Task`.
+        options: the flags of `finetune`, as a namespace.
+    """
+
+    def __init__(self, task, options):
+        self.task = task
+        self.options = options
+        self._features = (None, None)
+        self._forward = (None, None)
+
+    @property
+    def monitor(self):
+        """Name of the metric by which an epoch is chosen, and `min` or `max`."""
+        return self.task.monitor
+
+    def asked(self, model, examples):
+        """`features` of `examples` without training, made once for the list that was last asked."""
+        of, features = self._features
+        if of is not examples:
+            features = self.features(examples, model, training=False)
+            self._features = (examples, features)
+        return features
+
+    def outputs(self, model, features):
+        """What `model` gives for every row of `features`, by length.
+
+        Returns: iterator of `(rows, outputs, batch)`: int64 `[b]`, which rows they are; arrays, of
+            the structure and shapes of the model's outputs; the dict of tensors that went in.
+        """
+        for rows, batch in in_order(features, _BATCH_TOKENS, model.config.padding_id):
+            inputs = {name: batch[name] for name in INPUTS}
+            outputs = self._function(model, inputs)(inputs)
+            yield rows, tf.nest.map_structure(np.asarray, outputs), batch
+
+    def _function(self, model, inputs):
+        """The graph of `model`, one for batches and rows of any length."""
+        of, function = self._forward
+        if of is not model:
+            signature = {name: tf.TensorSpec([None] * len(ids.shape), tf.int32)
+                         for name, ids in inputs.items()}
+            function = tf.function(lambda inputs: model(inputs, training=False),
+                                   input_signature=[signature], autograph=False)
+            self._forward = (model, function)
+        return function

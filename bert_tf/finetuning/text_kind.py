@@ -1,0 +1,118 @@
+"""Labels, any number of labels or a number for a text or a pair of texts."""
+
+import numpy as np
+
+from bert_tf.data.text_features import text_features
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.evaluation.classification import classification_metrics, multi_label_metrics
+from bert_tf.evaluation.confusion import write_confusion
+from bert_tf.evaluation.similarity import regression_metrics
+from bert_tf.finetuning.kind import Kind
+from bert_tf.tasks.reader import TextReader
+
+_DIGITS = 6  # of a score in predictions.jsonl
+
+
+class TextKind(Kind):
+    """Tasks of a `Classifier`; see `bert_tf/finetuning/kinds.py`."""
+
+    def __init__(self, task, options):
+        super().__init__(task, options)
+        self.problem = "multi_label" if options.multi_label else task.problem
+        if options.multi_label and task.problem == "regression":
+            raise UsageError(f"--multi_label with --task {task.name}, which is about a number")
+        if options.class_weights and self.problem != "single_label":
+            raise UsageError(explain("--class_weights", "one label a text"))
+        if task.pair and options.long != "head":
+            raise UsageError(explain(f"--long {options.long} with --task {task.name}, which is "
+                                     "about pairs of texts", attempt="--long head"))
+
+    @property
+    def monitor(self):
+        """See `Kind.monitor`; of several labels the F1 of all decisions."""
+        return ("f1", max) if self.problem == "multi_label" else self.task.monitor
+
+    def labels(self, train):
+        """Names of the labels, sorted, or as the task has them; of a number `score`.
+
+        Raises:
+            BertTfError: an example has no label, or there are not two of them.
+        """
+        for example in train:
+            if example.label is None:
+                raise BertTfError(explain(f"{example.where}: no label", "one to learn from"))
+        if self.problem == "regression":
+            return ["score"]
+        if self.task.labels:
+            return list(self.task.labels)
+        several = self.problem == "multi_label"
+        names = {name for example in train
+                 for name in (example.label if several else (example.label,))}
+        if len(names) < (1 if several else 2):
+            raise BertTfError(explain(f"the only label of {len(train)} examples is "
+                                      f"{next(iter(names), None)!r}", "two or more"))
+        return sorted(names)
+
+    def model_options(self, labels, tokenizer):
+        """A classifier that reads text as `--seq_length`, `--long` and `--stride` say."""
+        options = self.options
+        reader = TextReader(tokenizer, options.seq_length, options.long, options.stride,
+                            pair=self.task.pair)
+        return "classifier", {"labels": labels, "problem": self.problem, "reader": reader}
+
+    def features(self, examples, model, training):
+        """A row an example, with labels and weights for training."""
+        weights = "balanced" if training and self.options.class_weights else None
+        return text_features(examples, model.reader, model.labels, model.problem, weights)
+
+    def predict(self, model, examples):
+        """`{"id", "label", "score", "scores"}`, `{"id", "labels", "scores"}` or `{"id", "score"}`.
+
+        `score` is the probability of the label, or the number; `scores` are those of all labels.
+        A label of several is told where its probability is at least 0.5.
+        """
+        features = self.asked(model, examples)
+        told = np.zeros([len(examples), len(model.labels)], np.float64)
+        for rows, logits, _ in self.outputs(model, features):
+            told[features.example[rows]] = model.probabilities(logits)
+        return [self.line(example, values, model.labels)
+                for example, values in zip(examples, told, strict=True)]
+
+    def line(self, example, values, labels):
+        """One line of `predict`, of the float `values [labels]`."""
+        rounded = [round(float(value), _DIGITS) for value in values]
+        if self.problem == "regression":
+            return {"id": example.id, "score": rounded[0]}
+        scores = dict(zip(labels, rounded, strict=True))
+        if self.problem == "multi_label":
+            return {"id": example.id, "scores": scores,
+                    "labels": [name for name, value in zip(labels, values, strict=True)
+                               if value >= 0.5]}
+        label = labels[int(np.argmax(values))]
+        return {"id": example.id, "label": label, "score": scores[label], "scores": scores}
+
+    def metrics(self, examples, predictions):
+        """Of `bert_tf/evaluation`: of numbers, of several labels, or of one."""
+        gold, predicted = self._both(examples, predictions)
+        if self.problem == "regression":
+            return regression_metrics(gold, predicted)
+        labels = list(predictions[0]["scores"])
+        measure = multi_label_metrics if self.problem == "multi_label" else classification_metrics
+        return measure(gold, predicted, labels)
+
+    def report(self, examples, predictions, folder):
+        """`confusion.png` and `confusion.json` (see `write_confusion`); of numbers nothing."""
+        if self.problem != "regression":
+            gold, predicted = self._both(examples, predictions)
+            write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
+
+    def _both(self, examples, predictions):
+        """What is right and what was told, two lists."""
+        for example in examples:
+            if example.label is None:
+                raise BertTfError(explain(f"{example.where}: no label", "one to measure by"))
+        if self.problem == "multi_label":
+            return ([tuple(example.label) for example in examples],
+                    [tuple(line["labels"]) for line in predictions])
+        told = "score" if self.problem == "regression" else "label"
+        return [example.label for example in examples], [line[told] for line in predictions]
