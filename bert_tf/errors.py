@@ -11,6 +11,10 @@ class UsageError(BertTfError):
     """The command line or a configuration is wrong (exit code 2)."""
 
 
+class DivergedError(BertTfError):
+    """A training whose loss is no number any more."""
+
+
 class NoTextError(UsageError):
     """A model's text cannot be tokenized inside a graph: it can only be given token ids."""
 

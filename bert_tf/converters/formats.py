@@ -3,7 +3,8 @@
 import importlib
 import os
 
-from bert_tf.errors import BertTfError, check_choice, explain
+from bert_tf import files, variables
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 # Each module has read(path) -> Checkpoint and write(checkpoint, path) -> names not held.
 FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
@@ -11,6 +12,7 @@ FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
 # Files by which a folder of some format is known.
 CONFIGS = ("config.json", "model_config.json", "bert_config.json", "albert_config.json",
            "electra_config.json", "discriminator/config.json")
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint wrote
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -18,6 +20,37 @@ def load_format(name):
     """The module of a format; UsageError names the nearest where there is none."""
     check_choice("FORMAT", name, FORMATS)
     return importlib.import_module(f"bert_tf.converters.{FORMATS[name]}")
+
+
+def find_format(path):
+    """Name of the format of what is at `path`, judged by its files.
+
+    Args:
+        path: what `convert --from` takes: a folder, or the prefix of a TensorFlow checkpoint.
+
+    Raises:
+        BertTfError: a pickle, or a damaged file.
+        UsageError: no model of any format.
+    """
+    refuse_pickle(path)
+
+    def holds(*names):
+        return files.exists(os.path.join(path, *names))
+
+    if holds("model_config.json") or holds("model", "model_config.json"):
+        return "bert_tf"
+    if files.exists(path + ".index") or any(name.endswith(".index")
+                                            for name in files.list_folder(path)):
+        names = variables.VariableReader(variables.find_checkpoint(path)).shapes
+        return "tf_models" if _OBJECT_GRAPH in names else "google"
+    if holds("config.json"):
+        values = files.read_json_object(os.path.join(path, "config.json"))
+        return "keras_hub" if "registered_name" in values else "hf"
+    if holds("discriminator", "config.json"):
+        return "hf"
+    raise UsageError(explain(f"{path} holds no model",
+                             f"a folder with one of {', '.join(CONFIGS)}, or the prefix of a "
+                             "TensorFlow checkpoint"))
 
 
 def refuse_pickle(path):

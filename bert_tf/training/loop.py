@@ -8,7 +8,7 @@ import time
 import tensorflow as tf
 
 from bert_tf import files
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
 from bert_tf.training.checkpoint import Checkpoints, run_variables
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.metrics import MetricsLog
@@ -48,7 +48,8 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
         (the first of equals, with its `step`); the latter two None without evaluations.
 
     Raises:
-        BertTfError: the loss is not finite, or the machine or the data failed.
+        DivergedError: the loss is not finite.
+        BertTfError: the machine or the data failed.
         UsageError: the configuration does not fit the devices or the checkpoint.
         KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, the message says so.
     """
@@ -192,7 +193,7 @@ class _Run:
                     f"warmup_steps (now {self.config.warmup_steps})")
             if self.config.dtype == "float16":
                 hint += " or dtype=bfloat16"
-            raise BertTfError(explain(
+            raise DivergedError(explain(
                 f"step {step}: the loss is {float(results['loss']):g}, the gradient norm "
                 f"{float(results['gradient_norm']):g}; {last}", attempt=hint))
         return bool(results["stop"] > 0)
