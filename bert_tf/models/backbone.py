@@ -82,8 +82,9 @@ class Backbone(keras.Layer):
             if layer is not None:
                 layer.build(hidden)
 
-    def call(self, inputs, training=False):
-        """Encode a batch of token ids."""
+    def call(self, inputs, training=False, encoder_outputs=None):
+        """Encode a batch of token ids; `encoder_outputs` as of the constructor, None for that."""
+        return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
         input_mask = inputs["input_mask"]
         hidden = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
                                  training=training)
@@ -99,7 +100,7 @@ class Backbone(keras.Layer):
             sequence_output = self.bilstm(sequence_output, input_mask)
         outputs = {"sequence_output": sequence_output,
                    "pooled_output": self._pool(sequence_output, input_mask)}
-        if self.encoder_outputs:
+        if return_outputs:
             outputs["embedding_output"] = hidden
             outputs["encoder_outputs"] = encoder_outputs
         if self.attention_probs:

@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.models.families import INPUTS
 from bert_tf.tasks.labelled import Labelled, check_labels
+from bert_tf.tasks.long_texts import average_windows
 from bert_tf.tasks.objective import weighed
 
 PROBLEMS = ("single_label", "multi_label", "regression")
@@ -72,15 +72,8 @@ class Classifier(Labelled):
     def _hidden(self, batch, output, training):
         if len(batch["input_word_ids"].shape) == 2:
             return super()._hidden(batch, output, training)
-        real = tf.reduce_any(batch["input_mask"] > 0, axis=-1)  # [b, windows]
-        # Without static sizes Keras cannot tell the rank.
-        windows = {name: tf.ensure_shape(tf.boolean_mask(batch[name], real), [None, None])
-                   for name in INPUTS}
-        vectors = super()._hidden(windows, output, training)
-        rows = tf.cast(tf.where(real)[:, 0], tf.int32)
-        total = tf.math.unsorted_segment_sum(vectors, rows, tf.shape(real)[0])
-        count = tf.reduce_sum(tf.cast(real, total.dtype), axis=1, keepdims=True)
-        return tf.math.divide_no_nan(total, count)
+        return average_windows(
+            batch, lambda windows: super(Classifier, self)._hidden(windows, output, training))
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""

@@ -8,10 +8,10 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.objective import Objective, weighed
-from bert_tf.tasks.reader import is_text
+from bert_tf.tasks.reader import ReadsText
 
 
-class Labelled(Objective):
+class Labelled(ReadsText, Objective):
     """Base of `Classifier`, `Span` and `Tagger`.
 
     Labels may come in either way: `fit` on `(inputs, labels)` or
@@ -54,16 +54,6 @@ class Labelled(Objective):
     def tasks(self):
         """Names of the losses."""
         return tuple(self.label_keys)
-
-    def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `reader`."""
-        if not is_text(inputs):
-            return inputs
-        if self.reader is None:
-            raise UsageError(explain(f"{self.name} was given text and has no reader",
-                                     "input_word_ids, input_mask and input_type_ids",
-                                     "reader=TextReader(tokenizer)"))
-        return self.reader(inputs)
 
     def _logits(self, batch, output, training):
         """The head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
@@ -111,18 +101,10 @@ class Labelled(Objective):
                                  "or, in a dict, beside them")
         return batch
 
-
-    def get_config(self):
-        """The constructor's arguments."""
-        reader = self.reader and keras.saving.serialize_keras_object(self.reader)
-        return {**super().get_config(), "reader": reader}
-
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """Build from what `get_config` gave."""
-        reader = config.get("reader")
-        return super().from_config({
-            **config, "reader": reader and keras.saving.deserialize_keras_object(reader)})
+        return super().from_config(cls.with_reader(config))
 
 
 def check_labels(labels, least=2):

@@ -90,6 +90,33 @@ class TextReader(keras.Layer):
         self.tokenizer = load_tokenizer(folder)
 
 
+class ReadsText:
+    """Mixin of Keras models with a `reader`, a `TextReader` or None, that may be given text."""
+
+    reader = None
+
+    def read(self, inputs):
+        """The token ids of `inputs`, which may be text where the model has a `reader`."""
+        if not is_text(inputs):
+            return inputs
+        if self.reader is None:
+            raise UsageError(explain(f"{self.name} was given text and has no reader",
+                                     "input_word_ids, input_mask and input_type_ids",
+                                     "reader=TextReader(tokenizer)"))
+        return self.reader(inputs)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        reader = self.reader and keras.saving.serialize_keras_object(self.reader)
+        return {**super().get_config(), "reader": reader}
+
+    @staticmethod
+    def with_reader(config):
+        """What `get_config` gave, its reader made anew; its tokenizer is yet to come."""
+        reader = config.get("reader")
+        return {**config, "reader": reader and keras.saving.deserialize_keras_object(reader)}
+
+
 def is_text(inputs):
     """Whether a model's `inputs` are text rather than token ids."""
     if isinstance(inputs, dict):
