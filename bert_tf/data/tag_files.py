@@ -1,0 +1,189 @@
+"""Tagged words and characters: CoNLL columns, KLUE-NER, and own tables.
+
+Tags are `O`, `B-type` and `I-type`. An `I-` that does not go on with an entity of its type begins
+one and is read as `B-`, as conlleval does: so the first form of CoNLL-2003, with `B-` only between
+neighbours, becomes the second, and a broken sequence a sound one.
+"""
+
+import re
+
+from bert_tf import files
+from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.data.task_examples import TagExample
+from bert_tf.data.text_files import check_text
+from bert_tf.errors import explain
+
+_TAG = re.compile(r"O|[BI]-\S+")
+_DOCUMENT = "-DOCSTART-"
+
+
+def sound_tags(tags):
+    """BIO tags in which every `I-` goes on with an entity of its type."""
+    sound, kind = [], None
+    for tag in tags:
+        begins = tag.startswith("I-") and tag[2:] != kind
+        sound.append("B-" + tag[2:] if begins else tag)
+        kind = tag[2:] or None
+    return sound
+
+
+def read_conll(path, _=None):
+    """The sentences of a file in columns: the word first, its tag last (CoNLL-2003, WNUT-17).
+
+    A line is a word; columns are separated by tabs or, on a line without any, by blanks. Lines of
+    white space end sentences, and a line that begins with `-DOCSTART-` begins a document, whose
+    sentences are one group. A blank is taken to be behind every word but the last.
+
+    Raises:
+        BertTfError: the file cannot be read.
+        BadRow: a line without a tag, or whose tag is none; file and line are named.
+    """
+    examples, words, tags = [], [], []
+    documents, first = 0, 0
+
+    def finish():
+        if words:
+            group = f"document {documents}" if documents else None
+            examples.append(_example(f"{path} line {first}", str(len(examples)), words, tags,
+                                     [True] * (len(words) - 1) + [False], group))
+            words.clear()
+            tags.clear()
+
+    for number, line in enumerate(files.read_lines(path), 1):
+        if not line.strip():
+            finish()
+        elif line.startswith(_DOCUMENT):
+            finish()
+            documents += 1
+        else:
+            word, tag = _word_and_tag(f"{path} line {number}", line)
+            if not words:
+                first = number
+            words.append(word)
+            tags.append(tag)
+    finish()
+    return examples
+
+
+def _word_and_tag(where, line):
+    fields = line.split("\t") if "\t" in line else line.split()
+    if len(fields) < 2:
+        raise BadRow(explain(f"{where}: one column", "a word and, in the last column, its tag"))
+    return check_text(where, fields[0], "word").strip(), _checked_tag(where, fields[-1].strip())
+
+
+def read_klue(path, _=None):
+    """The sentences of a KLUE-NER file: a character and its tag a line, blanks included.
+
+    Lines of `##` are comments, the last one before a sentence holds its id. A blank, tagged too
+    in the file, is no character of the example but told by `spaces`, as KLUE evaluates it.
+
+    Raises:
+        BertTfError: the file cannot be read.
+        BadRow: a line is not a character and its tag; file and line are named.
+    """
+    examples, rows = [], []
+    id, first = None, 0
+
+    def finish():
+        if rows:
+            where = f"{path} line {first}"
+            words, tags, spaces = _without_blanks(rows)
+            if not words:
+                raise BadRow(explain(f"{where}: blanks only", "a sentence"))
+            examples.append(_example(where, id or str(len(examples)), words, tags, spaces))
+            rows.clear()
+
+    for number, line in enumerate(files.read_lines(path), 1):
+        where = f"{path} line {number}"
+        if not line.strip():
+            finish()
+        elif line.startswith("##"):
+            finish()
+            id = line.removeprefix("##").split("\t")[0].strip()
+        else:
+            character, tab, tag = line.partition("\t")
+            if not tab or len(character) != 1:
+                raise BadRow(explain(f"{where}: {line[:40]!r}", "a character, a tab, a tag"))
+            if not character.isspace():
+                check_text(where, character, "character")
+            if not rows:
+                first = number
+            rows.append((character, _checked_tag(where, tag.strip())))
+    finish()
+    return examples
+
+
+def _without_blanks(rows):
+    """Characters, tags and spaces of (character, tag) pairs in which blanks have tags of their own.
+
+    An entity that begins with a blank begins behind it.
+    """
+    words, tags, spaces = [], [], []
+    begins = False
+    for (character, _), tag in zip(rows, sound_tags(tag for _, tag in rows), strict=True):
+        if character.isspace():
+            begins = begins or tag.startswith("B-")
+            if spaces:
+                spaces[-1] = True
+            continue
+        words.append(character)
+        tags.append("B-" + tag[2:] if begins and tag.startswith("I-") else tag)
+        spaces.append(False)
+        begins = False
+    if spaces:
+        spaces[-1] = False
+    return words, tags, spaces
+
+
+def read_tag_table(path, columns):
+    """Sentences of a TSV, CSV or JSONL file, see `tables`; of any other name, of `read_conll`'s.
+
+    A row is a sentence: `columns["text"]` its text, `columns["label"]` its tags separated by blanks
+    (in JSONL also a list), as many as the text has words between white space, or as many as
+    it has characters. In JSONL the text may also be a list of words.
+
+    Raises: as `read_texts`.
+    """
+    if not path.removesuffix(".gz").endswith((".tsv", ".csv", ".jsonl", ".json")):
+        return read_conll(path)
+    needed = [columns["text"], columns["label"], *filter(None, [columns.get("id")])]
+    examples = []
+    for number, (where, row) in enumerate(read_rows(path, needed)):
+        if isinstance(row, BadRow):
+            raise row
+        tags = row[columns["label"]]
+        tags = tags.split() if isinstance(tags, str) else tags
+        if not isinstance(tags, list):
+            raise BadRow(explain(f"{where}: {type(tags).__name__} as tags",
+                                 "a list, or tags separated by blanks"))
+        tags = [_checked_tag(where, tag) for tag in tags]
+        words, tags, spaces = _tagged(where, row[columns["text"]], tags)
+        id = row[columns["id"]] if columns.get("id") else number
+        examples.append(_example(where, check_text(where, str(id), "id"), words, tags, spaces))
+    return examples
+
+
+def _tagged(where, text, tags):
+    """Words, tags and spaces of a text, whose units are as many as `tags`."""
+    if isinstance(text, list):
+        words = [check_text(where, word, "word").strip() for word in text]
+        units = f"{len(words)} words"
+    else:
+        words = check_text(where, text).split()
+        units = f"{len(words)} words and {len(text)} characters"
+        if len(tags) == len(text):
+            return _without_blanks(list(zip(text, tags, strict=True)))
+    if len(tags) != len(words):
+        raise BadRow(explain(f"{where}: {len(tags)} tags for {units}", "one for each"))
+    return words, tags, [True] * (len(words) - 1) + [False]
+
+
+def _checked_tag(where, tag):
+    if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+        raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type"))
+    return tag
+
+
+def _example(where, id, words, tags, spaces, group=None):
+    return TagExample(id, tuple(words), tuple(sound_tags(tags)), tuple(spaces), group, where)

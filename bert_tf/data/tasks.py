@@ -1,0 +1,170 @@
+"""The downstream tasks by name: their files, labels and metrics."""
+
+import collections.abc
+import dataclasses
+
+from bert_tf.data import span_files, tag_files
+from bert_tf.data.text_files import SEPARATOR, TextColumns, read_texts
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is to be learned from a file of examples.
+
+    Attributes:
+        name: as in `TASKS`.
+        kind: `text`, `span` or `tag`.
+        read: `(path, columns) -> list` of examples of that kind, see `read_task`.
+        problem: of a text: `single_label`, `multi_label` or `regression`.
+        labels: the official names in their official order (of a regression: what is
+            measured); None where the training file says.
+        metrics: those published for the task.
+        monitor: `(metric, "max" or "min")` by which models are compared.
+        pair: whether examples are pairs of texts.
+        unanswerable: whether a question may have no answer.
+        unit: what a tag is of, `word` or `character`.
+        dev_rows: how many rows at the end are held out, whatever share is asked for.
+        columns: where the user's own table has what, unless told otherwise; None for the files
+            of a named task, which have names of their own.
+    """
+
+    name: str
+    kind: str
+    read: collections.abc.Callable
+    problem: str | None = None
+    labels: tuple[str, ...] | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+    monitor: tuple[str, str] = ("accuracy", "max")
+    pair: bool = False
+    unanswerable: bool = False
+    unit: str = "word"
+    dev_rows: int | None = None
+    columns: dict | None = None
+
+
+def _text(name, *columns, labels=("0", "1"), metrics=("accuracy",), problem="single_label",
+          limits=None, dirty=False, **further):
+    """A task of texts: a table with its own columns."""
+    columns = TextColumns(*columns[:2], *columns[2:3], id=further.pop("id", None),
+                          group=further.pop("group", None))
+
+    def read(path, _):
+        return read_texts(path, columns, problem, None if problem == "regression" else labels,
+                          limits, dirty)
+
+    return Task(name, "text", read, problem, labels, metrics, (metrics[0], "max"),
+                pair=columns.text_b is not None, **further)
+
+
+def _own_texts(name, problem, columns, **further):
+    """A task of texts in the user's own table."""
+    def read(path, columns):
+        columns = dict(columns)
+        separator = columns.pop("separator", SEPARATOR)
+        return read_texts(path, TextColumns(**columns), problem, separator=separator)
+
+    return Task(name, "text", read, problem, columns=columns, **further)
+
+
+_NLI = ("contradiction", "entailment", "neutral")
+_RTE = ("entailment", "not_entailment")
+_F1 = ("f1", "accuracy")
+_SIMILARITY = {"problem": "regression", "labels": ("similarity",), "limits": (0, 5),
+               "metrics": ("spearman", "pearson")}
+_SPAN = {"kind": "span", "metrics": ("f1", "exact_match"), "monitor": ("f1", "max")}
+_TAG = {"kind": "tag", "metrics": ("f1", "precision", "recall", "accuracy"),
+        "monitor": ("f1", "max")}
+_KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
+                   for begin in "BI") + ("O",)
+
+TASKS = {task.name: task for task in (
+    # GLUE (Wang et al. 2019), as distributed. CoLA has no header: source, label, mark, sentence.
+    _text("cola", "3", "1", metrics=("mcc", "accuracy")),
+    _text("mrpc", "#1 String", "Quality", "#2 String", metrics=_F1, dev_rows=408),
+    _text("sst2", "sentence", "label"),
+    _text("stsb", "sentence1", "score", "sentence2", id="index", **_SIMILARITY),
+    _text("qqp", "question1", "is_duplicate", "question2", id="id", metrics=_F1, dirty=True),
+    _text("mnli", "sentence1", "gold_label", "sentence2", id="index", group="promptID",
+          labels=_NLI),
+    _text("qnli", "question", "label", "sentence", id="index", labels=_RTE),
+    _text("rte", "sentence1", "label", "sentence2", id="index", labels=_RTE),
+    _text("wnli", "sentence1", "label", "sentence2", id="index"),
+    _text("nsmc", "document", "label", id="id", dirty=True),
+    _text("polarity", "text", "label"),
+    # KLUE (Park et al. 2021); the premise of one pair is that of two more.
+    _text("klue_nli", "premise", "gold_label", "hypothesis", id="guid", group="premise",
+          labels=("entailment", "contradiction", "neutral")),
+    _text("klue_sts", "sentence1", "labels.real-label", "sentence2", id="guid", **_SIMILARITY),
+    Task("klue_ner", read=tag_files.read_klue, labels=_KLUE_TAGS, unit="character", **_TAG),
+    Task("squad_v1", read=span_files.read_squad_v1, **_SPAN),
+    Task("squad_v2", read=span_files.read_squad_v2, unanswerable=True, **_SPAN),
+    Task("korquad", read=span_files.read_squad_v1, **_SPAN),
+    Task("conll", read=tag_files.read_conll, **_TAG),
+    # The user's own tables.
+    _own_texts("classify", "single_label", {"text": "text", "label": "label"}),
+    _own_texts("pair", "single_label", {"text": "text_a", "text_b": "text_b", "label": "label"},
+               pair=True),
+    _own_texts("regress", "regression", {"text": "text", "label": "label"}, labels=("value",),
+               metrics=_SIMILARITY["metrics"], monitor=("spearman", "max")),
+    Task("span", read=span_files.read_span_table, unanswerable=True, columns={
+        "text": "question", "text_b": "context", "label": "answer"}, **_SPAN),
+    Task("tag", read=tag_files.read_tag_table, columns={"text": "text", "label": "tags"}, **_TAG),
+)}
+
+
+def task(name, multi_label=False):
+    """The task of that name.
+
+    With `multi_label`, `classify` and `pair` take any number of labels a text.
+
+    Raises:
+        UsageError: there is none, or its texts have one label each.
+    """
+    found = TASKS[check_choice("task", name, TASKS)]
+    if not multi_label:
+        return found
+    if found.columns is None or found.problem != "single_label":
+        raise UsageError(explain(f"several labels a text with task={name!r}",
+                                 "task='classify' or task='pair'"))
+    several = _own_texts(name, "multi_label", found.columns)
+    return dataclasses.replace(found, read=several.read, problem="multi_label",
+                               metrics=("f1", "macro_f1", "accuracy"), monitor=("f1", "max"))
+
+
+def read_task(task_or_name, path, columns=None):
+    """The examples of a file, checked as a whole.
+
+    Args:
+        task_or_name: a `Task`, or the name of one.
+        path: the file, also `.gz`.
+        columns: `{"text": …, "text_b": …, "label": …, "id": …}`, those that differ from
+            `Task.columns`; numbers are columns from 0 of a table without header. For several
+            labels also `"separator"` (a comma).
+
+    Returns: list of `TextExample`, `SpanExample` or `TagExample`, as the task's kind says.
+
+    Raises:
+        UsageError: unknown task, missing columns, or columns for a task that has its own.
+        BertTfError: the file cannot be read, has no examples, or has one that is wrong; file and
+            line are named.
+    """
+    found = task(task_or_name) if isinstance(task_or_name, str) else task_or_name
+    if columns and found.columns is None:
+        raise UsageError(explain(
+            f"columns for task={found.name!r}, whose files have names of their own",
+            attempt="task='classify', 'pair', 'regress', 'span' or 'tag'"))
+    if found.columns is not None:
+        columns = {name: str(column) for name, column
+                   in {**found.columns, **(columns or {})}.items() if column is not None}
+    examples = found.read(path, columns)
+    if not examples:
+        raise BertTfError(explain(f"{path}: no examples", f"examples of {found.name}"))
+    places = {}
+    for example in examples:
+        if example.id in places:
+            raise BertTfError(explain(
+                f"{example.where}: id {example.id!r} again, first in {places[example.id]}",
+                "a different one for every example"))
+        places[example.id] = example.where
+    return examples
