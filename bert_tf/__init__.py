@@ -28,6 +28,8 @@ _PUBLIC = {
     "Classifier": "bert_tf.tasks.classifier",
     "Span": "bert_tf.tasks.span",
     "Tagger": "bert_tf.tasks.tagger",
+    "SentenceEmbedder": "bert_tf.tasks.sentence_embedder",
+    "learn_term_weights": "bert_tf.data.term_weights",
     "TextReader": "bert_tf.tasks.reader",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
     "pack": "bert_tf.tokenization.packing",

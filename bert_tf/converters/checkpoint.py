@@ -69,7 +69,7 @@ class Checkpoint:
 
 
 def parameter_shapes(config, task):
-    """Names and shapes of all trainable variables of a model: `{path: shape}`.
+    """Names and shapes of all variables of a model that were learned: `{path: shape}`.
 
     Args:
         config: a `ModelConfig`.
@@ -102,6 +102,10 @@ def parameter_shapes(config, task):
         shapes |= _classes(f"cls/{kind}", len(task["labels"]), hidden)
     if kind == "span":
         shapes |= _classes("cls/span", 2, hidden)
+    if kind == "embedder" and task["weighting"]:
+        weights = "cls/pooling/term_weights"
+        shapes |= {f"{weights}/inverse_document_frequency": (config.vocab_size,),
+                   f"{weights}/average_length": ()}
     return shapes
 
 

@@ -12,18 +12,22 @@ from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tasks.reader import TextReader
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.sentence_embedder import SentenceEmbedder
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
 from bert_tf.tokenization.load import load_tokenizer
 
 TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": LanguageModel,
          "replaced_tokens": ReplacedTokens, "classifier": Classifier, "span": Span,
-         "tagger": Tagger}
+         "tagger": Tagger, "embedder": SentenceEmbedder}
 # What `task.json` holds beside the task.
 _OPTIONS = {"pretraining": ("sentence_task",), "replaced_tokens": ("generator",),
-            "classifier": ("labels",), "tagger": ("labels",)}
+            "classifier": ("labels",), "tagger": ("labels",),
+            "embedder": ("pooling", "layers", "combine", "mask_specials", "special_ids",
+                         "weighting", "normalize")}
 # What it may hold: options with a default, and how text becomes inputs.
-_FURTHER = {"classifier": ("problem", "reading"), "span": ("reading",), "tagger": ("reading",)}
+_FURTHER = {"classifier": ("problem", "reading"), "span": ("reading",), "tagger": ("reading",),
+            "embedder": ("reading",)}
 # Parts of an encoder that `config` may add to a saved one.
 _ADDED = {"bilstm": lambda config: config.bilstm,
           "pooler": lambda config: config.pooling == "dense"}
