@@ -55,7 +55,7 @@ def split_examples(examples, share, seed, task_name):
 def _units(examples, seed):
     """Lists of indices of what stays together, in an order that is drawn."""
     members = collections.defaultdict(list)
-    digests = [_digest(example) for example in examples]
+    digests = [content_digest(example) for example in examples]
     for i, example in enumerate(examples):
         members[digests[i] if example.group is None else example.group].append(i)
 
@@ -66,7 +66,7 @@ def _units(examples, seed):
     return sorted(members.values(), key=draw)
 
 
-def _digest(example):
+def content_digest(example):
     """Hash of what is read of an example, without its labels."""
     if isinstance(example, TextExample):
         content = [example.text_a, example.text_b]
