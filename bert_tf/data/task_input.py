@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
 
-_CHUNK = 128  # batches that are sorted together
+_CHUNK = 64  # batches that are sorted together
 _FILLS = {"input_type_ids": 0}  # beside the ids' own padding; of ragged labels it is "ignored"
 _IGNORED = -1
 

@@ -1,6 +1,7 @@
 """From text to a model's inputs, as a Keras layer: a model that holds one takes text itself."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
@@ -53,7 +54,10 @@ class TextReader(keras.Layer):
                 "pair": self.pair}
 
     def call(self, text):
-        """Read a batch of texts or of pairs."""
+        """Read a batch of texts or of pairs, at least one position each."""
+        return {name: _not_empty(ids) for name, ids in self._read(text).items()}
+
+    def _read(self, text):
         segments = [self.tokenizer.tokenize(segment) for segment in texts_of(text)]
         if self.long == "head" or len(segments) == 2:
             if self.long != "head":
@@ -91,9 +95,31 @@ class TextReader(keras.Layer):
 
 
 class ReadsText:
-    """Mixin of Keras models with a `reader`, a `TextReader` or None, that may be given text."""
+    """Mixin of Keras models with a `reader`, a `TextReader` or None, that may be given text.
+
+    Text may be what a reader takes, and lists and arrays of strings in its place.
+    """
 
     reader = None
+
+    def __call__(self, inputs, *args, **kwargs):
+        """As of Keras."""
+        return super().__call__(text_tensors(inputs), *args, **kwargs)
+
+    def fit(self, x=None, *args, **kwargs):
+        """As of Keras."""
+        held_out = kwargs.get("validation_data")
+        if isinstance(held_out, (tuple, list)):
+            kwargs["validation_data"] = (text_tensors(held_out[0]), *held_out[1:])
+        return super().fit(text_tensors(x), *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """As of Keras."""
+        return super().evaluate(text_tensors(x), *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """As of Keras."""
+        return super().predict(text_tensors(x), *args, **kwargs)
 
     def read(self, inputs):
         """The token ids of `inputs`, which may be text where the model has a `reader`."""
@@ -117,6 +143,26 @@ class ReadsText:
         return {**config, "reader": reader and keras.saving.deserialize_keras_object(reader)}
 
 
+def _not_empty(ids):
+    """A replica may get a batch without rows, which has no positions either: it gets one."""
+    missing = tf.maximum(1 - tf.shape(ids)[1:], 0)
+    before = tf.zeros([ids.shape.rank], tf.int32)
+    return tf.pad(ids, tf.stack([before, tf.concat([[0], missing], axis=0)], axis=1))
+
+
+def text_tensors(inputs):
+    """What a model is given, lists and arrays of strings in it as the tensors that Keras takes."""
+    if isinstance(inputs, dict):
+        return {name: text_tensors(value) for name, value in inputs.items()}
+    if isinstance(inputs, tuple):
+        return tuple(map(text_tensors, inputs))
+    if isinstance(inputs, str):
+        raise UsageError(explain(f"the string {inputs[:40]!r}", "a list of strings"))
+    strings = (isinstance(inputs, list) and inputs and isinstance(inputs[0], str)
+               or isinstance(inputs, np.ndarray) and inputs.dtype.kind in "USO")
+    return tf.constant(inputs, tf.string) if strings else inputs
+
+
 def is_text(inputs):
     """Whether a model's `inputs` are text rather than token ids."""
     if isinstance(inputs, dict):
@@ -136,4 +182,8 @@ def texts_of(inputs):
     else:
         texts = list(inputs) if isinstance(inputs, (list, tuple)) and all(
             tf.is_tensor(item) for item in inputs) else [inputs]
-    return [tf.reshape(tf.convert_to_tensor(text, tf.string), [-1]) for text in texts]
+    for text in texts:
+        if text.dtype != tf.string:
+            raise UsageError(explain(f"a text of type {text.dtype.name}", "strings, or a dict of "
+                                     "input_word_ids, input_mask and input_type_ids"))
+    return [tf.reshape(text, [-1]) for text in texts]
