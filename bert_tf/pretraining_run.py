@@ -18,7 +18,7 @@ from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch,
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.server_config import versions
+from bert_tf.saved_model.source import published_version
 from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
@@ -245,14 +245,7 @@ class PretrainingRun:
 
     def published(self):
         """Path of the version that this run has exported, or None."""
-        folder = self.arguments.export_dir
-        for version in versions(folder):
-            path = os.path.join(folder, str(version))
-            results = os.path.join(path, "assets.extra", _RESULTS)
-            if (files.exists(results) and files.exists(self.path(_RESULTS))
-                    and files.read_json(results)["run"] == self.mark()):
-                return path
-        return None
+        return published_version(self.arguments.export_dir, self.path())
 
     def export(self, metrics):
         """Publish the trained model once; return the version's path."""

@@ -17,6 +17,8 @@ class Kind:
         options: the flags of `finetune`, as a namespace.
     """
 
+    text_fields = ()  # of an example, all that is text
+
     def __init__(self, task, options):
         self.task = task
         self.options = options
@@ -25,8 +27,18 @@ class Kind:
 
     @property
     def monitor(self):
-        """Name of the metric by which an epoch is chosen, and `min` or `max`."""
-        return self.task.monitor
+        """Name of the metric by which an epoch is chosen, and Python's `min` or `max`."""
+        name, better = self.task.monitor
+        return name, {"min": min, "max": max}[better]
+
+    def texts(self, examples):
+        """All different texts of the examples, to learn a vocabulary from; list of str."""
+        return list(dict.fromkeys(text for example in examples for name in self.text_fields
+                                  if (text := getattr(example, name)) is not None))
+
+    def notes(self, train, dev):
+        """Lines about the examples that the user should know before training."""
+        return []
 
     def asked(self, model, examples):
         """`features` of `examples` without training, made once for the list that was last asked."""

@@ -1,14 +1,16 @@
 """The kinds of tasks: how examples become features, and logits become answers, by `Task.kind`.
 
-A kind is a class with
+A kind is a `Kind` with
 
+    text_fields                                 those of an example that hold text
     __init__(task, options)                     data.tasks.Task; the flags
+    notes(train, dev) -> list[str]              what the user should know of the examples
     labels(train) -> list[str]                  names of the labels; [] where there are none
     model_options(labels, tokenizer)            (task for from_pretrained, its further arguments)
     features(examples, model, training)         data.task_input.Features; training: with labels
     predict(model, examples) -> list[dict]      a line of predictions.jsonl for each example
     metrics(examples, predictions) -> dict      floats, among them the one that is monitored
-    report(examples, predictions, folder)       pictures and tables for people
+    report(examples, predictions, folder)       pictures and tables for people, into that folder
 """
 
 import importlib

@@ -115,8 +115,8 @@ def _add_text_flags(parser):
              "all of it in windows")
     add("--stride", type=cli.positive,
         help="tokens from one window to the next with --long windows (default: half of a window)")
-    add("--unit", choices=("word", "character"), default="word",
-        help="what a tag is of; character suits Korean")
+    add("--unit", choices=("word", "character"),
+        help="what a tag is of; character suits Korean (default: as in the task's files)")
     add("--pretokenize", choices=("morphemes",),
         help="cut Korean words into morphemes first (extra: korean)")
 
@@ -185,7 +185,7 @@ def complete(flags):
     """
     from bert_tf.data.tasks import task as find_task
 
-    task = find_task(flags.task)
+    task = find_task(flags.task, flags.multi_label)
     scratch = flags.init == SCRATCH
     for name in ("config", "vocab", "lower_case", "strip_accents"):
         if not scratch and getattr(flags, name) is not None:
@@ -193,9 +193,9 @@ def complete(flags):
                              f"--{name} out, or use --init scratch")
     if scratch and flags.freeze == "all":
         raise UsageError("--freeze all with --init scratch: nothing of the encoder was learned")
-    if task.kind != "text" and (flags.long != "head" or flags.multi_label):
-        name = "multi_label" if flags.multi_label else "long"
-        raise UsageError(f"--{name} is for texts with labels; --task {task.name} is none")
+    if task.kind != "text" and flags.long != "head":
+        raise UsageError(f"--long {flags.long} is for texts with labels, which --task {task.name} "
+                         "is not about; leave it out")
     if flags.stride and flags.long != "windows":
         raise UsageError(explain(f"--stride {flags.stride} with --long {flags.long}",
                                  attempt="--long windows"))

@@ -16,24 +16,21 @@ _DIGITS = 6  # of a score in predictions.jsonl
 class TextKind(Kind):
     """Tasks of a `Classifier`; see `bert_tf/finetuning/kinds.py`."""
 
+    text_fields = ("text_a", "text_b")
+
     def __init__(self, task, options):
         super().__init__(task, options)
-        self.problem = "multi_label" if options.multi_label else task.problem
-        if options.multi_label and task.problem == "regression":
-            raise UsageError(f"--multi_label with --task {task.name}, which is about a number")
+        self.problem = task.problem
+        self.pair = task.pair or options.text_b_column is not None
         if options.class_weights and self.problem != "single_label":
-            raise UsageError(explain("--class_weights", "one label a text"))
-        if task.pair and options.long != "head":
-            raise UsageError(explain(f"--long {options.long} with --task {task.name}, which is "
-                                     "about pairs of texts", attempt="--long head"))
-
-    @property
-    def monitor(self):
-        """See `Kind.monitor`; of several labels the F1 of all decisions."""
-        return ("f1", max) if self.problem == "multi_label" else self.task.monitor
+            raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
+                             "a text; leave it out")
+        if self.pair and options.long != "head":
+            raise UsageError(explain(f"--long {options.long} with pairs of texts",
+                                     attempt="--long head"))
 
     def labels(self, train):
-        """Names of the labels, sorted, or as the task has them; of a number `score`.
+        """Names of the labels, sorted, or as the task has them; of a number what it measures.
 
         Raises:
             BertTfError: an example has no label, or there are not two of them.
@@ -41,8 +38,6 @@ class TextKind(Kind):
         for example in train:
             if example.label is None:
                 raise BertTfError(explain(f"{example.where}: no label", "one to learn from"))
-        if self.problem == "regression":
-            return ["score"]
         if self.task.labels:
             return list(self.task.labels)
         several = self.problem == "multi_label"
@@ -53,11 +48,23 @@ class TextKind(Kind):
                                       f"{next(iter(names), None)!r}", "two or more"))
         return sorted(names)
 
+    def notes(self, train, dev):
+        """Labels without an example."""
+        if self.problem == "regression":
+            return []
+        return [f"no example of the label {name!r} in {side}, so {what}"
+                for side, examples, what in (("--train", train, "nothing is learned about it"),
+                                             ("--dev", dev, "nothing is known of how well it is "
+                                                            "told"))
+                for name in self.labels(train) if not any(
+                    name == example.label or isinstance(example.label, tuple)
+                    and name in example.label for example in examples)]
+
     def model_options(self, labels, tokenizer):
         """A classifier that reads text as `--seq_length`, `--long` and `--stride` say."""
         options = self.options
         reader = TextReader(tokenizer, options.seq_length, options.long, options.stride,
-                            pair=self.task.pair)
+                            pair=self.pair)
         return "classifier", {"labels": labels, "problem": self.problem, "reader": reader}
 
     def features(self, examples, model, training):

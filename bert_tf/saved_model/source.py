@@ -6,8 +6,10 @@ import os
 from bert_tf import files
 from bert_tf.errors import BertTfError, explain
 from bert_tf.models.pretrained import CONFIG
+from bert_tf.saved_model.server_config import versions
 
-_RECORDS = ("train_config.json", "metrics.jsonl", "results.json")
+_RESULTS = "results.json"  # of a finished run, whose mark it has as `run`
+_RECORDS = ("train_config.json", "metrics.jsonl", _RESULTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +40,28 @@ def find_source(path):
             f"{path} holds no model",
             f"a model folder (with {CONFIG}) or the folder of a finished run"))
     run = os.path.dirname(folder)
-    data = os.path.join(run, "data", "manifest.json")
-    if os.path.basename(folder) != "model" or not files.exists(data):
+    records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)
+                    if files.exists(path))
+    data = os.path.join(run, "data", "manifest.json")  # of examples for pre-training
+    pretrained = files.exists(data)
+    if os.path.basename(folder) != "model" or not (pretrained or records):
         return Source(folder, os.path.basename(folder))
-    records = [os.path.join(run, name) for name in _RECORDS]
-    return Source(folder, os.path.basename(run), files.read_json(data)["options"]["seq_length"],
-                  tuple(filter(files.exists, records)))
+    seq_length = files.read_json(data)["options"]["seq_length"] if pretrained else None
+    return Source(folder, os.path.basename(run), seq_length, records)
+
+
+def published_version(export_dir, run):
+    """Path of the version in `export_dir` that the finished run in the folder `run` exported.
+
+    None where there is none: both have a `results.json` with the same mark.
+    """
+    results = os.path.join(run, _RESULTS)
+    if not files.exists(results):
+        return None
+    mark = files.read_json(results)["run"]
+    for version in versions(export_dir):
+        path = os.path.join(export_dir, str(version))
+        exported = os.path.join(path, "assets.extra", _RESULTS)
+        if files.exists(exported) and files.read_json(exported).get("run") == mark:
+            return path
+    return None

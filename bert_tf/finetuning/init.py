@@ -1,0 +1,136 @@
+"""What a fine-tuning starts from: a model folder, a checkpoint of another format, or nothing."""
+
+import dataclasses
+import os
+
+from bert_tf import files
+from bert_tf.config import ModelConfig
+from bert_tf.converters import ours
+from bert_tf.converters.formats import find_format, load_format
+from bert_tf.converters.tokenizer_files import vocabulary_notes
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.finetuning.options import SCRATCH
+from bert_tf.models.pretrained import CONFIG
+from bert_tf.presets import preset
+from bert_tf.tasks.pretrained import TASKS, from_pretrained
+from bert_tf.tokenization.learn_wordpiece import learn_pieces
+from bert_tf.tokenization.load import load_tokenizer, tokenizer_files
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.tokenization.word_counts import WordCounter
+
+_TEXTS_AT_ONCE = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """A model without its task: configuration, tokenizer and, unless from scratch, weights."""
+
+    config: ModelConfig
+    tokenizer: object  # as `load_tokenizer` gives it
+    folder: str | None  # model folder of the weights
+
+    def build(self, task, changes, **options):
+        """A model of one of `tasks.pretrained.TASKS` with new heads.
+
+        Args:
+            task: its name.
+            changes: dict of `ModelConfig` fields to change.
+            options: of its class.
+        """
+        if self.folder is None:
+            return TASKS[task](self.config.replace(**changes), **options)
+        return from_pretrained(self.folder, task, config=changes, **options)
+
+
+def find_start(options, folder, texts):
+    """The `Start` that the flags `--init`, `--config` and `--vocab` name.
+
+    Args:
+        options: the flags of `finetune`.
+        folder: run folder; a checkpoint of another format becomes its subfolder `init`, and a
+            tokenizer that is made its `tokenizer`.
+        texts: called for the training text, list of str, where a vocabulary is to be learned.
+
+    Raises:
+        BertTfError: a file is missing or damaged, or there is no tokenizer that reads text.
+        UsageError: the files contradict each other or a flag.
+    """
+    if options.init != SCRATCH:
+        model_folder = _own_format(options.init, os.path.join(folder, "init"))
+        config = ModelConfig.load(os.path.join(model_folder, CONFIG))
+        return Start(config, load_tokenizer(model_folder), model_folder)
+    config, beside = _configuration(options.config)
+    own = os.path.join(folder, "tokenizer")
+    if tokenizer_files(own):
+        tokenizer = load_tokenizer(own)
+    else:
+        tokenizer = _find_tokenizer(options, beside) or _learn(options, config.vocab_size, texts())
+        with files.atomic_path(own) as temporary:
+            tokenizer.save(files.make_folder(temporary))
+    vocabulary = tokenizer.vocabulary
+    return Start(config.replace(vocab_size=len(vocabulary), padding_id=vocabulary.pad_id),
+                 tokenizer, None)
+
+
+def _own_format(path, converted):
+    """A model folder of ours with what is at `path`: that itself, or else `converted`."""
+    name = find_format(path)
+    if name == "bert_tf":
+        inner = os.path.join(path, "model")
+        return inner if files.exists(os.path.join(inner, CONFIG)) else path
+    if not files.exists(converted):
+        checkpoint = load_format(name).read(path)
+        print(f"read {name} {path}: {checkpoint.config.family}, "
+              f"{checkpoint.config.num_hidden_layers} layers")
+        for note in (*checkpoint.notes,
+                     *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size)):
+            print(f"note: {note}")
+        ours.write(checkpoint, converted)
+    return converted
+
+
+def _configuration(path):
+    """The `ModelConfig` that `--config` names, and the folder that may hold a vocabulary too."""
+    if path is None:
+        return preset("bert", "tiny"), None
+    if not os.path.isdir(path):
+        return ModelConfig.load_any(path), os.path.dirname(path)
+    found = [os.path.join(folder, name) for folder in (path, os.path.join(path, "model"))
+             for name in (CONFIG, "bert_config.json")]
+    found = [name for name in found if files.exists(name)]
+    if found:
+        return ModelConfig.load_any(found[0]), os.path.dirname(found[0])
+    checkpoint = load_format(find_format(path)).read(path)
+    return checkpoint.config, path
+
+
+def _find_tokenizer(options, beside):
+    """The tokenizer of `--vocab` or of the folder of `--config`; None where neither has one."""
+    casing = {"lower_case": options.lower_case, "strip_accents": options.strip_accents}
+    if options.vocab:
+        stated = Tokenizer.casing(os.path.dirname(options.vocab), **casing)
+        return Tokenizer(Vocabulary.load(options.vocab),
+                         **{name: bool(value) for name, value in stated.items()})
+    if beside is None or not tokenizer_files(beside):
+        return None
+    tokenizer = load_tokenizer(beside)
+    for name, value in casing.items():
+        if value is not None and value != getattr(tokenizer, name, None):
+            raise UsageError(explain(f"--{name} {value} with the tokenizer in {beside}",
+                                     attempt=f"leaving --{name} out, or another --vocab"))
+    return tokenizer
+
+
+def _learn(options, vocab_size, texts):
+    """A WordPiece tokenizer of the training text, with at most `vocab_size` entries."""
+    casing = {"lower_case": bool(options.lower_case), "strip_accents": bool(options.strip_accents)}
+    counter = WordCounter(**casing)
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        counter.add(texts[start:start + _TEXTS_AT_ONCE])
+    entries = learn_pieces(counter.counts, vocab_size)
+    if len(entries) == len(SPECIAL_TOKENS):
+        raise BertTfError(explain("the training text has too few words to learn a vocabulary from",
+                                  attempt="--vocab"))
+    print(f"vocabulary: {len(entries):,} entries, learned from the training text")
+    return Tokenizer(Vocabulary(entries), **casing)

@@ -1,0 +1,55 @@
+"""What a fine-tuning or an evaluation writes: results.json, predictions.jsonl, a report."""
+
+import json
+import math
+import os
+import statistics
+
+from bert_tf import files
+
+RESULTS = "results.json"
+PREDICTIONS = "predictions.jsonl"
+REPORT = "report"  # folder of pictures and tables for people
+
+
+def spread(records):
+    """Mean and sample standard deviation of each metric over trials.
+
+    Args:
+        records: of finished trials with `metrics`, see `Trial.finish`; at least one.
+
+    Returns: `(mean, deviation)`, each `{metric: float}`; of one trial the deviation is 0.
+    """
+    columns = {name: [record["metrics"][name] for record in records]
+               for name in records[0]["metrics"]}
+    deviation = {name: statistics.stdev(values) if len(values) > 1 else 0.0
+                 for name, values in columns.items()}
+    return {name: statistics.fmean(values) for name, values in columns.items()}, deviation
+
+
+def write_measured(kind, examples, predictions, folder):
+    """Write `predictions.jsonl` and the kind's `report/`; return the metrics."""
+    files.write_text(os.path.join(folder, PREDICTIONS), "".join(
+        json.dumps(line, ensure_ascii=False) + "\n" for line in predictions))
+    kind.report(examples, predictions, files.make_folder(os.path.join(folder, REPORT)))
+    return kind.metrics(examples, predictions)
+
+
+def write_results(folder, results):
+    """Write `results.json`; what is no finite number is null there, as JSON has none."""
+    files.write_json(os.path.join(folder, RESULTS), _plain(results))
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def shown(metrics, deviation=None):
+    """Metrics in one line: `mcc 0.3381 ± 0.0120, accuracy …`."""
+    return ", ".join(f"{name} {value:.4f}"
+                     + (f" ± {deviation[name]:.4f}" if deviation else "")
+                     for name, value in metrics.items())

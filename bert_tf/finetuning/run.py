@@ -1,0 +1,236 @@
+"""The stages of a fine-tuning: examples, search, seeds, the best model, report, SavedModel.
+
+A run folder holds `run.json` (what the run is), `trials/` (a folder for each training), `model/`
+(what `save_pretrained` writes), `results.json`, `predictions.jsonl`, `report/`, and of the best
+training `train_config.json` and `metrics.jsonl`; where part of the training file is held out,
+`dev_ids.json` says which; where the start was no model folder, `init/` or `tokenizer/` is one.
+"""
+
+import itertools
+import os
+import shutil
+import time
+
+import tensorflow as tf
+
+from bert_tf import files, manifest
+from bert_tf.data.task_split import split_examples
+from bert_tf.data.tasks import read_task
+from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.finetuning.init import find_start
+from bert_tf.finetuning.kinds import make_kind
+from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share
+from bert_tf.finetuning.results import (
+    PREDICTIONS,
+    REPORT,
+    RESULTS,
+    shown,
+    spread,
+    write_measured,
+    write_results,
+)
+from bert_tf.finetuning.trial import Settings, Trial
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.source import published_version
+from bert_tf.training.loop import best_weights
+from bert_tf.variables import assign_variables
+
+# Flags that say how and where to work, not what comes out.
+_NOT_RESULT = ("overwrite", "output_dir")
+_OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
+_MADE = (RESULTS, PREDICTIONS, REPORT, "model", "trials", "init", "tokenizer", "dev_ids.json",
+         *_OF_TRIAL)
+
+
+class FinetuningRun:
+    """One run: what was asked for, and its folder.
+
+    Args:
+        options: the flags of `finetune`, checked and filled in by `options.complete`.
+        task: the `data.tasks.Task`.
+        strategy: from `make_strategy`.
+        command: the command line, for `results.json`.
+    """
+
+    def __init__(self, options, task, strategy, command):
+        self.options = options
+        self.task = task
+        self.strategy = strategy
+        self.command = command
+        self.started = time.monotonic()
+
+    def path(self, *names):
+        """A path in the run folder."""
+        return os.path.join(self.options.output_dir, *names)
+
+    def finish(self):
+        """Do what is missing; return `(results, version)`: of results.json, the SavedModel."""
+        files.make_folder(self.path())
+        files.clean_temporary(self.path())
+        self.claim()
+        version = published_version(self.options.export_dir, self.path())
+        if version:
+            print(f"{self.path()}: this run is finished already; nothing to do")
+            return files.read_json(self.path(RESULTS)), version
+        tf.config.experimental.enable_op_determinism()
+        train, dev = self.examples()
+        self.prepare(train, dev)
+        search, best, records = self.search(dev)
+        return self.publish(dev, search, best, records)
+
+    def claim(self):
+        """Take the run folder; refuse another run's, or clear it under --overwrite."""
+        options = {name: value for name, value in vars(self.options).items()
+                   if name not in _NOT_RESULT}
+        # A run without a trial has nothing to lose.
+        replace = self.options.overwrite or not files.exists(self.path("trials"))
+        if manifest.finished(self.path("run.json"), options, self.inputs(), replace):
+            return
+        for name in _MADE:
+            files.remove(self.path(name))
+        manifest.write(self.path("run.json"), options, self.inputs())
+
+    def inputs(self):
+        """The files that a run depends on."""
+        options = self.options
+        paths = [options.train] + ([options.dev] if dev_share(options) is None else [])
+        for path in (None if options.init == SCRATCH else options.init, options.config,
+                     options.vocab):
+            if path is not None:
+                paths += _files_of(path)
+        return paths
+
+    def examples(self):
+        """`(train, dev)`, lists of examples, split where `--dev` is a share."""
+        options = self.options
+        train = read_task(self.task, options.train, columns(options))
+        share = dev_share(options)
+        if share is None:
+            return train, read_task(self.task, options.dev, columns(options))
+        train, dev = split_examples(train, share, options.seed, self.task.name)
+        files.write_json(self.path("dev_ids.json"), {
+            "task": self.task.name, "file": options.train, "share": share, "seed": options.seed,
+            "train": len(train), "dev_ids": [example.id for example in dev]})
+        return train, dev
+
+    def prepare(self, train, dev):
+        """Find the start and make the features that all trials learn from."""
+        options = self.options
+        self.kind = make_kind(self.task, options)
+        self.start = find_start(options, self.path(), lambda: self.kind.texts(train))
+        longest = self.start.config.longest
+        if (options.seq_length or 0) > longest:
+            raise UsageError(explain(f"--seq_length {options.seq_length} is beyond the model's "
+                                     f"{longest} positions", attempt=f"--seq_length {longest}"))
+        options.seq_length = options.seq_length or min(SEQ_LENGTHS[self.task.kind], longest)
+        labels = self.kind.labels(train)
+        self.model_task, self.model_options = self.kind.model_options(labels,
+                                                                      self.start.tokenizer)
+        print(f"{self.task.name}: {len(train):,} examples to learn from, {len(dev):,} to measure "
+              "by")
+        self.counts = {"train": len(train), "dev": len(dev), "share": dev_share(options),
+                       "seed": options.seed}
+        for note in self.kind.notes(train, dev):
+            print(f"note: {note}")
+        self.features = self.kind.features(train, self.build(options.seed, report=True), True)
+
+    def build(self, seed, report=False):
+        """The model before training, its head drawn from `seed`."""
+        options = self.options
+        dropout = {} if options.dropout is None else {
+            "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
+        policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
+        model = self.start.build(self.model_task, dropout, dtype=policy, seed=seed,
+                                 **self.model_options)
+        fresh = getattr(model, "fresh_variables", ())
+        if report and fresh:
+            print(f"not in {options.init}, so new: {', '.join(fresh)}")
+        return model
+
+    def trial(self, learning_rate, epochs, seed):
+        """The `Trial` of these settings."""
+        settings = Settings(learning_rate, epochs, seed)
+        return Trial(settings, self.path("trials", str(settings)), self.options)
+
+    def search(self, dev):
+        """Try every learning rate and number of epochs with the first seed, then all seeds.
+
+        Returns: `(search, best, records)`: what the search found, the best `Trial` and what all
+            seeds at its settings came to, see `Trial.finish`.
+
+        Raises:
+            DivergedError: every trial diverged.
+        """
+        options = self.options
+        grid = [self.trial(rate, epochs, options.seed)
+                for rate, epochs in itertools.product(options.learning_rate, options.epochs)]
+        found = [self.finish_trial(trial, dev) for trial in grid]
+        chosen = grid[self.best_of(found)].settings
+        trials = [self.trial(chosen.learning_rate, chosen.epochs, options.seed + number)
+                  for number in range(options.seeds)]
+        records = [self.finish_trial(trial, dev) for trial in trials]
+        return found if len(grid) > 1 else [], trials[self.best_of(records)], records
+
+    def finish_trial(self, trial, dev):
+        """Train a trial unless it is done; return its record."""
+        known = trial.record()
+        record = known or trial.finish(
+            self.build, self.features,
+            lambda model: self.kind.metrics(dev, self.kind.predict(model, dev)),
+            self.kind.monitor, self.strategy)
+        if known is None:
+            told = (f"diverged: {record['diverged']}" if "diverged" in record
+                    else f"epoch {record['epoch']}: {shown(record['metrics'])}")
+            print(f"{trial.settings}: {told}", flush=True)
+        return record
+
+    def best_of(self, records):
+        """Index of the record that is best by the monitored metric; the first of equals."""
+        name, better = self.kind.monitor
+        sound = [number for number, record in enumerate(records) if "metrics" in record]
+        if not sound:
+            raise DivergedError(explain(f"every training diverged: {records[0]['diverged']}",
+                                        attempt="a smaller --learning_rate"))
+        return better(sound, key=lambda number: records[number]["metrics"][name])
+
+    def publish(self, dev, search, best, records):
+        """Save the best model, measure it, export it, and write what came out."""
+        model = self.build(best.settings.seed)
+        weights = best_weights(best.folder)
+        assign_variables(model.weights, weights, best.folder)
+        files.remove(self.path("model"))
+        model.save_pretrained(self.path("model"))
+        metrics = write_measured(self.kind, dev, self.kind.predict(model, dev), self.path())
+        for name in _OF_TRIAL:
+            source = os.path.join(best.folder, name)
+            with files.atomic_path(self.path(name)) as temporary:
+                shutil.copyfile(source, temporary)
+        mean, deviation = spread([record for record in records if "metrics" in record])
+        results = {"run": files.read_json(self.path("run.json"))["fingerprint"],
+                   "task": self.task.name, "metrics": metrics, "mean": mean,
+                   "deviation": deviation, "seeds": records, "search": search,
+                   "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),
+                   "command": self.command}
+        write_results(self.path(), results)
+        version = (published_version(self.options.export_dir, self.path())
+                   or export_saved_model(self.path(), self.options.export_dir))
+        for name in files.list_folder(self.path("trials")):
+            files.remove(self.path("trials", name, "best"))
+        return results, version
+
+
+def _files_of(path):
+    """The files that a model is read from: of its folder, of the checkpoint, or itself."""
+    inner = os.path.join(path, "model")
+    for folder in (inner, path):
+        names = [os.path.join(folder, name) for name in files.list_folder(folder)]
+        found = [name for name in names if os.path.isfile(name)]
+        if found:
+            return found
+    if files.exists(path + ".index"):
+        folder, name = os.path.split(path)
+        return [os.path.join(folder, other) for other in files.list_folder(folder or ".")
+                if other.startswith(name + ".")]
+    if not files.exists(path):
+        raise BertTfError(f"cannot read {path}: no such file or folder")
+    return [path]

@@ -1,0 +1,159 @@
+"""One training: its settings, its folder, what it learns and how fast which layer."""
+
+import dataclasses
+import os
+import time
+
+from bert_tf import files
+from bert_tf.data.task_input import TaskInput
+from bert_tf.errors import DivergedError, UsageError, explain
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.loop import train
+from bert_tf.training.optimizers import build_optimizer
+
+_RECORD = "trial.json"  # of a finished trial
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the trials of a run differ in."""
+
+    learning_rate: float
+    epochs: int
+    seed: int
+
+    def __str__(self):
+        return f"learning_rate_{self.learning_rate:g}_epochs_{self.epochs}_seed_{self.seed}"
+
+
+class Trial:
+    """A training in a folder of its own; a killed one goes on where it stood.
+
+    Args:
+        settings: a `Settings`.
+        folder: for the trial's checkpoints and records.
+        options: the flags of `finetune`.
+    """
+
+    def __init__(self, settings, folder, options):
+        self.settings = settings
+        self.folder = folder
+        self.options = options
+
+    def record(self):
+        """What `finish` returned, or None while it has not."""
+        path = os.path.join(self.folder, _RECORD)
+        return files.read_json(path) if files.exists(path) else None
+
+    def finish(self, build_model, features, evaluator, monitor, strategy):
+        """Train what is missing.
+
+        Args:
+            build_model: called with a seed in the strategy's scope.
+            features: `Features` to learn from.
+            evaluator: called with the model after every epoch, gives `{metric: float}`.
+            monitor: name of a metric, and `min` or `max`.
+            strategy: from `make_strategy`.
+
+        Returns: `{"learning_rate", "epochs", "seed", "seconds"}` with `epoch` (the best one, from
+            1) and its `metrics`, or `diverged`, the reason why there are none.
+        """
+        record = self.record()
+        if record is None:
+            started = time.monotonic()
+            files.make_folder(self.folder)
+            files.clean_temporary(self.folder)
+            try:
+                outcome = self._train(build_model, features, evaluator, monitor, strategy)
+            except DivergedError as error:
+                outcome = {"diverged": str(error)}
+            record = {**dataclasses.asdict(self.settings), **outcome,
+                      "seconds": round(time.monotonic() - started, 1)}
+            files.write_json(os.path.join(self.folder, _RECORD), record)
+        files.remove(os.path.join(self.folder, "checkpoints"))
+        return record
+
+    def _train(self, build_model, features, evaluator, monitor, strategy):
+        options, settings = self.options, self.settings
+        with strategy.scope():
+            model = build_model(settings.seed)
+            freeze(model, options.freeze)
+        data = TaskInput(features, options.batch_size, settings.seed, options.bucket,
+                         model.config.padding_id)
+        config = train_config(options, settings, data.steps_per_epoch)
+        config.save(os.path.join(self.folder, "train_config.json"))
+        rates = ()
+        if options.layer_decay:
+            rates = layer_rates(model.config, options.layer_decay)
+        with strategy.scope():
+            optimizer = build_optimizer(config, rates)
+        best = train(model, optimizer, strategy, config, data, None, self.folder,
+                     evaluator=lambda: evaluator(model), monitor=monitor, keep_best=True,
+                     patience=options.patience)["best"]
+        return {"epoch": best.pop("step") // data.steps_per_epoch, "metrics": best}
+
+
+def train_config(options, settings, steps_per_epoch):
+    """The `TrainConfig` of a trial: evaluated and saved once an epoch."""
+    train_steps = settings.epochs * steps_per_epoch
+    return TrainConfig(
+        train_steps=train_steps, batch_size=options.batch_size,
+        learning_rate=settings.learning_rate,
+        warmup_steps=round(options.warmup_share * train_steps),
+        weight_decay=options.weight_decay, dtype=options.dtype, strategy=options.strategy,
+        seed=settings.seed, eval_every=steps_per_epoch, checkpoint_every=steps_per_epoch,
+        keep_checkpoints=1)
+
+
+def freeze(model, what):
+    """Keep parts of a task's encoder as they are.
+
+    Args:
+        model: of a task, with `encoder`.
+        what: None; `embeddings`; a number N: the embeddings and the N lowest layers; `all`: the
+            whole encoder, but for what of it has only initial weights.
+
+    Raises:
+        UsageError: the encoder has fewer layers, or they share their weights.
+    """
+    if what is None:
+        return
+    backbone, config = model.encoder.backbone, model.config
+    count = {"embeddings": 0, "all": config.num_hidden_layers}.get(what, what)
+    if count > config.num_hidden_layers:
+        raise UsageError(explain(f"--freeze {count}",
+                                 f"at most {config.num_hidden_layers}, the layers of the encoder"))
+    blocks = backbone.encoder.blocks
+    if len(blocks) < config.num_hidden_layers and 0 < count < config.num_hidden_layers:
+        raise UsageError(explain(f"--freeze {count} with layers that share their weights",
+                                 attempt="--freeze embeddings or --freeze all"))
+    parts = [backbone.embeddings, backbone.embeddings_project, *blocks[:count]]
+    if what == "all":
+        fresh = getattr(model, "fresh_variables", ())
+        parts += [part for part in (backbone.bilstm, backbone.pooler) if part is not None
+                  and not any(variable.path in fresh for variable in part.weights)]
+    for part in parts:
+        if part is not None:
+            part.trainable = False
+
+
+def layer_rates(config, decay):
+    """Factors of the learning rate by variable, for `build_optimizer`.
+
+    A layer learns `decay` times as fast as the one above, the embeddings as those below the first
+    layer; what is above the last layer learns at the full rate (Clark et al. 2020, "ELECTRA",
+    appendix B, layerwise learning-rate decay).
+
+    Args:
+        config: the encoder's `ModelConfig`.
+        decay: in (0, 1].
+
+    Raises:
+        UsageError: the layers share their weights.
+    """
+    layers, family = config.num_hidden_layers, config.family
+    if 0 < config.num_hidden_groups < layers:
+        raise UsageError("--layer_decay with layers that share their weights; leave it out")
+    kind = "group" if config.num_hidden_groups else "layer"
+    return ((f"^{family}/embeddings", decay ** (layers + 1)),
+            *((f"^{family}/encoder/{kind}_{i}/", decay ** (layers - i)) for i in range(layers)))
