@@ -1,9 +1,11 @@
-"""A bidirectional LSTM over encoded tokens (Devlin et al. 2019, section 5.1)."""
+"""Bidirectional LSTMs over encoded tokens (Devlin et al. 2019, sections 5.1 and 5.3)."""
 
 import zlib
 
 import keras
 import tensorflow as tf
+
+from bert_tf.layers.pooling import last_token
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -47,6 +49,59 @@ class BiLstm(keras.Layer):
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "hidden_size": self.hidden_size, "seed": self.seed}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BiLstmStack(keras.Layer):
+    """Several `BiLstm`, one on top of the other.
+
+    Call: `[batch, seq_length, features]` and `input_mask` int `[batch, seq_length]`, padding on
+    the right -> `[batch, seq_length, hidden]`; 0 at padding.
+
+    Args:
+        hidden_size: width of every layer's output, even, half of it from each direction.
+        num_layers: their number.
+        seed: see `BiLstm`.
+    """
+
+    def __init__(self, hidden_size, num_layers=2, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.seed = seed
+        self.layers = [
+            BiLstm(hidden_size, _seed(seed, name), name=name, dtype=self.dtype_policy)
+            for name in (f"layer_{i}" for i in range(num_layers))]
+
+    def build(self, inputs_shape, input_mask_shape=None):
+        """Create the layers."""
+        for layer in self.layers:
+            layer.build(inputs_shape)
+            inputs_shape = (*inputs_shape[:-1], self.hidden_size)
+
+    def call(self, inputs, input_mask):
+        """Read `[batch, seq_length, features]` from both ends."""
+        for layer in self.layers:
+            inputs = layer(inputs, input_mask)
+        return inputs
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "hidden_size": self.hidden_size,
+                "num_layers": len(self.layers), "seed": self.seed}
+
+
+def both_ends(hidden, input_mask):
+    """What each direction of a `BiLstm` has at its end, after it has read all tokens.
+
+    Args:
+        hidden: `[batch, seq_length, hidden]`, the layer's output.
+        input_mask: int `[batch, seq_length]`, padding on the right.
+
+    Returns: `[batch, hidden]`: of the left-to-right half the vector of the last real token, of the
+        other half that of the first.
+    """
+    half = hidden.shape[-1] // 2
+    return tf.concat([last_token(hidden[..., :half], input_mask), hidden[:, 0, half:]], -1)
 
 
 def _seed(seed, *names):

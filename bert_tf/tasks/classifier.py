@@ -43,7 +43,8 @@ class Classifier(Labelled):
 
     def __init__(self, config, labels, problem="single_label", dtype=None, seed=None,
                  name="classifier", **kwargs):
-        if config.attention == "causal" and config.pooling != "last" and not config.bilstm:
+        if (config.attention == "causal" and config.pooling != "last" and not config.bilstm
+                and kwargs.get("features") is None):
             raise UsageError(explain(
                 f"a classifier with attention='causal' and pooling={config.pooling!r} would see "
                 "the first token alone", "pooling='last' or bilstm=True"))
@@ -58,7 +59,8 @@ class Classifier(Labelled):
 
     def task_config(self):
         """What `task.json` says of this model."""
-        return {"task": "classifier", "labels": list(self.labels), "problem": self.problem}
+        return {"task": "classifier", "labels": list(self.labels), "problem": self.problem,
+                **self.feature_config()}
 
     def call(self, batch, training=False):
         """Logits float32 `[b, labels]`."""

@@ -4,9 +4,12 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.bilstm import both_ends
 from bert_tf.layers.dropout import Dropout
+from bert_tf.layers.feature_lstm import feature_lstm
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.models.states import hidden_states
 from bert_tf.tasks.objective import Objective, weighed
 from bert_tf.tasks.reader import ReadsText
 
@@ -31,23 +34,33 @@ class Labelled(ReadsText, Objective):
         dropout: rate in front of the head.
         dtype, seed: see `build_encoder`.
         reader: a `TextReader`, or None where only token ids are taken.
+        features: None trains the encoder; a dict of the options of `FeatureLstm` leaves it as it
+            is, dropout off, and trains that on its layers.
     """
 
     label_keys = {}
 
-    def __init__(self, config, kind, num_labels, dropout, dtype, seed, reader=None, **kwargs):
+    def __init__(self, config, kind, num_labels, dropout, dtype, seed, reader=None, features=None,
+                 **kwargs):
         super().__init__(dtype=dtype, **kwargs)
         self.config = config
         self.seed = seed
         self.reader = reader
         self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.feature_lstm, width = None, config.hidden_size
+        if features is not None:
+            self.encoder.trainable = False
+            self.feature_lstm = feature_lstm(config, features, seed, self.dtype_policy)
+            width = self.feature_lstm.lstm_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.head = LabelHead(num_labels, config.initializer_range, seed, name=kind,
                               dtype=self.dtype_policy)
         # Built here for their paths, as in `Pretrainer`.
         with keras.name_scope("cls"):
-            self.dropout.build((None, None, config.hidden_size))
-            self.head.build((None, config.hidden_size))
+            if self.feature_lstm is not None:
+                self.feature_lstm.build()
+            self.dropout.build((None, None, width))
+            self.head.build((None, width))
         self.built = True
 
     @property
@@ -61,7 +74,15 @@ class Labelled(ReadsText, Objective):
         return self.head(self.dropout(hidden, training=training))
 
     def _hidden(self, batch, output, training):
-        return self.encoder({name: batch[name] for name in INPUTS}, training=training)[output]
+        inputs = {name: batch[name] for name in INPUTS}
+        if self.feature_lstm is None:
+            return self.encoder(inputs, training=training)[output]
+        read = self.feature_lstm(hidden_states(self.encoder, inputs), inputs["input_mask"])
+        return both_ends(read, inputs["input_mask"]) if output == "pooled_output" else read
+
+    def feature_config(self):
+        """The `features` for `task_config`; nothing where the encoder is trained."""
+        return {} if self.feature_lstm is None else {"features": self.feature_lstm.options()}
 
     def weights_of(self, batch):
         """`{task: float32}`, of the labels' shapes: 0 where a label is ignored."""

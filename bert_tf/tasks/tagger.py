@@ -1,9 +1,12 @@
-"""One label for every token (Devlin et al. 2019, section 4, figure 4d)."""
+"""A label for every word or character (Devlin et al. 2019, section 5.3 and figure 4d)."""
 
 import keras
 import tensorflow as tf
 
+from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.entities import tag_text
 from bert_tf.tasks.labelled import Labelled, check_labels
+from bert_tf.tasks.reader import is_text
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -14,11 +17,16 @@ class Tagger(Labelled):
     logits float32 `[b, seq_length, labels]`. Labels to learn from: int32 `label_ids`
     `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
 
+    Where there is a `reader`, also text, string `[b]` -> `[b, units, labels]`: logits of the words
+    or characters that the reader finds, 0 behind a row's last; `label_ids` are `[b, units]` then.
+
     Args:
         config: a `ModelConfig`.
-        labels: names of the tags, in the order of their logits.
+        labels: names of the tags, in the order of their logits; see `entities` for what they mean.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
+        reader: a `WordReader`, or None where only token ids are taken.
+        features: None trains the encoder; else see `Labelled`.
 
     Raises:
         UsageError: the labels are not two or more names.
@@ -34,11 +42,46 @@ class Tagger(Labelled):
 
     def task_config(self):
         """What `task.json` says of this model."""
-        return {"task": "tagger", "labels": list(self.labels)}
+        return {"task": "tagger", "labels": list(self.labels), **self.feature_config()}
 
     def call(self, batch, training=False):
-        """Logits float32 `[b, seq_length, labels]`."""
-        return self._logits(self.read(batch), "sequence_output", training)
+        """Logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of text."""
+        if not is_text(batch):
+            return self._logits(batch, "sequence_output", training)
+        read = self.read(batch)
+        return tf.RaggedTensor.from_row_lengths(self.unit_logits(read, training),
+                                                read["num_units"], validate=False).to_tensor()
+
+    def unit_logits(self, read, training=False):
+        """Logits float32 `[u, labels]` of the units that a `WordReader` has read."""
+        logits = self._logits(read, "sequence_output", training)
+        return tf.gather_nd(logits, read["unit_places"])
+
+    def tag(self, texts, batch_size=32):
+        """The labels and the entities of texts.
+
+        Args:
+            texts: a list of str.
+            batch_size: texts that are tagged together.
+
+        Returns: a list of dicts, `{"units": […], "entities": […]}`, each of these a dict of
+            `text`, `label`, `start` and `end` (characters of the text: `text[start:end]`) and
+            `score`, the label's probability; of an entity the mean of its units'.
+
+        Raises:
+            UsageError: the model has no reader.
+        """
+        if self.reader is None:
+            raise UsageError(explain(f"{self.name} was given text and has no reader",
+                                     "reader=WordReader(tokenizer)"))
+        answers = []
+        for start in range(0, len(texts), batch_size):
+            found = tag_text(self, self.reader, tf.constant(texts[start:start + batch_size]))
+            answers += [{"units": units, "entities": entities} for units, entities in zip(
+                _records(found, "unit_texts", "unit_labels", "unit_starts", "unit_ends",
+                         "unit_scores"),
+                _records(found, "entities", "labels", "starts", "ends", "scores"), strict=True)]
+        return answers
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""
@@ -50,3 +93,12 @@ class Tagger(Labelled):
 
     def _labels(self, batch, key):
         return tf.cast(batch[key], tf.int32)
+
+
+def _records(found, *names):
+    """Of each text a list of dicts of Python values."""
+    keys = ("text", "label", "start", "end", "score")
+    columns = [found[name].to_list() for name in names]
+    return [[{key: value.decode() if isinstance(value, bytes) else value
+              for key, value in zip(keys, values, strict=True)}
+             for values in zip(*row, strict=True)] for row in zip(*columns, strict=True)]

@@ -22,7 +22,7 @@ class WordReader(keras.Layer):
     |---|---|---|
     | `input_word_ids`, `input_mask`, `input_type_ids` | int32 `[w, seq_length]` | see `pack` |
     | `rows` | int64 `[w]` | the text that a window is of, ascending |
-    | `unit_rows` | int64 `[u]` | the text that a unit is of, ascending |
+    | `num_units` | int64 `[b]` | units of each text |
     | `unit_starts`, `unit_ends` | int64 `[u]` | its first character and the one behind its last |
     | `unit_places` | int64 `[u, 2]` | window and position of its first piece |
 
@@ -82,7 +82,9 @@ class WordReader(keras.Layer):
         number = tf.clip_by_value(number, 0, tf.gather(num_windows, unit_rows) - 1)
         window = tf.gather(tf.cumsum(num_windows, exclusive=True), unit_rows) + number
         return {**pack(self.tokenizer.vocabulary, [windows], self.seq_length, fixed=False),
-                "rows": rows, "unit_rows": unit_rows,
+                "rows": rows,
+                "num_units": tf.math.unsorted_segment_sum(tf.ones_like(unit_rows), unit_rows,
+                                                          tf.size(counts)),
                 "unit_starts": tf.boolean_mask(units.starts.values, kept),
                 "unit_ends": tf.boolean_mask(units.ends.values, kept),
                 "unit_places": tf.stack([window, 1 + place - number * self.stride], axis=1)}
