@@ -1,0 +1,125 @@
+"""Rows of TSV, CSV and JSON by column: forms, dirt, and what is refused."""
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.errors import BertTfError, UsageError
+
+ROWS = [{"id": "1", "text": 'He said "no"', "label": "b"},
+        {"id": "2", "text": "שלום 👩‍👩‍👧 \u2028 \x0b 다", "label": "a"}]
+# Line ends end rows of a TSV, and CRLF is LF.
+FIELDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n"),
+                 min_size=1, max_size=8)
+
+
+def as_tsv(rows, end="\n"):
+    names = list(rows[0])
+    lines = [names, *([row[name] for name in names] for row in rows)]
+    return "".join("\t".join(fields) + end for fields in lines)
+
+
+def as_csv(rows):
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def as_jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.txt", "a.tsv.gz", "a.csv", "a.csv.gz", "a.jsonl",
+                                  "a.jsonl.gz", "a.json", "a.json.gz"])
+@pytest.mark.parametrize("begin", ["", "\ufeff"])
+def test_every_form_gives_the_same_rows(write_file, name, begin):
+    form = name.split(".")[1]
+    text = {"csv": as_csv, "jsonl": as_jsonl, "json": json.dumps}.get(form, as_tsv)(ROWS)
+    read = list(read_rows(write_file(name, begin + text), ["text", "label"]))
+    assert [row for _, row in read] == [{"text": row["text"], "label": row["label"]}
+                                        for row in ROWS]
+    first = {"jsonl": "line 1", "json": "item 1"}.get(form, "line 2")
+    assert read[0][0].endswith(f"{name} {first}")
+
+
+def test_crlf_and_blank_lines(write_file):
+    path = write_file("a.tsv", as_tsv(ROWS, "\r\n") + "\r\n" + "3\tlast\tc\r\n\r\n")
+    read = list(read_rows(path, ["label"]))
+    assert [row["label"] for _, row in read] == ["b", "a", "c"]
+    assert read[-1][0].endswith("line 5")
+
+
+def test_numbers_are_columns_of_a_table_without_header(write_file):
+    path = write_file("a.tsv", "gj04\t1\t\tA sentence.\n")
+    assert [row for _, row in read_rows(path, ["3", "1"])] == [{"3": "A sentence.", "1": "1"}]
+    with pytest.raises(UsageError, match="line 1: no column '4'; expected it beside 4 columns"):
+        list(read_rows(path, ["4"]))
+
+
+def test_a_number_beside_a_name_counts_behind_the_header(write_file):
+    path = write_file("a.tsv", as_tsv(ROWS))
+    assert [row["2"] for _, row in read_rows(path, ["text", "2"])] == ["b", "a"]
+
+
+def test_quotes_of_csv_hold_tabs_commas_and_line_ends(write_file):
+    text = 'text,label\n"a\tb, ""c""\nd",1\n\nplain,0\n'
+    read = list(read_rows(write_file("a.csv", text), ["text"]))
+    assert [row["text"] for _, row in read] == ['a\tb, "c"\nd', "plain"]
+    assert [where.rsplit(" ", 1)[1] for where, _ in read] == ["2", "5"]
+
+
+def test_quotes_of_tsv_are_characters(write_file):
+    text = 'text\tlabel\n"open\t1\nnot "" doubled"\t0\n'
+    read = list(read_rows(write_file("a.tsv", text), ["text"]))
+    assert [row["text"] for _, row in read] == ['"open', 'not "" doubled"']
+
+
+def test_fields_of_objects_within(write_file):
+    path = write_file("a.jsonl", '{"a": {"b": 1}, "a.c": 2}\n')
+    assert next(read_rows(path, ["a.b", "a.c"], ["a.d"]))[1] == {"a.b": 1, "a.c": 2}
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.tsv", "text\tlabel\na\tb\tc\n", r"line 2: 3 columns; expected 2 as in the first line "
+                                        r"\(tabs within a text: use .csv\)"),
+    ("a.tsv", "text\tlabel\na\n", "line 2: 1 columns; expected 2 as in the first line"),
+    ("a.csv", "text,label\na\n", "line 2: 1 columns; expected 2"),
+    ("a.jsonl", '{"text": "a"}\n', "line 1: no field 'label'; expected it beside text"),
+    ("a.jsonl", "\n[1]\n", "line 2: list; expected an object"),
+    ("a.jsonl", '{"text": \n', "line 1: not JSON"),
+    ("a.json", '[{"text": "a"}]', "item 1: no field 'label'"),
+])
+def test_a_wrong_row_is_handed_over(write_file, name, text, message):
+    (_, row), = read_rows(write_file(name, text), ["text", "label"])
+    with pytest.raises(BadRow, match=message):
+        raise row
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("a.tsv", "text\tlabl\n", "line 1: no column 'label'; expected it beside text, labl"),
+    ("a.tsv", "text\tlabel\tlabel\n", "line 1: two columns are named 'label'"),
+    ("a.csv", "text\tlabel\n", "no column 'text'"),
+    ("a.csv", 'text,label\na,1\n"b"c,1\n', "line 3: not CSV"),
+    ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV: unexpected end of data"),
+    ("a.json", '{"text": "a"}', "dict; expected a JSON list"),
+    ("a.tsv", b"text\tlabel\n\xe9t\xe9\t1\n", "line 2: byte 0xe9 at column 1 is not UTF-8"),
+])
+def test_a_wrong_file_is_refused(write_file, name, text, message):
+    with pytest.raises(BertTfError, match=message):
+        list(read_rows(write_file(name, text), ["text", "label"]))
+
+
+@given(st.lists(st.fixed_dictionaries({"text": FIELDS, "label": FIELDS}), min_size=1, max_size=5))
+def test_what_was_written_is_read(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("tables")
+    for name, form in (("a.tsv", as_tsv), ("a.csv", as_csv), ("a.jsonl", as_jsonl)):
+        path = folder / name
+        path.write_bytes(form(rows).encode())
+        assert [row for _, row in read_rows(str(path), ["text", "label"])] == rows
