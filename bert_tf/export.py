@@ -6,10 +6,12 @@ The version is written beside those that are there, checked against the Keras mo
 whole. serving/README.md tells how to serve it and what its signatures take.
 """
 
+import argparse
 import os
 import sys
 
 from bert_tf import cli, files
+from bert_tf.errors import UsageError, explain
 
 
 def _parser():
@@ -29,18 +31,68 @@ def _parser():
     add("--max_new_tokens", type=cli.positive,
         help="tokens that generate and sample add, for which so much of the window is kept "
              "(default: 32, of a window below 96 a third)")
+    _add_embedding_flags(parser.add_argument_group(
+        "the vector of a text, signature embed",
+        "Where a flag is not given, what the model says if it is an embedder, else a plain mean."))
     return parser
+
+
+def _add_embedding_flags(group):
+    add, yes_or_no = group.add_argument, argparse.BooleanOptionalAction
+    add("--pooling", choices=("mean", "max", "mean_max", "cls", "cls_pooled", "sep", "none"),
+        help="over the tokens: mean, largest values, both; first token, what the pooler makes of "
+             "it, last token; or a vector for each token")
+    add("--layers", type=int, nargs="+", metavar="LAYER",
+        help="0 the embeddings, 1 the lowest layer, -1 the topmost one; -4 -3 -2 -1 the last four")
+    add("--combine", choices=("concat", "sum"), help="several --layers side by side or summed up")
+    add("--mask_specials", action=yes_or_no, default=None,
+        help="leave [CLS] and [SEP] out of means and largest values")
+    add("--weighting", choices=("none", "idf", "bm25"),
+        help="weigh tokens in the mean by how rare they are in --corpus")
+    add("--corpus", nargs="+", metavar="GLOB",
+        help="texts like those to be served, one a line or .jsonl, also .gz")
+    add("--normalize", action=yes_or_no, default=None,
+        help="vectors of length 1, whose dot product is the cosine")
+
+
+def _embedding(arguments):
+    """The options of the vector that were given."""
+    given = {name: getattr(arguments, name) for name in (
+        "pooling", "layers", "combine", "mask_specials", "weighting", "normalize")}
+    given = {name: value for name, value in given.items() if value is not None}
+    weighting = given.get("weighting")
+    if arguments.corpus and weighting in (None, "none"):
+        raise UsageError(explain(f"--corpus with --weighting {weighting or 'not given'}",
+                                 "--weighting idf or bm25"))
+    return given | ({"weighting": None} if weighting == "none" else {})
+
+
+def _term_weights(arguments):
+    """What the corpus says, read as the export will read texts."""
+    from bert_tf.config import ModelConfig
+    from bert_tf.data.term_weights import learn_term_weights, read_texts
+    from bert_tf.models.pretrained import CONFIG
+    from bert_tf.saved_model.source import find_source
+    from bert_tf.tokenization.load import load_tokenizer
+
+    source = find_source(arguments.model)
+    longest = ModelConfig.load(os.path.join(source.model_folder, CONFIG)).longest
+    return learn_term_weights(
+        read_texts(files.expand(arguments.corpus)), load_tokenizer(source.model_folder),
+        arguments.seq_length or source.seq_length or longest, progress=True)
 
 
 def main(argv=None):
     arguments = _parser().parse_args(argv)
+    embedding = _embedding(arguments)
 
     from bert_tf.saved_model.save import EXPORT, export_saved_model
 
     version = export_saved_model(
         arguments.model, arguments.export_dir, dtype=arguments.dtype,
         seq_length=arguments.seq_length, top_k=arguments.top_k,
-        max_new_tokens=arguments.max_new_tokens)
+        max_new_tokens=arguments.max_new_tokens, embedding=embedding,
+        term_weights=_term_weights(arguments) if arguments.corpus else None)
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:

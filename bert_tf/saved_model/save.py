@@ -31,7 +31,7 @@ EXPORT = "export.json"  # in assets.extra/: signatures, options, and what is not
 
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
-                       max_new_tokens=None):
+                       max_new_tokens=None, embedding=None, term_weights=None):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
@@ -50,6 +50,10 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             `sample` draws the next.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much
             of the window is kept; default 32, of a window below 96 a third.
+        embedding: dict of arguments of `VectorPooling`, such as `pooling`, `layers` and
+            `normalize`: the vector that `embed` gives; of an embedder its own, of any other model
+            by default the mean over the tokens.
+        term_weights: `bert_tf.learn_term_weights` of a corpus, for a `weighting` in `embedding`.
 
     Returns: the path of the new version.
 
@@ -64,7 +68,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
                                  attempt="it outside"))
     source = find_source(model)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
-                         top_k, max_new_tokens)
+                         top_k, max_new_tokens, embedding, term_weights)
     export_dir = export_dir or os.path.join("saved_models", source.name)
     with files.locked(export_dir):
         files.clean_temporary(export_dir)
@@ -78,7 +82,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
 
 
 def _write(served, model_folder, folder):
-    kernels, others = _stored_weights(served.model)
+    kernels, others = _stored_weights(served)
     exported = tf.Module()
     exported.weights = [*(stored for _, stored in kernels), *others]
     exported.tokenizer = served.tokenizer  # holds what its ops keep
@@ -109,15 +113,16 @@ def _write(served, model_folder, folder):
                           + " ".join(unservable))
 
 
-def _stored_weights(model):
+def _stored_weights(served):
     """`(kernels, others)`: kernels as `(Keras variable, tf.Variable in the compute type)`.
 
     Casting the kernels at every request would take longer than a short text.
     """
+    compute_dtype = served.model.compute_dtype
     kernels, others = [], []
-    for variable in model.weights:
-        if variable.name == "kernel" and model.compute_dtype != variable.dtype:
-            stored = tf.Variable(tf.cast(variable.value, model.compute_dtype))
+    for variable in served.weights:
+        if variable.name == "kernel" and compute_dtype != variable.dtype:
+            stored = tf.Variable(tf.cast(variable.value, compute_dtype))
             kernels.append((variable, stored))
         else:
             others.append(variable.value)
@@ -138,5 +143,5 @@ def _write_extra(served, source, folder):
         "signatures": list(signatures(served)), "notes": notes,
         "dtype": keras.backend.standardize_dtype(served.model.compute_dtype),
         "seq_length": served.seq_length, "top_k": served.top_k,
-        "max_new_tokens": served.max_new_tokens})
+        "max_new_tokens": served.max_new_tokens, "embedding": served.pooling.options()})
     write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), sample_requests(served))

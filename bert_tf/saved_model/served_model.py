@@ -8,8 +8,10 @@ import tensorflow as tf
 
 from bert_tf import variables
 from bert_tf.errors import NoTextError, UsageError, explain
+from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import EncoderModel
 from bert_tf.models.pretrained import CHECKPOINT
+from bert_tf.saved_model.embeddings import served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_task
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
@@ -27,11 +29,19 @@ class ServedModel:
     top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
     notes: tuple = ()  # lines that tell what is not served, and why
+    pooling: VectorPooling | None = None  # from tokens to the vector of a text
 
     @property
     def encoder(self):
         """The Keras encoder."""
         return self.model if isinstance(self.model, EncoderModel) else self.model.encoder
+
+    @property
+    def weights(self):
+        """All variables."""
+        own = self.model.weights
+        held = {id(variable) for variable in own}
+        return own + [variable for variable in self.pooling.weights if id(variable) not in held]
 
     @property
     def tasks(self):
@@ -94,13 +104,15 @@ class ServedModel:
         return {"tokens": tf.where(real, self.tokenizer.tokens(ids), "")}
 
 
-def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None):
+def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None,
+                embedding=None, term_weights=None):
     """Read a model folder as a `ServedModel`.
 
     Args:
         model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
             discriminator alone is taken.
-        dtype, seq_length, top_k, max_new_tokens: as of `save.export_saved_model`.
+        dtype, seq_length, top_k, max_new_tokens, embedding, term_weights: as of
+            `save.export_saved_model`.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -120,11 +132,16 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         tokenizer = None
         notes.append(f"no signature takes text, only token ids: {error}")
     config = model.config
-    seq_length = config.longest if seq_length is None else seq_length
+    reader = getattr(model, "reader", None)
+    if seq_length is None:
+        seq_length = config.longest if reader is None else reader.seq_length
+    elif reader is not None:
+        reader.seq_length, reader.stride = seq_length, min(reader.stride, seq_length - 2)
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
-    return ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes))
+    return ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes),
+                       served_pooling(model, tokenizer, embedding, term_weights))
 
 
 def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):

@@ -11,19 +11,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.saved_model.embeddings import embed
 from bert_tf.tasks import generation
-
-
-def embed(served, **inputs):
-    """`embedding [B, D]`: the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too.
-
-    Not `pooled_output`: that is trained to tell whether a sentence follows, if at all.
-    """
-    inputs = served.read(inputs)
-    mask = tf.cast(inputs["input_mask"], tf.float32)
-    total = tf.einsum("bsd,bs->bd", served.encoder(inputs)["sequence_output"], mask)
-    count = tf.reduce_sum(mask, axis=1, keepdims=True)
-    return {"embedding": tf.math.divide_no_nan(total, count)}
 
 
 def encode(served, **inputs):
@@ -79,9 +68,15 @@ def replaced(served, **inputs):
 
 
 def classify(served, **inputs):
-    """`scores [B, L]`, the probabilities of the labels, and their names, `labels [B, L]`."""
-    scores = tf.nn.softmax(served.model(served.read(inputs), training=False))
-    return {"scores": scores, "labels": tf.broadcast_to(served.model.labels, tf.shape(scores))}
+    """`scores [B, L]` of the labels, and their names, `labels [B, L]`.
+
+    Probabilities that sum to 1, of several labels a text one of each, of a regression the number
+    itself. How text is read, the model's `reader` says where it has one.
+    """
+    model = served.model
+    inputs = inputs if model.reader is not None else served.read(inputs)
+    scores = model.probabilities(model(inputs, training=False))
+    return {"scores": scores, "labels": tf.broadcast_to(model.labels, tf.shape(scores))}
 
 
 def generate(served, seed=None, **inputs):
@@ -145,6 +140,7 @@ _SEED = {"seed": tf.TensorSpec([None], tf.int32, "seed")}
 
 BY_IDS = {
     "serving_default": Signature(embed, _IDS),
+    "embed_ids": Signature(embed, _IDS),
     "encode_ids": Signature(encode, _IDS),
     "replaced_ids": Signature(replaced, _IDS, "replaced"),
     "generate_ids": Signature(generate, _PROMPT, "language_model"),
@@ -153,6 +149,7 @@ BY_IDS = {
 # Where the model's tokenizer runs in the graph, these too, and in place of those.
 BY_TEXT = {
     "serving_default": Signature(embed, _TEXT),
+    "embed": Signature(embed, _TEXT),
     "encode": Signature(encode, _TEXT),
     "fill_mask": Signature(fill_mask, _TEXT, "masked_lm"),
     **{task: Signature(functools.partial(sentence_pair, task=task), _PAIR, task)
@@ -162,11 +159,15 @@ BY_TEXT = {
     "sample": Signature(generate, {**_TEXT, **_SEED}, "language_model"),
     "classify": Signature(classify, _TEXT, "classifier"),
 }
+# Of a model whose reader is for pairs, in place of those.
+BY_PAIR = {"classify": Signature(classify, _PAIR, "classifier")}
 
 
 def signatures(served):
     """`{name: Signature}`: the rows of the tables that a `ServedModel` can answer."""
     rows = BY_IDS if served.tokenizer is None else {**BY_IDS, **BY_TEXT}
+    if getattr(getattr(served.model, "reader", None), "pair", False):
+        rows = {**rows, **BY_PAIR}
     return {name: signature for name, signature in rows.items()
             if signature.task in (None, *served.tasks)}
 
