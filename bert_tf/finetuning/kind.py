@@ -6,7 +6,7 @@ import tensorflow as tf
 from bert_tf.data.task_input import in_order
 from bert_tf.models.families import INPUTS
 
-_BATCH_TOKENS = 4096  # positions that are predicted together
+BATCH_TOKENS = 4096  # positions that are predicted together
 
 
 class Kind:
@@ -18,6 +18,7 @@ class Kind:
     """
 
     text_fields = ()  # of an example, all that is text
+    models = ()  # names of the tasks in task.json whose models can be asked
 
     def __init__(self, task, options):
         self.task = task
@@ -36,10 +37,6 @@ class Kind:
         return list(dict.fromkeys(text for example in examples for name in self.text_fields
                                   if (text := getattr(example, name)) is not None))
 
-    def notes(self, train, dev):
-        """Lines about the examples that the user should know before training."""
-        return []
-
     def asked(self, model, examples):
         """`features` of `examples` without training, made once for the list that was last asked."""
         of, features = self._features
@@ -54,7 +51,7 @@ class Kind:
         Returns: iterator of `(rows, outputs, batch)`: int64 `[b]`, which rows they are; arrays, of
             the structure and shapes of the model's outputs; the dict of tensors that went in.
         """
-        for rows, batch in in_order(features, _BATCH_TOKENS, model.config.padding_id):
+        for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
             inputs = {name: batch[name] for name in INPUTS}
             outputs = self._function(model, inputs)(inputs)
             yield rows, tf.nest.map_structure(np.asarray, outputs), batch

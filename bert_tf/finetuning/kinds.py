@@ -2,9 +2,8 @@
 
 A kind is a `Kind` with
 
-    text_fields                                 those of an example that hold text
+    text_fields, models                         those of an example that hold text; tasks of models
     __init__(task, options)                     data.tasks.Task; the flags
-    notes(train, dev) -> list[str]              what the user should know of the examples
     labels(train) -> list[str]                  names of the labels; [] where there are none
     model_options(labels, tokenizer)            (task for from_pretrained, its further arguments)
     features(examples, model, training)         data.task_input.Features; training: with labels

@@ -64,18 +64,20 @@ def add_column_flags(parser):
                             help=f"column, its name or its number from 0, of {what}")
 
 
-def add_answer_flags(parser):
-    """How answers are found in a text; shared with `evaluate`."""
-    add = parser.add_argument
-    add("--max_query_length", type=cli.positive, default=64,
-        help="tokens of a question, which is cut behind them")
-    add("--doc_stride", type=cli.positive, default=128,
-        help="tokens from one window of a long text to the next, where answers are sought")
-    add("--max_answer_length", type=cli.positive, default=30, help="tokens of an answer")
-    add("--n_best", type=cli.positive, default=20, help="answers that are compared")
-    add("--null_threshold", type=_finite,
-        help="how much better than the best answer no answer must be to be given "
-             "(default: tuned on --dev)")
+def add_answer_flags(parser, trained=False):
+    """How answers are found in a text; shared with `evaluate`, whose defaults are the run's."""
+    rows = (("max_query_length", 64, "tokens of a question, which is cut behind them"),
+            ("doc_stride", 128, "tokens from one window of a long text to the next, where answers "
+                                "are sought"),
+            ("max_answer_length", 30, "tokens of an answer"),
+            ("n_best", 20, "answers that are compared"))
+    for name, default, what in rows:
+        parser.add_argument(f"--{name}", type=cli.positive, default=None if trained else default,
+                            help=f"{what} (default: as the model was trained)" if trained else what)
+    tuned = "as the model was trained" if trained else "tuned on --dev"
+    parser.add_argument("--null_threshold", type=_finite,
+                        help="how much better than the best answer no answer must be to be given "
+                             f"(default: {tuned})")
 
 
 def _add_training_flags(parser):

@@ -14,6 +14,7 @@ import time
 import tensorflow as tf
 
 from bert_tf import files, manifest
+from bert_tf.data.split_notes import split_notes
 from bert_tf.data.task_split import split_examples
 from bert_tf.data.tasks import read_task
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
@@ -130,7 +131,7 @@ class FinetuningRun:
               "by")
         self.counts = {"train": len(train), "dev": len(dev), "share": dev_share(options),
                        "seed": options.seed}
-        for note in self.kind.notes(train, dev):
+        for note in split_notes(train, dev):
             print(f"note: {note}")
         self.features = self.kind.features(train, self.build(options.seed, report=True), True)
 

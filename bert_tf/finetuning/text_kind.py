@@ -1,7 +1,9 @@
 """Labels, any number of labels or a number for a text or a pair of texts."""
 
 import numpy as np
+import tensorflow as tf
 
+from bert_tf.data.task_input import by_length
 from bert_tf.data.text_features import text_features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.classification import classification_metrics, multi_label_metrics
@@ -11,12 +13,14 @@ from bert_tf.finetuning.kind import Kind
 from bert_tf.tasks.reader import TextReader
 
 _DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
 class TextKind(Kind):
     """Tasks of a `Classifier`; see `bert_tf/finetuning/kinds.py`."""
 
     text_fields = ("text_a", "text_b")
+    models = ("classifier",)
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -48,18 +52,6 @@ class TextKind(Kind):
                                       f"{next(iter(names), None)!r}", "two or more"))
         return sorted(names)
 
-    def notes(self, train, dev):
-        """Labels without an example."""
-        if self.problem == "regression":
-            return []
-        return [f"no example of the label {name!r} in {side}, so {what}"
-                for side, examples, what in (("--train", train, "nothing is learned about it"),
-                                             ("--dev", dev, "nothing is known of how well it is "
-                                                            "told"))
-                for name in self.labels(train) if not any(
-                    name == example.label or isinstance(example.label, tuple)
-                    and name in example.label for example in examples)]
-
     def model_options(self, labels, tokenizer):
         """A classifier that reads text as `--seq_length`, `--long` and `--stride` say."""
         options = self.options
@@ -83,6 +75,25 @@ class TextKind(Kind):
         for rows, logits, _ in self.outputs(model, features):
             told[features.example[rows]] = model.probabilities(logits)
         return [self.line(example, values, model.labels)
+                for example, values in zip(examples, told, strict=True)]
+
+    def predict_served(self, signatures, about, examples):
+        """The same lines from a SavedModel.
+
+        Args:
+            signatures: of the loaded SavedModel, among them `classify`.
+            about: dict of what its model's `task.json` says.
+            examples: list of `TextExample`.
+        """
+        texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
+                 **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
+        told = np.zeros([len(examples), len(about["labels"])], np.float64)
+        sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
+        for rows in by_length(sizes, _BATCH_CHARACTERS):
+            answer = signatures["classify"](**{name: tf.constant([column[row] for row in rows])
+                                               for name, column in texts.items()})
+            told[rows] = answer["scores"]
+        return [self.line(example, values, about["labels"])
                 for example, values in zip(examples, told, strict=True)]
 
     def line(self, example, values, labels):

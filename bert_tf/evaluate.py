@@ -1,0 +1,53 @@
+"""Measure a fine-tuned model on labelled examples.
+
+    python -m bert_tf.evaluate --task mrpc --model runs/mrpc --data test.txt
+
+The model is the folder of a finetune run, a model folder (save_pretrained) or a version of a
+SavedModel. Tasks and files are those of finetune.
+"""
+
+import os
+import shlex
+import sys
+
+from bert_tf import cli, files
+from bert_tf.finetuning import options
+
+
+def _parser():
+    parser = cli.Parser("evaluate", __doc__)
+    add = parser.add_argument
+    add("--task", required=True, metavar="NAME", help="a task by name, as of finetune")
+    add("--model", required=True, metavar="PATH",
+        help="folder of a finetune run, model folder, or version of a SavedModel")
+    add("--data", required=True, metavar="FILE", help="labelled examples")
+    add("--output_dir", metavar="evaluations/NAME",
+        help="folder for the results (default: named after the model and the data)")
+    options.add_column_flags(parser)
+    options.add_answer_flags(parser, trained=True)
+    cli.add_overwrite_flag(parser)
+    return parser
+
+
+def main(argv=None):
+    arguments = _parser().parse_args(argv)
+    if arguments.output_dir is None:
+        folder, model = os.path.split(os.path.abspath(arguments.model))
+        if model.isdigit():  # a version
+            model = f"{os.path.basename(folder)}_{model}"
+        data = os.path.basename(arguments.data).split(".")[0]
+        arguments.output_dir = os.path.join("evaluations", f"{model}_{data}")
+    words = sys.argv[1:] if argv is None else argv
+    command = shlex.join(["python", "-m", "bert_tf.evaluate", *words])
+
+    from bert_tf.finetuning.measure import Measurement
+    from bert_tf.finetuning.results import shown
+
+    with files.locked(arguments.output_dir):
+        results = Measurement(arguments, command).finish()
+    print(f"{results['task']}, {results['examples']:,} examples: {shown(results['metrics'])}")
+    print(f"written to {arguments.output_dir}")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

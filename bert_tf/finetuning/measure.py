@@ -1,0 +1,126 @@
+"""An evaluation: a model from whatever folder, examples, what it tells of them, how well."""
+
+import argparse
+import os
+import time
+
+import tensorflow as tf
+
+from bert_tf import files, manifest
+from bert_tf.data.tasks import read_task
+from bert_tf.data.tasks import task as find_task
+from bert_tf.errors import UsageError, explain
+from bert_tf.finetuning import options as flags
+from bert_tf.finetuning.kinds import make_kind
+from bert_tf.finetuning.results import PREDICTIONS, REPORT, RESULTS, write_measured, write_results
+from bert_tf.models.pretrained import CONFIG, TASK
+from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tokenization.load import load_tokenizer
+
+_SAVED_MODEL = "saved_model.pb"
+
+
+class Measurement:
+    """One evaluation and its folder.
+
+    Args:
+        arguments: the flags of `evaluate`; None where not given.
+        command: the command line, for `results.json`.
+    """
+
+    def __init__(self, arguments, command):
+        self.arguments = arguments
+        self.command = command
+        self.started = time.monotonic()
+
+    def path(self, *names):
+        """A path in the output folder."""
+        return os.path.join(self.arguments.output_dir, *names)
+
+    def finish(self):
+        """Measure unless that is done; return what `results.json` holds."""
+        arguments = self.arguments
+        served = files.exists(os.path.join(arguments.model, _SAVED_MODEL))
+        folder = _about(arguments.model, served)
+        options = {name: value for name, value in vars(arguments).items()
+                   if name not in ("overwrite", "output_dir")}
+        inputs = [arguments.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
+                                    if os.path.isfile(os.path.join(folder, name)))]
+        record = self.path("evaluation.json")
+        files.clean_temporary(self.path())
+        if manifest.finished(record, options, inputs, arguments.overwrite):
+            print(f"{self.path()}: this is measured already; nothing to do")
+            return files.read_json(self.path(RESULTS))
+        for name in (RESULTS, PREDICTIONS, REPORT, os.path.basename(record)):
+            files.remove(self.path(name))
+        results = self.measure(folder, served)
+        write_results(self.path(), results)
+        manifest.write(record, options, inputs)
+        return results
+
+    def measure(self, folder, served):
+        """Predict, write what was predicted, and return what `results.json` is to hold."""
+        arguments = self.arguments
+        about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
+            os.path.join(folder, TASK)) else {"task": "encoder"}
+        task = find_task(arguments.task, about.get("problem") == "multi_label")
+        kind = make_kind(task, self.kind_options())
+        _check_fits(task, kind, about, arguments.model)
+        examples = read_task(task, arguments.data, flags.columns(arguments))
+        if served:
+            signatures = tf.saved_model.load(arguments.model).signatures
+            predictions = kind.predict_served(signatures, about, examples)
+        else:
+            predictions = kind.predict(_load(folder, kind), examples)
+        metrics = write_measured(kind, examples, predictions, self.path())
+        return {"task": task.name, "metrics": metrics, "examples": len(examples),
+                "model": arguments.model, "seconds": round(time.monotonic() - self.started, 1),
+                "command": self.command}
+
+    def kind_options(self):
+        """The flags that the model was trained with, or their defaults, and those given now."""
+        parser = argparse.ArgumentParser(add_help=False)
+        flags.add_finetune_flags(parser)
+        values = vars(parser.parse_args(["--task", "", "--train", "", "--dev", "",
+                                         "--output_dir", ""]))
+        run = os.path.join(self.arguments.model, "run.json")
+        if files.exists(run):
+            values.update(files.read_json(run)["options"])
+        values.update({name: value for name, value in vars(self.arguments).items()
+                       if value is not None})
+        return argparse.Namespace(**values)
+
+
+def _about(model, served):
+    """Folder with the files about the model at the path `model`."""
+    if served:
+        return os.path.join(model, "assets.extra")
+    for folder in (os.path.join(model, "model"), model):
+        if files.exists(os.path.join(folder, CONFIG)):
+            return folder
+    raise UsageError(explain(f"--model {model} holds no model",
+                             "the folder of a finetune run, a model folder (with "
+                             f"{CONFIG}) or a version of a SavedModel (with {_SAVED_MODEL})"))
+
+
+def _check_fits(task, kind, about, model):
+    if about["task"] not in kind.models:
+        raise UsageError(explain(
+            f"--task {task.name} with {model}, whose task is {about['task']}",
+            f"a model for {' or '.join(kind.models)}", "bert_tf.finetune first"))
+    labels = about.get("labels")
+    problem = about.get("problem", task.problem)
+    if labels and task.labels and problem != "regression" and set(task.labels) - set(labels):
+        raise UsageError(explain(f"{model} tells the labels {', '.join(labels)}",
+                                 f"those of --task {task.name}: {', '.join(task.labels)}"))
+
+
+def _load(folder, kind):
+    """The model in `folder`, with a reader of its text also where none was saved with it."""
+    model = from_pretrained(folder)
+    if model.reader is None:
+        if kind.options.seq_length is None:
+            kind.options.seq_length = min(flags.SEQ_LENGTHS[kind.task.kind], model.config.longest)
+        labels = getattr(model, "labels", [])
+        model.reader = kind.model_options(labels, load_tokenizer(folder))[1]["reader"]
+    return model
