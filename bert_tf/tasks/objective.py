@@ -29,7 +29,9 @@ class Objective(Saved, keras.Model):
         """As of Keras; without a loss, the model's own losses and accuracies are used."""
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
-        if self.loss is None and not self.accuracies:
+        if self.loss is not None:
+            self.accuracies = []
+        elif not self.accuracies:
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
 
     @property

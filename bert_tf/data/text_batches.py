@@ -1,0 +1,61 @@
+"""Texts and labels as a `tf.data.Dataset` for `model.fit`, by length."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.task_input import batch_rows
+from bert_tf.data.text_features import read_texts
+from bert_tf.errors import UsageError, explain
+
+
+def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
+    """Batches of texts of like length, so that hardly anything of a batch is padding.
+
+        data = bert_tf.text_batches(texts, labels, model.reader, 32, seed=1, epochs=3)
+        model.fit(data)
+
+    Args:
+        texts: list of strings, or of pairs a dict of two lists, `text_a` and `text_b`.
+        labels: list or array `[n, …]`, as the model takes them.
+        reader: the `TextReader` of the model; it tells how long a text is.
+        batch_size: texts of a batch, over all replicas.
+        seed: of the order.
+        epochs: passes over the texts, each in an order of its own. The dataset holds all of them,
+            so `fit` on it counts one epoch; with `steps_per_epoch=len(data) // epochs` it counts
+            each.
+
+    Returns:
+        tf.data.Dataset of `(texts, labels)`, string `[b]` or a dict of such, and `[b, …]`. The
+        last batch of a pass may be smaller.
+
+    Raises:
+        UsageError: there are no texts, or not as many labels.
+    """
+    columns = texts if isinstance(texts, dict) else {"text": texts}
+    columns = {name: np.array(list(column), object) for name, column in columns.items()}
+    labels = np.asarray(labels)
+    sizes = {name: len(column) for name, column in columns.items()} | {"labels": len(labels)}
+    if len(set(sizes.values())) > 1 or not len(labels):
+        raise UsageError(explain(", ".join(f"{name}: {size}" for name, size in sizes.items()),
+                                 "as many labels as texts, at least one"))
+    lengths = read_texts(columns, reader)["input_word_ids"].lengths
+    values = {name: tf.constant(column, tf.string) for name, column in columns.items()}
+    label_values = tf.constant(labels)
+
+    def rows_of(epoch):
+        return batch_rows(lengths, batch_size, [seed, int(epoch)])
+
+    def batches_of(epoch):
+        rows = tf.ensure_shape(tf.numpy_function(rows_of, [epoch], tf.int64), [None, batch_size])
+        return tf.data.Dataset.from_tensor_slices(rows)
+
+    def batch(rows):
+        rows = tf.boolean_mask(rows, rows >= 0)
+        read = {name: tf.gather(column, rows) for name, column in values.items()}
+        return read if isinstance(texts, dict) else read["text"], tf.gather(label_values, rows)
+
+    plain = tf.autograph.experimental.do_not_convert
+    steps = -(-len(labels) // batch_size)
+    return (tf.data.Dataset.range(epochs).flat_map(plain(batches_of))
+            .apply(tf.data.experimental.assert_cardinality(epochs * steps))
+            .map(plain(batch), num_parallel_calls=2, deterministic=True).prefetch(4))
