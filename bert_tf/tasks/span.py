@@ -1,8 +1,16 @@
-"""A span of the text as the answer to a question (Devlin et al. 2019, section 4.2)."""
+"""A span of the text as the answer to a question (Devlin et al. 2019, sections 4.2 and 4.3)."""
+
+import functools
+import math
 
 import keras
+import tensorflow as tf
 
+from bert_tf.errors import UsageError, explain
+from bert_tf.layers.masks import padding_adder
+from bert_tf.tasks.answers import answer
 from bert_tf.tasks.labelled import Labelled
+from bert_tf.tasks.question_reader import questions_of
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -10,27 +18,92 @@ class Span(Labelled):
     """An encoder that gives each token a logit of being the answer's first and its last.
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` -> a
-    dict of float32 `start_logits` and `end_logits` `[b, seq_length]`. To learn from: int32
-    `start_positions` and `end_positions` `[b]` or `[b, 1]`. The loss is the mean of both, each
-    over all positions, padding included (google-research/bert `run_squad.py`).
+    dict of float32 `start_logits` and `end_logits` `[b, seq_length]`; of text, a dict of
+    `question` and `context`, the logits of its windows. With a reader `answer` gives the answers.
+
+    To learn from: int32 `start_positions` and `end_positions` `[b]` or `[b, 1]`; both 0, `[CLS]`,
+    where there is no answer. The loss is the mean of both, each over the tokens of the sequence.
+    In google-research/bert (`run_squad.py`) and Hugging Face transformers padding takes part in
+    it, so that a loss there depends on the padding; here it does not.
 
     Args:
         config: a `ModelConfig`.
+        n_best: answers to a question.
+        max_answer_length: tokens of an answer.
+        null_threshold: how much more `[CLS]` may score than the best span before a question has no
+            answer (SQuAD 2.0, Devlin et al. 2019, section 4.3); None where every question has one.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
+        reader: a `QuestionReader`, or None where only token ids are taken.
+
+    Raises:
+        UsageError: an option out of range.
     """
 
     label_keys = {"start": "start_positions", "end": "end_positions"}
     loss_scales = {"start": 0.5, "end": 0.5}
 
-    def __init__(self, config, dtype=None, seed=None, name="span", **kwargs):
+    def __init__(self, config, n_best=20, max_answer_length=30, null_threshold=None, dtype=None,
+                 seed=None, name="span", **kwargs):
+        for option, value in (("n_best", n_best), ("max_answer_length", max_answer_length)):
+            if type(value) is not int or value < 1:
+                raise UsageError(explain(f"{option}={value!r}", "an integer from 1 on"))
+        if null_threshold is not None and not (
+                type(null_threshold) in (int, float) and math.isfinite(null_threshold)):
+            raise UsageError(explain(f"null_threshold={null_threshold!r}", "a number or None"))
         super().__init__(config, "span", 2, 0.0, dtype, seed, name=name, **kwargs)
+        self.n_best = n_best
+        self.max_answer_length = max_answer_length
+        self.null_threshold = null_threshold
 
     def task_config(self):
         """What `task.json` says of this model."""
-        return {"task": "span"}
+        return {"task": "span", "n_best": self.n_best, "max_answer_length": self.max_answer_length,
+                "null_threshold": self.null_threshold}
 
     def call(self, batch, training=False):
         """Logits of the first and of the last token, each float32 `[b, seq_length]`."""
         logits = self._logits(self.read(batch), "sequence_output", training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+    def answer(self, question, context):
+        """Answer questions, each from its context, as the exported model does.
+
+        Args:
+            question, context: strings `[b]`.
+
+        Returns: see `answers.answers_from`; `context[start:end]` is the answer.
+
+        Raises:
+            UsageError: the model has no reader.
+        """
+        if self.reader is None:
+            raise UsageError(explain(f"{self.name} was given text and has no reader",
+                                     attempt="reader=QuestionReader(tokenizer)"))
+        return self._compiled_answer(self.n_best, self.max_answer_length, self.null_threshold)(
+            *questions_of((question, context)))
+
+    @functools.cached_property
+    def _compiled_answer(self):
+        """`answers.answer` as a graph, made once for each choice of the options."""
+        @functools.cache
+        def compiled(*_):
+            text = tf.TensorSpec([None], tf.string)
+            return tf.function(functools.partial(answer, self, self.reader), autograph=False,
+                               input_signature=(text, text))
+
+        return compiled
+
+    def loss_sums(self, outputs, batch):
+        """See `Objective.loss_sums`."""
+        return super().loss_sums(_of_tokens(outputs, batch), batch)
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`."""
+        return super().metric_sums(_of_tokens(outputs, batch), batch)
+
+
+def _of_tokens(outputs, batch):
+    """The logits `[b, seq_length]` without those of padding."""
+    adder = padding_adder(batch["input_mask"])[:, 0, 0]  # [b, seq_length]
+    return {name: logits + adder for name, logits in outputs.items()}

@@ -17,6 +17,7 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.shapes import check_rank
+from bert_tf.tokenization.offsets import whole_characters
 from bert_tf.tokenization.special import tokenize_around
 from bert_tf.tokenization.vocabulary import Vocabulary
 
@@ -72,6 +73,12 @@ class BytePairTokenizer(tf.Module):
             b"".join(byte_of.get(character, character.encode()) for character in token)
             for token in tokens])
         self._merge_keys, self._merge_ranks, self._merged = _merge_table(ids, self.merges, source)
+        written = self._bytes.numpy().tolist()
+        # A byte that no piece stands for is one unknown piece.
+        self._lengths = tf.constant([len(piece) or int(number == self.vocabulary.unk_id)
+                                     for number, piece in enumerate(written)], tf.int64)
+        self._after_blank = tf.constant([int(len(piece) > 1 and piece[:1] == b" ")
+                                         for piece in written], tf.int64)
         firsts, kinds = _character_kinds()
         self._firsts, self._kinds = tf.constant(firsts), tf.constant(kinds)
 
@@ -97,6 +104,34 @@ class BytePairTokenizer(tf.Module):
         pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
                                                    validate=False)
         return pieces.merge_dims(1, 2)
+
+    def tokenize_with_offsets(self, text):
+        """Ids of the pieces, and where in the text each comes from.
+
+        Args:
+            text: string `[n]`, UTF-8; offsets are into the text that has U+FFFD for what is not.
+
+        Returns:
+            ids, starts, ends: RaggedTensors `[n, (tokens)]`, int32, int64 and int64. Piece `j` of
+            text `i` holds bytes of the characters `starts[i, j]` up to, without, `ends[i, j]`, in
+            bytes; the blank before a word is not counted, and a piece that is but the blank of
+            `add_prefix_space` comes from no character.
+        """
+        text = tf.strings.unicode_transcode(check_rank(
+            "text", tf.convert_to_tensor(text, tf.string), 1), "UTF-8", "UTF-8")
+        ids = self.tokenize(text)
+        # The pieces of all texts, joined, are the texts; but for the blank put before one.
+        lengths = tf.gather(self._lengths, ids.values)
+        ends = tf.cumsum(lengths)
+        starts = ends - lengths
+        rows = ids.value_rowids()
+        before = tf.gather(tf.concat([starts, [0]], axis=0), ids.row_starts())
+        size = tf.reduce_sum(ids.with_values(lengths), axis=1)
+        before += size - tf.cast(tf.strings.length(text), tf.int64)
+        starts += tf.gather(self._after_blank, ids.values)
+        starts, ends = (ids.with_values(tf.maximum(offsets - tf.gather(before, rows), 0))
+                        for offsets in (starts, ends))
+        return ids, *whole_characters(text, starts, ends)
 
     def tokens(self, ids):
         """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""

@@ -80,3 +80,23 @@ def character_offsets(text, offsets):
     sought = offsets.values + tf.gather(rows, offsets.value_rowids())
     found = tf.searchsorted(starts, sought, out_type=tf.int64)
     return offsets.with_values(found - tf.gather(characters.row_starts(), offsets.value_rowids()))
+
+
+def whole_characters(text, starts, ends):
+    """Byte ranges in UTF-8 texts, widened to all of the characters of which they hold a byte.
+
+    Args:
+        text: string `[n]`.
+        starts, ends: RaggedTensors int64 `[n, (k)]`.
+
+    Returns:
+        The same, `(starts, ends)`.
+    """
+    _, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+    rows, end = _text_starts(text)
+    edges = tf.concat([characters.values + tf.gather(rows, characters.value_rowids()), end], axis=0)
+    row = tf.gather(rows, starts.value_rowids())
+    first = tf.searchsorted(edges, starts.values + row, side="right") - 1
+    last = tf.searchsorted(edges, ends.values + row, side="left")
+    return (starts.with_values(tf.gather(edges, first) - row),
+            ends.with_values(tf.gather(edges, last) - row))

@@ -12,6 +12,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.offsets import character_offsets
 
 CORPUS = ["The quick brown fox doesn't jump over the lazy dog's tail, 1,000 times!",
           "한국어 문장을 토큰으로 나눈다. 토큰은 문장의 조각이다.",
@@ -151,3 +152,36 @@ def test_alphabet():
     alphabet = byte_alphabet()
     assert sorted(alphabet) == sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     assert (alphabet[0x20], alphabet[0x0A], alphabet[0xAD]) == ("Ġ", "Ċ", "Ń")
+
+
+@pytest.mark.parametrize("add_prefix_space", [False, True])
+@settings(max_examples=30, deadline=None)
+@given(texts=st.lists(ANY, min_size=1, max_size=4))
+def test_offsets_are_those_of_the_tokenizers_library(folder, add_prefix_space, texts):
+    tokenizer = BytePairTokenizer.load(folder)
+    tokenizer.add_prefix_space = add_prefix_space
+    reference = tokenizers.ByteLevelBPETokenizer(
+        f"{folder}/vocab.json", f"{folder}/merges.txt", add_prefix_space=add_prefix_space,
+        trim_offsets=False)
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert ids.to_list() == tokenizer.tokenize(texts).to_list()
+    starts, ends = (character_offsets(texts, offsets).to_list() for offsets in (starts, ends))
+    for text, *spans in zip(texts, starts, ends, strict=True):
+        encoded = reference.encode(text)
+        expected = [(first + (last - first > 1 and text[first] == " "), last)
+                    for first, last in encoded.offsets]
+        if add_prefix_space and text[:1] != " " and encoded.tokens[:1] == ["Ġ"]:
+            expected[0] = (0, 0)  # there: the first character, twice
+        assert list(zip(*spans, strict=True)) == expected
+
+
+def test_offsets_of_pieces_of_a_character_are_the_character(tokenizer):
+    for text in ("가😀", "", "a 가"):
+        ids, starts, ends = tokenizer.tokenize_with_offsets([text])
+        characters = [(len(text[:index].encode()), len(text[:index + 1].encode()))
+                      for index in range(len(text))]
+        assert set(zip(starts.values.numpy(), ends.values.numpy(), strict=True)) <= set(characters)
+    unknown = BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "b", "ab"],
+                                [("a", "b")])
+    _, starts, ends = unknown.tokenize_with_offsets(["aé ab"])
+    assert starts.to_list() == [[0, 1, 1, 3, 4]] and ends.to_list() == [[1, 3, 3, 4, 6]]
