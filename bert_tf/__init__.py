@@ -31,6 +31,7 @@ _PUBLIC = {
     "SentenceEmbedder": "bert_tf.tasks.sentence_embedder",
     "learn_term_weights": "bert_tf.data.term_weights",
     "TextReader": "bert_tf.tasks.reader",
+    "QuestionReader": "bert_tf.tasks.question_reader",
     "text_batches": "bert_tf.data.text_batches",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
     "pack": "bert_tf.tokenization.packing",

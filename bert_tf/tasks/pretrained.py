@@ -10,11 +10,13 @@ from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.reader import TextReader
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.sentence_embedder import SentenceEmbedder
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.word_reader import WordReader
 from bert_tf.tokenization.load import load_tokenizer
 
 TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": LanguageModel,
@@ -26,8 +28,11 @@ _OPTIONS = {"pretraining": ("sentence_task",), "replaced_tokens": ("generator",)
             "embedder": ("pooling", "layers", "combine", "mask_specials", "special_ids",
                          "weighting", "normalize")}
 # What it may hold: options with a default, and how text becomes inputs.
-_FURTHER = {"classifier": ("problem", "reading"), "span": ("reading",), "tagger": ("reading",),
-            "embedder": ("reading",)}
+_FURTHER = {"classifier": ("problem", "features", "reading"),
+            "span": ("n_best", "max_answer_length", "null_threshold", "reading"),
+            "tagger": ("features", "reading"), "embedder": ("reading",)}
+# How text becomes inputs, where it is not as for a `TextReader`.
+_READERS = {"span": QuestionReader, "tagger": WordReader}
 # Parts of an encoder that `config` may add to a saved one.
 _ADDED = {"bilstm": lambda config: config.bilstm,
           "pooler": lambda config: config.pooling == "dense"}
@@ -69,15 +74,20 @@ def from_pretrained(path, task=None, config=None, **options):
     task = check_choice("task", saved_task if task is None else task, TASKS)
     if task != saved_task:
         saved = {}
-    changed = {name for name, value in saved.items() if options.get(name, value) != value}
-    if "labels" in changed:  # the head is about the old ones
-        tensors = {name: value for name, value in tensors.items() if not name.startswith("cls/")}
     if "labels" in _OPTIONS.get(task, ()) and "labels" not in {**saved, **options}:
         raise UsageError(explain(f"task={task!r} without labels", "labels=[names]"))
     if reading and task == saved_task and "reader" not in options:
-        options["reader"] = TextReader(load_tokenizer(folder), **reading)
+        options["reader"] = _READERS.get(task, TextReader)(load_tokenizer(folder), **reading)
     config = saved_config.replace(**(config or {}))
     model = TASKS[task](config, **{**saved, **options})
+    told = model.task_config()
+    changed = {name for name in (*saved, "features")
+               if name in options and told.get(name) != saved.get(name)}
+    gone = "cls/" if changed & {"labels", "features"} else ""  # which the head is about
+    if task != saved_task:
+        gone = "cls/features/"
+    if gone:
+        tensors = {name: value for name, value in tensors.items() if not name.startswith(gone)}
 
     added = [f"{config.family}/{part}/" for part, held in _ADDED.items()
              if held(config) and not held(saved_config)]
