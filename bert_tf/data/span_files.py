@@ -58,10 +58,12 @@ def read_squad(path):
 def _squad_example(where, question, context, group):
     id = check_text(where, _field(where, question, "id"), "id")
     where = f"{where} (id {id})"
-    is_impossible = _field(where, question, "is_impossible")
-    answers = [] if is_impossible else [
-        (check_text(where, _field(where, answer, "text"), "answer"),
-         _field(where, answer, "answer_start")) for answer in _field(where, question, "answers")]
+    answers = [(check_text(where, _field(where, answer, "text"), "answer"),
+                _field(where, answer, "answer_start"))
+               for answer in _field(where, question, "answers")]
+    if answers and _field(where, question, "is_impossible"):
+        raise BadRow(explain(f"{where}: answers, though is_impossible is true",
+                             "plausible_answers there"))
     return _example(where, id, question.get("question"), context, answers, group)
 
 

@@ -112,6 +112,10 @@ TASKS = {task.name: task for task in (
     Task("tag", read=tag_files.read_tag_table, columns={"text": "text", "label": "tags"}, **_TAG),
 )}
 
+# What the user may say the columns of.
+_COLUMNS = {"text": ("text", "text_b", "label", "id", "separator"),
+            "span": ("text", "text_b", "label", "id"), "tag": ("text", "label", "id")}
+
 
 def task(name, multi_label=False):
     """The task of that name.
@@ -150,13 +154,13 @@ def read_task(task_or_name, path, columns=None):
             line are named.
     """
     found = task(task_or_name) if isinstance(task_or_name, str) else task_or_name
+    columns = {check_choice("columns", name, _COLUMNS[found.kind]): str(column)
+               for name, column in (columns or {}).items() if column is not None}
     if columns and found.columns is None:
         raise UsageError(explain(
             f"columns for task={found.name!r}, whose files have names of their own",
             attempt="task='classify', 'pair', 'regress', 'span' or 'tag'"))
-    if found.columns is not None:
-        columns = {name: str(column) for name, column
-                   in {**found.columns, **(columns or {})}.items() if column is not None}
+    columns = {**(found.columns or {}), **columns}
     examples = found.read(path, columns)
     if not examples:
         raise BertTfError(explain(f"{path}: no examples", f"examples of {found.name}"))
