@@ -81,6 +81,12 @@ def add_casing_flags(parser):
                         help="remove Latin accents, as uncased English BERT does; Hangul is kept")
 
 
+def add_pretokenize_flag(parser):
+    """`--pretokenize`: what happens to text before it is cut into word pieces."""
+    parser.add_argument("--pretokenize", choices=("morphemes",),
+                        help="cut Korean words into morphemes first (extra: korean)")
+
+
 def add_split_flag(parser):
     """`--split`: how raw text is cut into sentences."""
     parser.add_argument("--split", choices=("lines", "sentences", "none"), default="lines",

@@ -19,9 +19,11 @@ def _parser():
     add("--input", nargs="+", required=True, metavar="GLOB",
         help="text files (.txt, .jsonl, either also .gz) or - for standard input")
     add("--vocab", required=True, metavar="FILE",
-        help="WordPiece vocabulary; a tokenizer_config.json beside it states the casing")
+        help="WordPiece vocabulary; a tokenizer_config.json beside it states the casing and "
+             "--pretokenize")
     add("--output_dir", required=True, metavar="DIR", help="folder for the examples")
     cli.add_casing_flags(parser)
+    cli.add_pretokenize_flag(parser)
     cli.add_example_flags(parser)
     add("--pairs", choices=PAIRS,
         help="second segment of a pair. random: half are from another document, label "
@@ -43,11 +45,11 @@ def main(argv=None):
     from bert_tf.tokenization.tokenizer import Tokenizer
 
     patterns, vocab = arguments.pop("input"), arguments.pop("vocab")
-    casing = {name: arguments.pop(name) for name in ("lower_case", "strip_accents")}
+    casing = {name: arguments.pop(name) for name in ("lower_case", "strip_accents", "pretokenize")}
     casing = Tokenizer.casing(os.path.dirname(vocab), **casing)
     with files.locked(arguments["output_dir"]):
         made = create_examples(expand_inputs(patterns, arguments["output_dir"]), vocab,
-                               **{name: bool(value) for name, value in casing.items()},
+                               **{name: value or False for name, value in casing.items()},
                                **arguments)
     for split, facts in made["splits"].items():
         if facts["num_examples"]:

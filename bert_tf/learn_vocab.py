@@ -3,7 +3,8 @@
     python -m bert_tf.learn_vocab --input 'texts/*.txt' --output vocab.txt --vocab_size 32000
 
 Input is UTF-8, plain text or .jsonl (field "text"), also .gz; - is standard input. Beside the
-vocabulary, tokenizer_config.json says how text is to be lower-cased and stripped of accents.
+vocabulary, tokenizer_config.json says how text is to be lower-cased, stripped of accents and cut
+into morphemes.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ def main(argv=None):
     add("--output", required=True, metavar="FILE", help="vocabulary, one token a line")
     add("--vocab_size", type=cli.positive, default=30522, help="entries wanted")
     cli.add_casing_flags(parser)
+    cli.add_pretokenize_flag(parser)
     add("--min_frequency", type=cli.positive, default=2,
         help="how often a character or piece must occur to become an entry")
     cli.add_overwrite_flag(parser)
@@ -38,6 +40,8 @@ def main(argv=None):
     options = {"vocab_size": arguments.vocab_size, "lower_case": bool(arguments.lower_case),
                "strip_accents": bool(arguments.strip_accents),
                "min_frequency": arguments.min_frequency}
+    if arguments.pretokenize:
+        options["pretokenize"] = arguments.pretokenize
     record = output + ".manifest.json"
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
@@ -60,9 +64,11 @@ def _learn(paths, output, record, options, overwrite):
     from bert_tf.tokenization.tokenizer import Tokenizer
 
     folder = os.path.dirname(output)
-    casing = {key: options[key] for key in ("lower_case", "strip_accents")}
-    if not overwrite:
-        Tokenizer.casing(folder, **casing)
+    casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")
+              if key in options}
+    if not overwrite and Tokenizer.casing(folder, **casing) != casing:
+        raise UsageError(explain(f"another vocabulary in {folder or '.'} is of morphemes",
+                                 attempt="another --output, or --pretokenize morphemes"))
     vocabulary = learn_wordpiece(paths, **options)
     # Where a vocabulary is, what it was made of and its casing are too.
     files.remove(output)

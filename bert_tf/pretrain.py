@@ -40,6 +40,7 @@ def _parser():
     add("--vocab_size", type=cli.positive, help="entries to learn (default: 30522, or what "
                                                          "--config says)")
     cli.add_casing_flags(parser)
+    cli.add_pretokenize_flag(parser)
     add("--output_dir", metavar="runs/NAME", help="run folder (default: named after the family, "
                                                   "the preset and the first input)")
     add("--family", choices=FAMILIES, help="architecture (default: bert, or what --config or "

@@ -99,7 +99,7 @@ class PretrainingRun:
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         record = self.path("run.json")
         options = {name: value for name, value in vars(self.arguments).items()
-                   if name not in _NOT_RESULT}
+                   if name not in _NOT_RESULT and (value or name != "pretokenize")}
         # A run that never finished a stage has nothing to lose.
         replace = self.arguments.overwrite or not files.exists(self.path("vocab.json"))
         if manifest.finished(record, options, inputs, replace):
@@ -115,9 +115,11 @@ class PretrainingRun:
         if arguments.init:
             given = os.path.join(arguments.init, VOCABULARY_NAME)
         casing = {"lower_case": arguments.lower_case, "strip_accents": arguments.strip_accents}
+        if arguments.pretokenize:
+            casing["pretokenize"] = arguments.pretokenize
         if given:
             casing = Tokenizer.casing(os.path.dirname(given), **casing)
-        casing = {name: bool(value) for name, value in casing.items()}
+        casing = {name: value or False for name, value in casing.items()}
         options = {"vocab": given, **casing} if given else {
             "vocab_size": arguments.vocab_size, **casing}
         sources = [given] if given else inputs
@@ -142,6 +144,7 @@ class PretrainingRun:
                  "num_processes", "holdout", "overwrite")
         create_examples(inputs, self.path(VOCABULARY_NAME), self.path("data"), split=self.split,
                         lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
+                        pretokenize=tokenizer.pretokenize,
                         **{name: getattr(self.arguments, name) for name in names})
 
     def train(self):

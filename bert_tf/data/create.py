@@ -35,7 +35,8 @@ _LABELLED = {"random": "random_next", "swapped": "swapped"}  # what the share of
 def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents, seq_length,
                     format, masking, whole_word, dupe_factor, max_predictions_per_seq,
                     short_seq_prob, seed, num_processes, split, pairs=None, max_ngram=1,
-                    masked_share=MASKED_SHARE, holdout=0.0, overwrite=False, progress=True):
+                    masked_share=MASKED_SHARE, holdout=0.0, pretokenize=None, overwrite=False,
+                    progress=True):
     """Write shards, indexes and `manifest.json` into `output_dir`; what is finished is reused.
 
     Args:
@@ -59,6 +60,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         max_ngram: tokens, or words under `whole_word`, of a masked span at most.
         masked_share: share of the tokens that are masked.
         holdout: share of the documents that go to the split `eval`; the others to `train`.
+        pretokenize: option of the tokenizer: `"morphemes"` or None.
         overwrite: replace the result of other options.
         progress: show a bar.
 
@@ -93,8 +95,10 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         dupe_factor=dupe_factor or DUPE_FACTOR[masking],
         max_predictions_per_seq=max_predictions_per_seq or max(
             round(seq_length * masked_share), 1),
-        short_seq_prob=short_seq_prob, seed=seed)
+        short_seq_prob=short_seq_prob, seed=seed, pretokenize=pretokenize)
     stated = {**dataclasses.asdict(options), "split": split, "holdout": holdout}
+    if not pretokenize:
+        del stated["pretokenize"]  # as in manifests from before there was any
     sources = [*inputs, vocab_path]
     path = os.path.join(output_dir, MANIFEST)
     before = manifest.finished(path, stated, sources, overwrite)

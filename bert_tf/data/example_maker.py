@@ -9,6 +9,7 @@ from bert_tf.data import pairing, records
 from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, explain
 from bert_tf.randomness import stream_key
+from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
 
@@ -32,6 +33,7 @@ class ExampleOptions:
     max_predictions_per_seq: int
     short_seq_prob: float
     seed: int
+    pretokenize: str | None = None
 
     @property
     def label(self):
@@ -50,7 +52,8 @@ class ExampleMaker:
     def __init__(self, options, vocab_path):
         self.options = options
         self.vocabulary = vocabulary = Vocabulary.load(vocab_path)
-        self.tokenizer = Tokenizer(vocabulary, options.lower_case, options.strip_accents)
+        self.tokenizer = Tokenizer(vocabulary, options.lower_case, options.strip_accents,
+                                   options.pretokenize)
         self.masking = tf.function(Masking(
             vocab_size=len(vocabulary), special_ids=vocabulary.special_ids,
             mask_id=vocabulary.mask_id, whole_word=options.whole_word,
@@ -86,7 +89,8 @@ class ExampleMaker:
     def _tokenize(self, text_chunk):
         names, documents = zip(*text_chunk.own, *text_chunk.lent, strict=True)
         sentences = [sentence for document in documents for sentence in document]
-        tokens = self.tokenizer.tokenize(tf.constant(sentences, tf.string))
+        tokens = self.tokenizer.tokenize(
+            tf.constant(pretokenize(self.tokenizer, sentences), tf.string))
         lengths = tokens.row_lengths().numpy()
         document = np.repeat(np.arange(len(documents)), [len(d) for d in documents])
         counts = np.bincount(document[lengths > 0], minlength=len(documents))

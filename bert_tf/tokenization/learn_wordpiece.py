@@ -19,8 +19,8 @@ MAX_ALPHABET = 6000
 MIN_VOCAB_SIZE = 16
 
 
-def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False, min_frequency=2,
-                    progress=True):
+def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False, pretokenize=None,
+                    min_frequency=2, progress=True):
     """Learn a vocabulary from files.
 
     The special tokens come first, then single characters (the most frequent ones, at most 6,000
@@ -30,7 +30,8 @@ def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False,
     Args:
         paths: files of plain text or `.jsonl`, either also `.gz`.
         vocab_size: entries wanted; fewer come out where the text has no more pieces.
-        lower_case, strip_accents: as for the `Tokenizer` that will use the vocabulary.
+        lower_case, strip_accents, pretokenize: as for the `Tokenizer` that will use the
+            vocabulary.
         min_frequency: a character or piece that occurs less often does not become an entry.
         progress: show progress bars.
 
@@ -44,7 +45,7 @@ def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False,
     """
     if vocab_size < MIN_VOCAB_SIZE:
         raise UsageError(explain(f"vocab_size={vocab_size}", f"at least {MIN_VOCAB_SIZE}"))
-    counts = count_words(paths, lower_case, strip_accents, progress)
+    counts = count_words(paths, lower_case, strip_accents, pretokenize, progress)
     entries = learn_pieces(counts, vocab_size, min_frequency, progress)
     if len(entries) == len(SPECIAL_TOKENS):
         raise BertTfError(explain(f"no character of the text occurs {min_frequency} times",

@@ -16,9 +16,10 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_tf import files
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.shapes import check_rank
 from bert_tf.tokenization import normalization
+from bert_tf.tokenization.morphemes import MORPHEMES
 from bert_tf.tokenization.offsets import before_nfc
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, SUFFIX, Vocabulary
 
@@ -42,13 +43,16 @@ class Tokenizer(tf.Module):
         vocabulary: `Vocabulary`.
         lower_case: lower-case as `str.lower` does.
         strip_accents: remove combining marks, as uncased BERT does for Latin; Hangul stays whole.
+        pretokenize: `"morphemes"` where the text is to be cut into morphemes before it comes here
+            (`morphemes.pretokenize`, which no graph can do); else None.
     """
 
-    def __init__(self, vocabulary, lower_case=False, strip_accents=False):
+    def __init__(self, vocabulary, lower_case=False, strip_accents=False, pretokenize=None):
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary
         self.lower_case = lower_case
         self.strip_accents = strip_accents
+        self.pretokenize = pretokenize and check_choice("pretokenize", pretokenize, [MORPHEMES])
         rules = normalization.character_rules(lower_case, strip_accents)
         model = np.frombuffer(normalization.normalizer_model(rules), np.uint8)
         self._characters = tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
@@ -150,13 +154,14 @@ class Tokenizer(tf.Module):
     def save(self, folder):
         """Write `vocab.txt` and `tokenizer_config.json`."""
         self.vocabulary.save(os.path.join(folder, VOCABULARY_NAME))
-        self.save_casing(folder, self.lower_case, self.strip_accents)
+        self.save_casing(folder, self.lower_case, self.strip_accents, self.pretokenize)
 
     @staticmethod
-    def save_casing(folder, lower_case, strip_accents):
+    def save_casing(folder, lower_case, strip_accents, pretokenize=None):
         """Write `tokenizer_config.json`, which goes beside every vocabulary."""
         files.write_json(os.path.join(folder, CONFIG_NAME), {
-            "lower_case": lower_case, "strip_accents": strip_accents})
+            "lower_case": lower_case, "strip_accents": strip_accents,
+            **({"pretokenize": pretokenize} if pretokenize else {})})
 
     @classmethod
     def load(cls, folder):
@@ -165,22 +170,25 @@ class Tokenizer(tf.Module):
                    **_read_config(os.path.join(folder, CONFIG_NAME)))
 
     @staticmethod
-    def casing(folder, lower_case=None, strip_accents=None):
-        """The casing flags that `folder`'s `tokenizer_config.json` states, or else the given ones.
+    def casing(folder, lower_case=None, strip_accents=None, pretokenize=None):
+        """The options that `folder`'s `tokenizer_config.json` states, or else the given ones.
 
-        Returns: dict of `lower_case` and `strip_accents`; None where nothing states one.
+        Returns: dict of `lower_case` and `strip_accents`, None where nothing states one; and of
+            `pretokenize`, where there is any.
 
         Raises:
             UsageError: a given flag contradicts the folder.
         """
         given = {"lower_case": lower_case, "strip_accents": strip_accents}
+        if pretokenize:
+            given["pretokenize"] = pretokenize
         path = os.path.join(folder, CONFIG_NAME)
         if not files.exists(path):
             return given
         stated = _read_config(path)
         for key, value in given.items():
-            if value not in (None, stated[key]):
-                raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated[key]}",
+            if value not in (None, stated.get(key)):
+                raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated.get(key)}",
                                          attempt=f"leaving --{key} away"))
         return stated
 
@@ -231,8 +239,11 @@ class Tokenizer(tf.Module):
 
 
 def _read_config(path):
-    """The casing in a `tokenizer_config.json`: ours, or the one beside Hugging Face checkpoints."""
+    """Options in a `tokenizer_config.json`: ours, or the one beside Hugging Face checkpoints."""
     config = files.read_json(path)
+    pretokenize = config.pop("pretokenize", None) if isinstance(config, dict) else None
+    if pretokenize not in (None, MORPHEMES):
+        raise UsageError(explain(f"{path}: pretokenize={pretokenize!r}", f"{MORPHEMES!r} or null"))
     if isinstance(config, dict) and "do_lower_case" in config:
         lower_case, strip_accents = config["do_lower_case"], config.get("strip_accents")
         # There, accents go with the case unless something else is said.
@@ -243,7 +254,7 @@ def _read_config(path):
     if not right:
         raise UsageError(explain(f"{path} holds {config!r}",
                                  'true or false for "lower_case" and "strip_accents"'))
-    return config
+    return config | ({"pretokenize": pretokenize} if pretokenize else {})
 
 
 def _join(parts, special, pieces):

@@ -8,29 +8,34 @@ import tqdm
 
 from bert_tf import files
 from bert_tf.errors import BertTfError, explain
+from bert_tf.tokenization.morphemes import MORPHEMES
+from bert_tf.tokenization.morphemes import pretokenize as pretokenized
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-_BATCH_CHARACTERS = 1 << 22
+# Read and counted at once; fewer where it takes long, so that a bar tells of it.
+_BATCH_CHARACTERS = {None: 1 << 22, MORPHEMES: 1 << 18}
 
 
 class WordCounter:
     """Counts the words that a `Tokenizer` of the same options cuts into pieces.
 
     Args:
-        lower_case, strip_accents: as for `Tokenizer`.
+        lower_case, strip_accents, pretokenize: as for `Tokenizer`.
         max_words: different words held; beyond that the rarest are forgotten, all of a count alike.
     """
 
-    def __init__(self, lower_case=False, strip_accents=False, max_words=2_000_000):
+    def __init__(self, lower_case=False, strip_accents=False, pretokenize=None,
+                 max_words=2_000_000):
         # Where no piece continues a word, each word is one token, whose offsets tell it.
         vocabulary = Vocabulary([*SPECIAL_TOKENS, "a"])
-        self._tokenizer = Tokenizer(vocabulary, lower_case, strip_accents)
+        self._tokenizer = Tokenizer(vocabulary, lower_case, strip_accents, pretokenize)
         self._max_words = max_words
         self.counts = collections.Counter()
 
     def add(self, texts):
         """Count the words of a list of str; return how many different ones there are in it."""
+        texts = pretokenized(self._tokenizer, texts)
         normalized = self._tokenizer.normalize(tf.constant(texts, tf.string)).numpy()
         # Blanks first: each different stretch between two is then cut into words only once.
         stretches = collections.Counter(b" ".join(normalized.tolist()).split())
@@ -55,7 +60,7 @@ class WordCounter:
             {word: count for word, count in self.counts.items() if count > floor})
 
 
-def count_words(paths, lower_case=False, strip_accents=False, progress=False):
+def count_words(paths, lower_case=False, strip_accents=False, pretokenize=None, progress=False):
     """Count the words of files (plain text or `.jsonl`, either also `.gz`).
 
     How the text is cut into lines, sentences or documents makes no difference to its words.
@@ -66,12 +71,12 @@ def count_words(paths, lower_case=False, strip_accents=False, progress=False):
     Raises:
         BertTfError: a file is missing, unreadable, not UTF-8, or holds no text.
     """
-    counter = WordCounter(lower_case, strip_accents)
+    counter = WordCounter(lower_case, strip_accents, pretokenize)
     with tqdm.tqdm(desc="counting words", unit=" characters", unit_scale=True,
                    disable=not progress) as bar:
         for path in paths:
             words = 0
-            for texts in _batches(path):
+            for texts in _batches(path, _BATCH_CHARACTERS[pretokenize]):
                 words += counter.add(texts)
                 bar.update(sum(map(len, texts)))
             if not words:
@@ -80,8 +85,8 @@ def count_words(paths, lower_case=False, strip_accents=False, progress=False):
     return counter.counts
 
 
-def _batches(path):
-    """Yield lists of str of about 4 million characters from a file."""
+def _batches(path, characters):
+    """Yield lists of str of about so many characters from a file."""
     if path.removesuffix(".gz").endswith(".jsonl"):
         blocks = ([text] for text in files.read_json_texts(path))
     else:
@@ -90,7 +95,7 @@ def _batches(path):
     for block in blocks:
         batch += block
         size += sum(map(len, block))
-        if size > _BATCH_CHARACTERS:
+        if size > characters:
             yield batch
             batch, size = [], 0
     yield batch

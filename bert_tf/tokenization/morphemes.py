@@ -1,0 +1,136 @@
+"""Korean text cut into morphemes, whose surface is kept: blanks are put between them.
+
+    analyse(["영화를 재밌게 봤다"])  # ["영화 를 재밌 게 봤 다"]
+
+A blank goes where kiwipiepy (extra `korean`), the analyser, ends one morpheme and begins another,
+if Hangul stands on at least one side. Morphemes that share a syllable stay together, such as 보 and
+았 in 봤. Nothing else of the text changes, so that `original_offsets` leads back to it.
+
+A morpheme is then a word to the tokenizer, within a word of the text as at its beginning. That
+needs no rule in a served graph, and it makes one text of 가는곳이 and 가는 곳이: where people write
+blanks differs, where morphemes end does not.
+"""
+
+import functools
+import multiprocessing
+import os
+import re
+import unicodedata
+
+import numpy as np
+import tqdm
+
+from bert_tf.errors import UsageError, explain
+
+MORPHEMES = "morphemes"
+_HANGUL = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+_HANGUL_ANYWHERE = re.compile(f"[{_HANGUL}]")
+# Two characters, not blank, one of them Hangul, the second no jamo that goes on with a syllable.
+_SEPARABLE = re.compile(rf"(?=[{_HANGUL}].|.[{_HANGUL}])\S[^\s\u1160-\u11ff\ud7b0-\ud7ff]", re.S)
+# The analyser's time grows with the square of a text: beyond 1,000 characters parts of a text are
+# analysed by themselves, which end with a sentence or a line, else at a blank, else anywhere.
+_LONGEST = 1000
+_PART = re.compile(r".{1,999}[.!?…。]\s|.{0,999}\n|.{1,999}\s|.{1,1000}", re.S)
+
+
+def pretokenize(tokenizer, texts, progress=False):
+    """The texts as `tokenizer` was trained to see them.
+
+    Args:
+        tokenizer: as `load_tokenizer` gives it.
+        texts: list of str.
+        progress: show a bar where it takes long.
+
+    Returns: list of str; `texts` themselves unless `tokenizer.pretokenize` says otherwise.
+
+    Raises: as `analyse`.
+    """
+    return analyse(texts, progress) if getattr(tokenizer, "pretokenize", None) else texts
+
+
+def analyse(texts, progress=False):
+    """Cut texts into morphemes.
+
+    What comes of a text depends on this text alone (and on the version of kiwipiepy).
+
+    Args:
+        texts: list of str.
+        progress: show a bar where it takes long.
+
+    Returns: list of str, the texts with blanks put in.
+
+    Raises:
+        UsageError: kiwipiepy is not installed.
+    """
+    parts = {text: [text] if len(text) <= _LONGEST else _PART.findall(text)
+             for text in texts if _HANGUL_ANYWHERE.search(text)}
+    if not parts:
+        return list(texts)
+    # Results come in order, as they are asked for.
+    found = iter(_analyser(os.getpid()).tokenize(
+        part for parts_of_one in parts.values() for part in parts_of_one))
+    bar = tqdm.tqdm(parts.items(), desc="morphemes", unit=" texts", unit_scale=True, delay=2,
+                    leave=False, disable=not progress)
+    analysed = {text: "".join(_with_blanks(part, next(found)) for part in parts_of_one)
+                for text, parts_of_one in bar}
+    return [analysed.get(text, text) for text in texts]
+
+
+def original_offsets(text, analysed):
+    """Where each place of an analysed text is in the original.
+
+    Args:
+        text: str.
+        analysed: str, what `analyse` made of it.
+
+    Returns:
+        int64 `[len(analysed) + 1]`: what begins in front of, or ends behind, so many characters of
+        `analysed` does so in front of, or behind, so many of `text`.
+
+    Raises:
+        UsageError: `analysed` is not `text` with blanks put in.
+    """
+    offsets = np.zeros(len(analysed) + 1, np.int64)
+    place = 0
+    for number, character in enumerate(analysed, 1):
+        if character == text[place:place + 1]:
+            place += 1
+        elif character != " ":
+            break
+        offsets[number] = place
+    else:
+        if place == len(text):
+            return offsets
+    raise UsageError(explain(f"{analysed[:40]!r} is not an analysis of {text[:40]!r}",
+                             "the text with nothing but blanks put in"))
+
+
+@functools.cache
+def _analyser(process):
+    """Kiwi of the running process: its threads do not outlive a fork."""
+    try:
+        import kiwipiepy
+    except ImportError as error:
+        raise UsageError(explain("morphemes need the package kiwipiepy, which is not installed",
+                                 attempt="pip install 'bert_tf[korean]'")) from error
+    # A process that another one started shares the machine with its like.
+    threads = 1 if multiprocessing.parent_process() else os.cpu_count()
+    return kiwipiepy.Kiwi(num_workers=threads)
+
+
+def _with_blanks(text, morphemes):
+    """`text` with blanks where one of kiwipiepy's tokens ends or begins, and none goes on."""
+    edges, inside = {0, len(text)}, set()
+    for morpheme in morphemes:
+        start, end = morpheme.start, morpheme.start + morpheme.len
+        edges.update((start, end))
+        inside.update(range(start + 1, end))
+    cuts = [place for place in sorted(edges - inside)
+            if place in (0, len(text)) or _is_separable(text, place)]
+    return " ".join(text[start:end] for start, end in zip(cuts, cuts[1:], strict=False))
+
+
+def _is_separable(text, place):
+    """Whether a blank may be put in front of `text[place]`; an accent stays with its letter."""
+    return (_SEPARABLE.match(text, place - 1) is not None
+            and not unicodedata.category(text[place]).startswith("M"))
