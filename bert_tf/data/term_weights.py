@@ -8,6 +8,7 @@ import tqdm
 
 from bert_tf.data.documents import read_documents
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
 
 _BATCH = 1024  # texts that are held at a time
@@ -36,7 +37,7 @@ class TermCounter:
 
     def add(self, input_word_ids, input_mask):
         """Count a batch of texts: ids and mask int `[b, seq_length]`."""
-        ids, real = np.asarray(input_word_ids), np.asarray(input_mask) > 0
+        ids, real = np.asarray(input_word_ids, np.int64), np.asarray(input_mask) > 0
         rows, _ = np.nonzero(real)
         in_texts = np.unique(rows * len(self.counts) + ids[real])
         self.counts += np.bincount(in_texts % len(self.counts), minlength=len(self.counts))
@@ -74,7 +75,7 @@ def learn_term_weights(texts, tokenizer, seq_length=128, progress=False):
     with tqdm.tqdm(desc="counting tokens", unit=" texts", unit_scale=True,
                    disable=not progress) as bar:
         while batch := list(itertools.islice(texts, _BATCH)):
-            pieces = tokenizer.tokenize(batch)
+            pieces = tokenizer.tokenize(pretokenize(tokenizer, batch))
             packed = pack(tokenizer.vocabulary, [pieces], seq_length, fixed=False)
             counter.add(packed["input_word_ids"], packed["input_mask"])
             bar.update(len(batch))

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.data.task_input import batch_rows
 from bert_tf.data.text_features import read_texts
 from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization.morphemes import pretokenize
 
 
 def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
@@ -15,7 +16,8 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
         model.fit(data)
 
     Args:
-        texts: list of strings, or of pairs a dict of two lists, `text_a` and `text_b`.
+        texts: list of strings, or of pairs a dict of two lists, `text_a` and `text_b`. They come
+            out cut into morphemes where the reader's tokenizer was trained so.
         labels: list or array `[n, …]`, as the model takes them.
         reader: the `TextReader` of the model; it tells how long a text is.
         batch_size: texts of a batch, over all replicas.
@@ -32,7 +34,8 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
         UsageError: there are no texts, or not as many labels.
     """
     columns = texts if isinstance(texts, dict) else {"text": texts}
-    columns = {name: np.array(list(column), object) for name, column in columns.items()}
+    columns = {name: np.array(pretokenize(reader.tokenizer, list(column)), object)
+               for name, column in columns.items()}
     labels = np.asarray(labels)
     sizes = {name: len(column) for name, column in columns.items()} | {"labels": len(labels)}
     if len(set(sizes.values())) > 1 or not len(labels):

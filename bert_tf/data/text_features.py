@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features, Ragged, by_length
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.tokenization.morphemes import pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenized together, padded
 
@@ -28,7 +29,8 @@ def text_features(examples, reader, labels, problem, class_weights=None):
     Raises:
         UsageError: a label is unknown, single texts and pairs are mixed, or weights do not fit.
     """
-    rows = read_texts(_texts(examples), reader)
+    rows = read_texts({name: pretokenize(reader.tokenizer, texts, progress=True)
+                       for name, texts in _texts(examples).items()}, reader)
     values = [example.label for example in examples]
     if any(value is not None for value in values):
         rows["label_ids"] = _NUMBERED[problem](examples, labels)
@@ -44,7 +46,8 @@ def read_texts(texts, reader):
     """Token ids of texts.
 
     Args:
-        texts: dict of lists of strings, `text`, or `text_a` and `text_b`.
+        texts: dict of lists of strings, `text`, or `text_a` and `text_b`; what
+            `morphemes.pretokenize` gives.
         reader: a `TextReader`.
 
     Returns:

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 
+import tqdm
+
 from bert_tf import files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import ours
@@ -20,6 +22,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.tokenization.word_counts import WordCounter
 
 _TEXTS_AT_ONCE = 10_000
+_TOKENIZER_FLAGS = ("lower_case", "strip_accents", "pretokenize")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,9 @@ def find_start(options, folder, texts):
     if options.init != SCRATCH:
         model_folder = _own_format(options.init, os.path.join(folder, "init"))
         config = ModelConfig.load(os.path.join(model_folder, CONFIG))
-        return Start(config, load_tokenizer(model_folder), model_folder)
+        tokenizer = load_tokenizer(model_folder)
+        _check_given(options, ("pretokenize",), tokenizer, model_folder)
+        return Start(config, tokenizer, model_folder)
     config, beside = _configuration(options.config)
     own = os.path.join(folder, "tokenizer")
     if tokenizer_files(own):
@@ -107,26 +112,34 @@ def _configuration(path):
 
 def _find_tokenizer(options, beside):
     """The tokenizer of `--vocab` or of the folder of `--config`; None where neither has one."""
-    casing = {"lower_case": options.lower_case, "strip_accents": options.strip_accents}
     if options.vocab:
-        stated = Tokenizer.casing(os.path.dirname(options.vocab), **casing)
+        stated = Tokenizer.casing(os.path.dirname(options.vocab),
+                                  **{name: getattr(options, name) for name in _TOKENIZER_FLAGS})
         return Tokenizer(Vocabulary.load(options.vocab),
-                         **{name: bool(value) for name, value in stated.items()})
+                         **{name: value or False for name, value in stated.items()})
     if beside is None or not tokenizer_files(beside):
         return None
     tokenizer = load_tokenizer(beside)
-    for name, value in casing.items():
-        if value is not None and value != getattr(tokenizer, name, None):
-            raise UsageError(explain(f"--{name} {value} with the tokenizer in {beside}",
-                                     attempt=f"leaving --{name} out, or another --vocab"))
+    _check_given(options, _TOKENIZER_FLAGS, tokenizer, beside)
     return tokenizer
+
+
+def _check_given(options, names, tokenizer, folder):
+    """Refuse flags that the tokenizer of `folder` contradicts."""
+    for name in names:
+        value, stated = getattr(options, name), getattr(tokenizer, name, None)
+        if value not in (None, stated):
+            raise UsageError(explain(
+                f"--{name} {value} with the tokenizer in {folder}, whose {name} is {stated}",
+                attempt=f"leaving --{name} out"))
 
 
 def _learn(options, vocab_size, texts):
     """A WordPiece tokenizer of the training text, with at most `vocab_size` entries."""
-    casing = {"lower_case": bool(options.lower_case), "strip_accents": bool(options.strip_accents)}
+    casing = {"lower_case": bool(options.lower_case), "strip_accents": bool(options.strip_accents),
+              "pretokenize": options.pretokenize}
     counter = WordCounter(**casing)
-    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+    for start in tqdm.tqdm(range(0, len(texts), _TEXTS_AT_ONCE), desc="counting words", delay=2):
         counter.add(texts[start:start + _TEXTS_AT_ONCE])
     entries = learn_pieces(counter.counts, vocab_size)
     if len(entries) == len(SPECIAL_TOKENS):

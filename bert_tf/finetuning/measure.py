@@ -16,6 +16,7 @@ from bert_tf.finetuning.results import PREDICTIONS, REPORT, RESULTS, write_measu
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 _SAVED_MODEL = "saved_model.pb"
 
@@ -68,6 +69,7 @@ class Measurement:
         _check_fits(task, kind, about, arguments.model)
         examples = read_task(task, arguments.data, flags.columns(arguments))
         if served:
+            about["pretokenize"] = _pretokenize(folder)
             signatures = tf.saved_model.load(arguments.model).signatures
             predictions = kind.predict_served(signatures, about, examples)
         else:
@@ -101,6 +103,12 @@ def _about(model, served):
     raise UsageError(explain(f"--model {model} holds no model",
                              "the folder of a finetune run, a model folder (with "
                              f"{CONFIG}) or a version of a SavedModel (with {_SAVED_MODEL})"))
+
+
+def _pretokenize(folder):
+    """What the tokenizer in `folder` says of text that it is given; None without one."""
+    path = os.path.join(folder, TOKENIZER_CONFIG)
+    return files.read_json_object(path).get("pretokenize") if files.exists(path) else None
 
 
 def _check_fits(task, kind, about, model):

@@ -119,8 +119,7 @@ def _add_text_flags(parser):
         help="tokens from one window to the next with --long windows (default: half of a window)")
     add("--unit", choices=("word", "character"),
         help="what a tag is of; character suits Korean (default: as in the task's files)")
-    add("--pretokenize", choices=("morphemes",),
-        help="cut Korean words into morphemes first (extra: korean)")
+    cli.add_pretokenize_flag(parser)
 
 
 def _add_feature_flags(parser):

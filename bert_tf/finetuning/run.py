@@ -119,6 +119,10 @@ class FinetuningRun:
         options = self.options
         self.kind = make_kind(self.task, options)
         self.start = find_start(options, self.path(), lambda: self.kind.texts(train))
+        if getattr(self.start.tokenizer, "pretokenize", None) and self.task.kind != "text":
+            raise UsageError(explain(
+                f"--task {self.task.name} on text that is cut into morphemes, where places in the "
+                "text are asked for", attempt="a model or vocabulary without --pretokenize"))
         longest = self.start.config.longest
         if (options.seq_length or 0) > longest:
             raise UsageError(explain(f"--seq_length {options.seq_length} is beyond the model's "

@@ -11,6 +11,7 @@ from bert_tf.evaluation.confusion import write_confusion
 from bert_tf.evaluation.similarity import regression_metrics
 from bert_tf.finetuning.kind import Kind
 from bert_tf.tasks.reader import TextReader
+from bert_tf.tokenization.morphemes import analyse
 
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
@@ -82,11 +83,13 @@ class TextKind(Kind):
 
         Args:
             signatures: of the loaded SavedModel, among them `classify`.
-            about: dict of what its model's `task.json` says.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
             examples: list of `TextExample`.
         """
         texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
                  **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
+        if about.get("pretokenize"):
+            texts = {name: analyse(column, progress=True) for name, column in texts.items()}
         told = np.zeros([len(examples), len(about["labels"])], np.float64)
         sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
         for rows in by_length(sizes, _BATCH_CHARACTERS):
