@@ -223,7 +223,7 @@ def minilm_vocabulary(path):
 
 
 def learned_vocabulary(path):
-    return Vocabulary(learn_wordpiece([str(path)], 4000, progress=False))
+    return learn_wordpiece([str(path)], 4000, progress=False)
 
 
 @pytest.mark.parametrize(("path", "columns", "header", "encoding", "vocabulary"), [
