@@ -13,6 +13,8 @@ from bert_tf.data.task_examples import TagExample
 from bert_tf.data.text_files import check_text
 from bert_tf.errors import explain
 
+KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
+                  for begin in "BI") + ("O",)
 _TAG = re.compile(r"O|[BI]-\S+")
 _DOCUMENT = "-DOCSTART-"
 
@@ -86,6 +88,7 @@ def read_klue(path, _=None):
     id, first = None, 0
 
     def finish():
+        nonlocal id
         if rows:
             where = f"{path} line {first}"
             words, tags, spaces = _without_blanks(rows)
@@ -93,6 +96,7 @@ def read_klue(path, _=None):
                 raise BadRow(explain(f"{where}: blanks only", "a sentence"))
             examples.append(_example(where, id or str(len(examples)), words, tags, spaces))
             rows.clear()
+            id = None
 
     for number, line in enumerate(files.read_lines(path), 1):
         where = f"{path} line {number}"
@@ -107,9 +111,12 @@ def read_klue(path, _=None):
                 raise BadRow(explain(f"{where}: {line[:40]!r}", "a character, a tab, a tag"))
             if not character.isspace():
                 check_text(where, character, "character")
+            tag = _checked_tag(where, tag.strip())
+            if tag not in KLUE_TAGS:
+                raise BadRow(explain(f"{where}: tag {tag!r}", f"one of {', '.join(KLUE_TAGS)}"))
             if not rows:
                 first = number
-            rows.append((character, _checked_tag(where, tag.strip())))
+            rows.append((character, tag))
     finish()
     return examples
 
@@ -140,15 +147,15 @@ def read_tag_table(path, columns):
     """Sentences of a TSV, CSV or JSONL file, see `tables`; of any other name, of `read_conll`'s.
 
     A row is a sentence: `columns["text"]` its text, `columns["label"]` its tags separated by blanks
-    (in JSONL also a list), as many as the text has words between white space, or as many as
-    it has characters. In JSONL the text may also be a list of words.
+    (in JSONL also a list), in the whole file one for each word between white space, or one for
+    each character. In JSONL the text may also be a list of words.
 
     Raises: as `read_texts`.
     """
     if not path.removesuffix(".gz").endswith((".tsv", ".csv", ".jsonl", ".json")):
         return read_conll(path)
     needed = [columns["text"], columns["label"], *filter(None, [columns.get("id")])]
-    examples = []
+    examples, unit = [], None
     for number, (where, row) in enumerate(read_rows(path, needed)):
         if isinstance(row, BadRow):
             raise row
@@ -158,25 +165,31 @@ def read_tag_table(path, columns):
             raise BadRow(explain(f"{where}: {type(tags).__name__} as tags",
                                  "a list, or tags separated by blanks"))
         tags = [_checked_tag(where, tag) for tag in tags]
-        words, tags, spaces = _tagged(where, row[columns["text"]], tags)
+        units = {name: parts for name, parts in _units(where, row[columns["text"]]).items()
+                 if unit in (None, name)}
+        fitting = [name for name, parts in units.items() if len(parts) == len(tags)]
+        if not fitting:
+            counts = " or ".join(f"{len(parts)} {name}s" for name, parts in units.items())
+            raise BadRow(explain(f"{where}: {len(tags)} tags for {counts}", "one for each"))
+        if len(fitting) == 1:  # a text of one character is one word
+            unit = fitting[0]
+        parts = units[fitting[0]]
+        if fitting[0] == "character":
+            words, tags, spaces = _without_blanks(list(zip(parts, tags, strict=True)))
+        else:
+            words, spaces = parts, [True] * (len(parts) - 1) + [False]
         id = row[columns["id"]] if columns.get("id") else number
         examples.append(_example(where, check_text(where, str(id), "id"), words, tags, spaces))
     return examples
 
 
-def _tagged(where, text, tags):
-    """Words, tags and spaces of a text, whose units are as many as `tags`."""
+def _units(where, text):
+    """What each tag of a text may be of."""
     if isinstance(text, list):
-        words = [check_text(where, word, "word").strip() for word in text]
-        units = f"{len(words)} words"
-    else:
-        words = check_text(where, text).split()
-        units = f"{len(words)} words and {len(text)} characters"
-        if len(tags) == len(text):
-            return _without_blanks(list(zip(text, tags, strict=True)))
-    if len(tags) != len(words):
-        raise BadRow(explain(f"{where}: {len(tags)} tags for {units}", "one for each"))
-    return words, tags, [True] * (len(words) - 1) + [False]
+        if not text:
+            raise BadRow(explain(f"{where}: no words", attempt="removing the row"))
+        return {"word": [check_text(where, word, "word").strip() for word in text]}
+    return {"word": check_text(where, text).split(), "character": list(text)}
 
 
 def _checked_tag(where, tag):

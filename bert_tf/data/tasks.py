@@ -75,8 +75,6 @@ _SIMILARITY = {"problem": "regression", "labels": ("similarity",), "limits": (0,
 _SPAN = {"kind": "span", "metrics": ("f1", "exact_match"), "monitor": ("f1", "max")}
 _TAG = {"kind": "tag", "metrics": ("f1", "precision", "recall", "accuracy"),
         "monitor": ("f1", "max")}
-_KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
-                   for begin in "BI") + ("O",)
 
 TASKS = {task.name: task for task in (
     # GLUE (Wang et al. 2019), as distributed. CoLA has no header: source, label, mark, sentence.
@@ -96,7 +94,8 @@ TASKS = {task.name: task for task in (
     _text("klue_nli", "premise", "gold_label", "hypothesis", id="guid", group="premise",
           labels=("entailment", "contradiction", "neutral")),
     _text("klue_sts", "sentence1", "labels.real-label", "sentence2", id="guid", **_SIMILARITY),
-    Task("klue_ner", read=tag_files.read_klue, labels=_KLUE_TAGS, unit="character", **_TAG),
+    Task("klue_ner", read=tag_files.read_klue, labels=tag_files.KLUE_TAGS, unit="character",
+         **_TAG),
     Task("squad_v1", read=span_files.read_squad_v1, **_SPAN),
     Task("squad_v2", read=span_files.read_squad_v2, unanswerable=True, **_SPAN),
     Task("korquad", read=span_files.read_squad_v1, **_SPAN),
