@@ -1,0 +1,113 @@
+"""Tagged words as what a `Tagger` learns from and is asked."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.task_input import Features, Ragged
+from bert_tf.errors import UsageError, check_choice
+
+_CHUNK_CHARACTERS = 1 << 20  # of the texts that are read together
+_IGNORED = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class TagFeatures(Features):
+    """A row for each window.
+
+    Attributes:
+        units: int64 `[u, 3]`, of every unit the word it is of, counted over all examples, and row
+            and position of its first piece; ascending. A word that the tokenizer cuts, `don't`,
+            has several; one that it removes has none.
+    """
+
+    units: np.ndarray | None = None
+
+
+def tag_features(examples, reader, labels=None):
+    """Read the words of examples; what their text is, and so what is between them, is kept.
+
+    The tag of a word is that of its first piece. Where the tokenizer cuts a word into several, as
+    it would do in running text, the others go on with the tag: `B-X I-X`.
+
+    Args:
+        examples: list of `TagExample`.
+        reader: a `WordReader`.
+        labels: names of the tags in the order of their logits; None makes no `label_ids`.
+
+    Returns:
+        `TagFeatures`, with Ragged int32 `label_ids`, one a token, -1 where there is none.
+
+    Raises:
+        UsageError: a tag is unknown.
+    """
+    parts, chunk, size = [], [], 0
+    for example in examples:
+        chunk.append(example)
+        size += sum(map(len, example.words))
+        if size > _CHUNK_CHARACTERS:
+            parts.append(_read(chunk, reader))
+            chunk, size = [], 0
+    if chunk or not parts:
+        parts.append(_read(chunk, reader))
+    ids, types, lengths, example, units = _joined(parts)
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    rows = {"input_word_ids": Ragged(ids, splits), "input_type_ids": Ragged(types, splits)}
+    if labels is not None:
+        rows["label_ids"] = Ragged(_label_ids(examples, labels, units, splits), splits)
+    return TagFeatures(rows, example, units=units)
+
+
+def _read(examples, reader):
+    """Flat ids and type ids, `lengths` and `example` of the windows, and units, see above."""
+    texts = [example.text for example in examples]
+    starts = [example.starts for example in examples]
+    read = reader(tf.constant(texts, tf.string),
+                  breaks=tf.ragged.constant(starts, tf.int64, ragged_rank=1))
+    read = {name: values.numpy() for name, values in read.items()}
+    real = read["input_mask"] > 0
+    # All texts behind each other, so that one search finds the words of all units.
+    behind = np.cumsum([0, *(len(text) + 1 for text in texts)])
+    words = np.concatenate([np.zeros(0, np.int64), *(
+        np.array(row, np.int64) + first for row, first in zip(starts, behind, strict=False))])
+    units = read["unit_starts"] + np.repeat(behind[:-1], read["num_units"])
+    word = np.searchsorted(words, units, side="right") - 1
+    return (read["input_word_ids"][real], read["input_type_ids"][real], real.sum(axis=1),
+            read["rows"], np.column_stack([word, read["unit_places"]]), len(words),
+            len(examples))
+
+
+def _joined(parts):
+    """The parts, each numbered from 0, as one."""
+    *columns, words, examples = zip(*parts, strict=True)
+    ids, types, lengths, example, units = columns
+    rows = list(map(len, lengths))
+    example = [own + first for own, first in zip(example, np.cumsum([0, *examples[:-1]]),
+                                                 strict=True)]
+    units = [own + [first_word, first_row, 0] for own, first_word, first_row in zip(
+        units, np.cumsum([0, *words[:-1]]), np.cumsum([0, *rows[:-1]]), strict=True)]
+    return tuple(np.concatenate(column) for column in (ids, types, lengths, example, units))
+
+
+def _label_ids(examples, labels, units, splits):
+    """Int32, one a token of all rows."""
+    numbers = {name: index for index, name in enumerate(labels)}
+    tags = [_number(tag, example, numbers) for example in examples for tag in example.tags]
+    goes_on = [numbers.get("I-" + name[2:], _IGNORED) if name.startswith("B-") else number
+               for name, number in numbers.items()]
+    word, row, position = units.T
+    first = np.diff(word, prepend=-1) > 0
+    tag = np.array(tags, np.int32)[word]
+    label_ids = np.full(splits[-1], _IGNORED, np.int32)
+    label_ids[splits[row] + position] = np.where(first, tag, np.array(goes_on, np.int32)[tag])
+    return label_ids
+
+
+def _number(tag, example, numbers):
+    if tag not in numbers:
+        try:
+            check_choice("tag", tag, numbers)
+        except UsageError as error:
+            raise UsageError(f"{example.where}: {error}") from None
+    return numbers[tag]
