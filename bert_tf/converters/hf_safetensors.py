@@ -100,8 +100,9 @@ def _write_tokenizer(checkpoint, folder):
     path = os.path.join(folder, tokenizer_files.CASING)
     options = files.read_json_object(path) if files.exists(path) else {}
     if "lower_case" in options:
-        options = {"do_lower_case": options["lower_case"],
-                   "strip_accents": options["strip_accents"], "tokenize_chinese_chars": True}
+        # What they have no name for is passed over there, and comes back with the rest.
+        options = {"do_lower_case": options.pop("lower_case"), "tokenize_chinese_chars": True,
+                   **options}
     files.write_json(path, {"tokenizer_class": _TOKENIZERS[checkpoint.config.family],
                             "model_max_length": checkpoint.config.longest, **options})
 

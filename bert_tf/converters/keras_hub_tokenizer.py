@@ -67,6 +67,8 @@ def write_tokenizer(folder, family, preset):
              "albert": _sentence_piece}[family]
     theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
     build(theirs, ours).save_to_preset(preset)
+    if getattr(ours, "pretokenize", None):
+        return [f"the tokenizer's pretokenize={ours.pretokenize!r} (theirs takes text as it is)"]
     if family != "albert":
         return []
     # Their class has no place for them; they stand in a file that it does not look at.

@@ -27,7 +27,7 @@ from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
 
-EXPORT = "export.json"  # in assets.extra/: signatures, options, and what is not served
+EXPORT = "export.json"  # in assets.extra/: signatures, options, and notes: what is not served
 
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,

@@ -16,6 +16,8 @@ from bert_tf.tasks.pretrained import from_pretrained, read_task
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 
+_ANALYSED = ("text must come cut into morphemes, as bert_tf.analyse does it: the graph does not; "
+             "offsets are into that text, bert_tf.original_offsets leads back")
 _NEW_TOKENS = 32  # tokens that a language model adds, where nothing else is said
 
 
@@ -28,7 +30,7 @@ class ServedModel:
     seq_length: int  # the window in tokens; longer text is cut
     top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
-    notes: tuple = ()  # lines that tell what is not served, and why
+    notes: tuple = ()  # lines that tell what is not served and why, and how text must come
     pooling: VectorPooling | None = None  # from tokens to the vector of a text
 
     @property
@@ -131,6 +133,8 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     except NoTextError as error:
         tokenizer = None
         notes.append(f"no signature takes text, only token ids: {error}")
+    if getattr(tokenizer, "pretokenize", None):
+        notes.append(_ANALYSED)
     config = model.config
     reader = getattr(model, "reader", None)
     if seq_length is None:

@@ -22,7 +22,8 @@ class TextReader(keras.Layer):
     `[b, windows, seq_length]`.
 
     Args:
-        tokenizer: as `load_tokenizer` gives it.
+        tokenizer: as `load_tokenizer` gives it. Where it has `pretokenize`, texts must come cut
+            into morphemes (`bert_tf.analyse`), which no graph can do.
         seq_length: the window in tokens, special ones counted.
         long: what becomes of a text beyond the window. `head`: its beginning is kept;
             `head_tail`: a quarter of the window from the beginning, the rest from the end (Sun et
