@@ -37,6 +37,13 @@ class Kind:
         return list(dict.fromkeys(text for example in examples for name in self.text_fields
                                   if (text := getattr(example, name)) is not None))
 
+    def feature_options(self):
+        """What `--features` adds to `model_options`: see `Labelled`."""
+        options = self.options
+        return {} if options.features is None else {"features": {
+            "layers": options.features, "combine": options.combine,
+            "lstm_size": options.lstm_size}}
+
     def asked(self, model, examples):
         """`features` of `examples` without training, made once for the list that was last asked."""
         of, features = self._features

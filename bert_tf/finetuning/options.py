@@ -129,7 +129,8 @@ def _add_feature_flags(parser):
              "layer (BERT paper, section 5.3)")
     add("--combine", choices=("concat", "weighted_sum"), default="concat",
         help="how several --features become one vector")
-    add("--lstm_size", type=cli.positive, default=768, help="units of the BiLSTM over --features")
+    add("--lstm_size", type=cli.positive, default=768,
+        help="width of the BiLSTM over --features, half of it from each direction")
 
 
 def _above_0(text):
@@ -192,8 +193,16 @@ def complete(flags):
         if not scratch and getattr(flags, name) is not None:
             raise UsageError(f"--{name} beside --init {flags.init}, which brings its own; leave "
                              f"--{name} out, or use --init scratch")
-    if scratch and flags.freeze == "all":
-        raise UsageError("--freeze all with --init scratch: nothing of the encoder was learned")
+    if scratch and (flags.freeze == "all" or flags.features):
+        name = "--freeze all" if flags.freeze == "all" else "--features"
+        raise UsageError(f"{name} with --init scratch: nothing of the encoder was learned")
+    for name in ("freeze", "layer_decay"):
+        if flags.features and getattr(flags, name) is not None:
+            raise UsageError(f"--{name} beside --features, which keep the whole encoder as it is; "
+                             f"leave --{name} out")
+    if flags.features and task.kind == "span":
+        raise UsageError(f"--features with --task {task.name}: they are for labels of texts and "
+                         "of words; leave them out")
     if task.kind != "text" and flags.long != "head":
         raise UsageError(f"--long {flags.long} is for texts with labels, which --task {task.name} "
                          "is not about; leave it out")

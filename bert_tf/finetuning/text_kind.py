@@ -58,7 +58,8 @@ class TextKind(Kind):
         options = self.options
         reader = TextReader(tokenizer, options.seq_length, options.long, options.stride,
                             pair=self.pair)
-        return "classifier", {"labels": labels, "problem": self.problem, "reader": reader}
+        return "classifier", {"labels": labels, "problem": self.problem, "reader": reader,
+                              **self.feature_options()}
 
     def features(self, examples, model, training):
         """A row an example, with labels and weights for training."""
