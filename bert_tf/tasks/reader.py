@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.models.families import INPUTS
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows, stack_windows
@@ -59,6 +60,8 @@ class TextReader(keras.Layer):
         return {name: _not_empty(ids) for name, ids in self._read(text).items()}
 
     def _read(self, text):
+        if self.tokenizer is None:  # a copy, as of `keras.models.clone_model`
+            raise UsageError(explain(f"{self.name} without a tokenizer", "TextReader(tokenizer)"))
         segments = [self.tokenizer.tokenize(segment) for segment in texts_of(text)]
         if self.long == "head" or len(segments) == 2:
             if self.long != "head":
@@ -81,6 +84,12 @@ class TextReader(keras.Layer):
 
     def _pack(self, segments):
         return pack(self.tokenizer.vocabulary, segments, self.seq_length, fixed=False)
+
+    def compute_output_spec(self, text):
+        """The shapes, which Keras asks for before the tokenizer of a file is read."""
+        batch = tf.nest.flatten(text)[0].shape[0]
+        shape = (batch, None, None) if self.long == "windows" else (batch, None)
+        return {name: keras.KerasTensor(shape, "int32") for name in INPUTS}
 
     def get_config(self):
         """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
@@ -121,6 +130,12 @@ class ReadsText:
     def predict(self, x, *args, **kwargs):
         """As of Keras."""
         return super().predict(text_tensors(x), *args, **kwargs)
+
+    def compute_output_spec(self, inputs, *args, **kwargs):
+        """As of Keras; text goes through the reader's shapes."""
+        if is_text(inputs) and self.reader is not None:
+            inputs = self.reader.compute_output_spec(inputs)
+        return super().compute_output_spec(inputs, *args, **kwargs)
 
     def read(self, inputs):
         """The token ids of `inputs`, which may be text where the model has a `reader`."""
