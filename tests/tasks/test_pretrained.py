@@ -18,6 +18,7 @@ from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretrained import TASKS, from_pretrained
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.sentence_embedder import SentenceEmbedder
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
 
@@ -42,6 +43,7 @@ MODELS = {
     "classifier": lambda: Classifier(TINY, ["no", "yes", "maybe"], seed=4),
     "span": lambda: Span(tiny("bert", feed_forward="conv", conv_kernel_size=3), seed=4),
     "tagger": lambda: Tagger(tiny("bert", position_embedding="sinusoidal"), ["B", "I"], seed=4),
+    "embedder": lambda: SentenceEmbedder(tiny("bert"), layers=[1], weighting="idf", seed=4),
 }
 
 
