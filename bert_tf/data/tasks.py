@@ -4,7 +4,7 @@ import collections.abc
 import dataclasses
 
 from bert_tf.data import span_files, tag_files
-from bert_tf.data.text_files import SEPARATOR, TextColumns, read_texts
+from bert_tf.data.text_files import SEPARATOR, Columns, read_texts
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 
@@ -43,12 +43,9 @@ class Task:
     columns: dict | None = None
 
 
-def _text(name, *columns, labels=("0", "1"), metrics=("accuracy",), problem="single_label",
+def _text(name, columns, labels=("0", "1"), metrics=("accuracy",), problem="single_label",
           limits=None, dirty=False, **further):
-    """A task of texts: a table with its own columns."""
-    columns = TextColumns(*columns[:2], *columns[2:3], id=further.pop("id", None),
-                          group=further.pop("group", None))
-
+    """A task of texts, in tables that have the columns given."""
     def read(path, _):
         return read_texts(path, columns, problem, None if problem == "regression" else labels,
                           limits, dirty)
@@ -62,13 +59,12 @@ def _own_texts(name, problem, columns, **further):
     def read(path, columns):
         columns = dict(columns)
         separator = columns.pop("separator", SEPARATOR)
-        return read_texts(path, TextColumns(**columns), problem, separator=separator)
+        return read_texts(path, Columns(**columns), problem, separator=separator)
 
     return Task(name, "text", read, problem, columns=columns, **further)
 
 
-_NLI = ("contradiction", "entailment", "neutral")
-_RTE = ("entailment", "not_entailment")
+_ENTAILMENT = ("entailment", "not_entailment")
 _F1 = ("f1", "accuracy")
 _SIMILARITY = {"problem": "regression", "labels": ("similarity",), "limits": (0, 5),
                "metrics": ("spearman", "pearson")}
@@ -78,22 +74,24 @@ _TAG = {"kind": "tag", "metrics": ("f1", "precision", "recall", "accuracy"),
 
 TASKS = {task.name: task for task in (
     # GLUE (Wang et al. 2019), as distributed. CoLA has no header: source, label, mark, sentence.
-    _text("cola", "3", "1", metrics=("mcc", "accuracy")),
-    _text("mrpc", "#1 String", "Quality", "#2 String", metrics=_F1, dev_rows=408),
-    _text("sst2", "sentence", "label"),
-    _text("stsb", "sentence1", "score", "sentence2", id="index", **_SIMILARITY),
-    _text("qqp", "question1", "is_duplicate", "question2", id="id", metrics=_F1, dirty=True),
-    _text("mnli", "sentence1", "gold_label", "sentence2", id="index", group="promptID",
-          labels=_NLI),
-    _text("qnli", "question", "label", "sentence", id="index", labels=_RTE),
-    _text("rte", "sentence1", "label", "sentence2", id="index", labels=_RTE),
-    _text("wnli", "sentence1", "label", "sentence2", id="index"),
-    _text("nsmc", "document", "label", id="id", dirty=True),
-    _text("polarity", "text", "label"),
+    _text("cola", Columns("3", "1"), metrics=("mcc", "accuracy")),
+    _text("mrpc", Columns("#1 String", "Quality", "#2 String"), metrics=_F1, dev_rows=408),
+    _text("sst2", Columns("sentence", "label")),
+    _text("stsb", Columns("sentence1", "score", "sentence2", "index"), **_SIMILARITY),
+    _text("qqp", Columns("question1", "is_duplicate", "question2", "id"), metrics=_F1,
+          dirty=True),
+    _text("mnli", Columns("sentence1", "gold_label", "sentence2", "index", "promptID"),
+          ("contradiction", "entailment", "neutral")),
+    _text("qnli", Columns("question", "label", "sentence", "index"), _ENTAILMENT),
+    _text("rte", Columns("sentence1", "label", "sentence2", "index"), _ENTAILMENT),
+    _text("wnli", Columns("sentence1", "label", "sentence2", "index")),
+    _text("nsmc", Columns("document", "label", id="id"), dirty=True),
+    _text("polarity", Columns("text", "label")),
     # KLUE (Park et al. 2021); the premise of one pair is that of two more.
-    _text("klue_nli", "premise", "gold_label", "hypothesis", id="guid", group="premise",
-          labels=("entailment", "contradiction", "neutral")),
-    _text("klue_sts", "sentence1", "labels.real-label", "sentence2", id="guid", **_SIMILARITY),
+    _text("klue_nli", Columns("premise", "gold_label", "hypothesis", "guid", "premise"),
+          ("entailment", "contradiction", "neutral")),
+    _text("klue_sts", Columns("sentence1", "labels.real-label", "sentence2", "guid"),
+          **_SIMILARITY),
     Task("klue_ner", read=tag_files.read_klue, labels=tag_files.KLUE_TAGS, unit="character",
          **_TAG),
     Task("squad_v1", read=span_files.read_squad_v1, **_SPAN),

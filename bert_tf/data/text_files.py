@@ -13,7 +13,7 @@ SEPARATOR = ","
 
 
 @dataclasses.dataclass(frozen=True)
-class TextColumns:
+class Columns:
     """Which columns hold what: names, or numbers (as str) of a table without header."""
 
     text: str
@@ -36,7 +36,7 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None, 
 
     Args:
         path: the file.
-        columns: `TextColumns`.
+        columns: `Columns`.
         problem: `single_label`, `multi_label` or `regression`.
         labels: the only names there are, or None for any.
         limits: `(least, greatest)` of a regression, or None.
