@@ -12,21 +12,18 @@ from 0. All UTF-8, with or without a BOM, LF or CRLF, also `.gz`; blank lines ar
 
 import csv
 import json
+import os
 import textwrap
 
 from bert_tf import files
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _LONGEST_FIELD = 1 << 30
+_MISSING = object()
 
 
 class BadRow(BertTfError):
     """A row that is not as its file should be."""
-
-
-def is_json(path):
-    """Whether the rows of a file are objects, by its name."""
-    return path.removesuffix(".gz").endswith((".jsonl", ".json"))
 
 
 def read_rows(path, columns, optional=()):
@@ -45,14 +42,13 @@ def read_rows(path, columns, optional=()):
         BertTfError: the file cannot be read.
     """
     optional = [column for column in optional if column not in columns]
-    if is_json(path):
-        items = _json_list(path) if path.removesuffix(".gz").endswith(".json") else _lines(path)
-        for where, item in items:
+    form = os.path.splitext(path.removesuffix(".gz"))[1]
+    if form in (".jsonl", ".json"):
+        for where, item in (_json_lines if form == ".jsonl" else _json_list)(path):
             yield where, _fields_of_object(where, item, columns, optional)
         return
-    is_csv = path.removesuffix(".gz").endswith(".csv")
     places = width = None
-    for where, fields in _csv_rows(path) if is_csv else _tsv_rows(path):
+    for where, fields in (_csv_rows if form == ".csv" else _tsv_rows)(path):
         if places is None:
             has_header = not all(column.isdigit() for column in columns)
             header = [name.strip() for name in fields] if has_header else []
@@ -63,7 +59,7 @@ def read_rows(path, columns, optional=()):
         if len(fields) == width:
             yield where, {column: fields[place] for column, place in places.items()}
         else:
-            more = "" if is_csv or len(fields) < width else " (tabs within a text: use .csv)"
+            more = "" if form == ".csv" or len(fields) < width else " (tabs within a text: use .csv)"
             yield where, BadRow(explain(f"{where}: {len(fields)} columns",
                                         f"{width} as in the first line{more}"))
 
@@ -80,7 +76,7 @@ def _places(where, header, width, columns, optional):
             places[column] = int(column)
         else:
             found = textwrap.shorten(", ".join(header), 200) or f"{width} columns"
-            raise UsageError(explain(f"{where}: no column {column!r}", f"it beside {found}"))
+            raise UsageError(f"{where}: no column {column!r} among {found}")
     return places
 
 
@@ -89,20 +85,21 @@ def _fields_of_object(where, item, columns, optional):
         return item
     if not isinstance(item, dict):
         return BadRow(explain(f"{where}: {type(item).__name__}", "an object with its fields"))
-    values = {}
-    for column in columns + optional:
-        value, missing = item, False
-        for name in [column] if column in item else column.split("."):
-            missing = not isinstance(value, dict) or name not in value
-            if missing:
-                break
-            value = value[name]
-        if not missing:
-            values[column] = value
-        elif column in columns:
-            return BadRow(explain(f"{where}: no field {column!r}",
-                                  f"it beside {', '.join(map(str, item)) or 'others'}"))
-    return values
+    values = {column: _value(item, column) for column in columns + optional}
+    missing = [column for column in columns if values[column] is _MISSING]
+    if missing:
+        found = textwrap.shorten(", ".join(item), 200) or "none at all"
+        return BadRow(f"{where}: no field {missing[0]!r} among {found}")
+    return {column: value for column, value in values.items() if value is not _MISSING}
+
+
+def _value(item, column):
+    """What `item` has as `column`, or `a.b` as `b` of its `a`."""
+    for name in [column] if column in item else column.split("."):
+        if not isinstance(item, dict) or name not in item:
+            return _MISSING
+        item = item[name]
+    return item
 
 
 def _tsv_rows(path):
@@ -125,7 +122,7 @@ def _csv_rows(path):
                                   "quotes around a field, and doubled within it")) from error
 
 
-def _lines(path):
+def _json_lines(path):
     for number, line in enumerate(files.read_lines(path), 1):
         where = f"{path} line {number}"
         if not line.strip():

@@ -23,10 +23,6 @@ class Columns:
     group: str | None = None
 
 
-class EmptyText(BadRow):
-    """A row without a text."""
-
-
 def read_texts(path, columns, problem="single_label", labels=None, limits=None, dirty=False,
                separator=SEPARATOR):
     """The examples of a table, in order; without an id column, the id is the number from 0.
@@ -40,8 +36,8 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None, 
         problem: `single_label`, `multi_label` or `regression`.
         labels: the only names there are, or None for any.
         limits: `(least, greatest)` of a regression, or None.
-        dirty: the file as published has broken rows: rows of a wrong number of columns or
-            without a text are left out, and counted on standard error.
+        dirty: the file as published has broken rows: those of a wrong number of columns or
+            without a proper text are left out, and counted on standard error.
 
     Raises:
         UsageError: a column is missing.
@@ -84,7 +80,7 @@ def check_text(where, text, what="text"):
     if not isinstance(text, str):
         raise BadRow(explain(f"{where}: {type(text).__name__} as {what}", "a string"))
     if not text.strip():
-        raise EmptyText(explain(f"{where}: empty {what}", attempt="removing the row"))
+        raise BadRow(explain(f"{where}: empty {what}", attempt="removing the row"))
     if "\0" in text:
         raise BadRow(explain(f"{where}: a NUL character in the {what}", attempt="removing it"))
     try:

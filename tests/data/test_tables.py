@@ -59,7 +59,7 @@ def test_crlf_and_blank_lines(write_file):
 def test_numbers_are_columns_of_a_table_without_header(write_file):
     path = write_file("a.tsv", "gj04\t1\t\tA sentence.\n")
     assert [row for _, row in read_rows(path, ["3", "1"])] == [{"3": "A sentence.", "1": "1"}]
-    with pytest.raises(UsageError, match="line 1: no column '4'; expected it beside 4 columns"):
+    with pytest.raises(UsageError, match="line 1: no column '4' among 4 columns"):
         list(read_rows(path, ["4"]))
 
 
@@ -91,7 +91,7 @@ def test_fields_of_objects_within(write_file):
                                         r"\(tabs within a text: use .csv\)"),
     ("a.tsv", "text\tlabel\na\n", "line 2: 1 columns; expected 2 as in the first line"),
     ("a.csv", "text,label\na\n", "line 2: 1 columns; expected 2"),
-    ("a.jsonl", '{"text": "a"}\n', "line 1: no field 'label'; expected it beside text"),
+    ("a.jsonl", '{"text": "a"}\n', "line 1: no field 'label' among text"),
     ("a.jsonl", "\n[1]\n", "line 2: list; expected an object"),
     ("a.jsonl", '{"text": \n', "line 1: not JSON"),
     ("a.json", '[{"text": "a"}]', "item 1: no field 'label'"),
@@ -103,7 +103,7 @@ def test_a_wrong_row_is_handed_over(write_file, name, text, message):
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("a.tsv", "text\tlabl\n", "line 1: no column 'label'; expected it beside text, labl"),
+    ("a.tsv", "text\tlabl\n", "line 1: no column 'label' among text, labl"),
     ("a.tsv", "text\tlabel\tlabel\n", "line 1: two columns are named 'label'"),
     ("a.csv", "text\tlabel\n", "no column 'text'"),
     ("a.csv", 'text,label\na,1\n"b"c,1\n', "line 3: not CSV"),

@@ -151,7 +151,7 @@ def test_any_text_is_kept_as_it_is(write_file, text, file):
     ("regress", TABLE + "a\tnan\n", "line 2: label 'nan'; expected a finite number"),
     ("regress", TABLE + "a\thigh\n", "line 2: label 'high'"),
     ("regress", TABLE + "a\t1e999\n", "line 2: label '1e999'"),
-    ("cola", "index\tsentence\n0\ta\n", "line 1: no column '3'; expected it beside 2 columns"),
+    ("cola", "index\tsentence\n0\ta\n", "line 1: no column '3' among 2 columns"),
     ("sst2", "sentence\n", "line 1: no column 'label'"),
 ])
 def test_a_wrong_file_is_refused_with_its_line(write_file, name, text, message):
