@@ -57,7 +57,7 @@ class TextReader(keras.Layer):
 
     def call(self, text):
         """Read a batch of texts or of pairs, at least one position each."""
-        return {name: _not_empty(ids) for name, ids in self._read(text).items()}
+        return {name: not_empty(ids) for name, ids in self._read(text).items()}
 
     def _read(self, text):
         if self.tokenizer is None:  # a copy, as of `keras.models.clone_model`
@@ -159,7 +159,7 @@ class ReadsText:
         return {**config, "reader": reader and keras.saving.deserialize_keras_object(reader)}
 
 
-def _not_empty(ids):
+def not_empty(ids):
     """A replica may get a batch without rows, which has no positions either: it gets one."""
     missing = tf.maximum(1 - tf.shape(ids)[1:], 0)
     before = tf.zeros([ids.shape.rank], tf.int32)

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.tasks.reader import texts_of
+from bert_tf.tasks.reader import not_empty, texts_of
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -81,8 +81,8 @@ class WordReader(keras.Layer):
                                        minlength=tf.size(counts), maxlength=tf.size(counts))
         number = tf.clip_by_value(number, 0, tf.gather(num_windows, unit_rows) - 1)
         window = tf.gather(tf.cumsum(num_windows, exclusive=True), unit_rows) + number
-        return {**pack(self.tokenizer.vocabulary, [windows], self.seq_length, fixed=False),
-                "rows": rows,
+        packed = pack(self.tokenizer.vocabulary, [windows], self.seq_length, fixed=False)
+        return {**{name: not_empty(ids) for name, ids in packed.items()}, "rows": rows,
                 "num_units": tf.math.unsorted_segment_sum(tf.ones_like(unit_rows), unit_rows,
                                                           tf.size(counts)),
                 "unit_starts": tf.boolean_mask(units.starts.values, kept),
