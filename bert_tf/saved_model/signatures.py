@@ -13,6 +13,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.saved_model.embeddings import embed
+from bert_tf.saved_model.entities import tag
 from bert_tf.tasks import generation
 
 
@@ -159,6 +160,7 @@ BY_TEXT = {
     "generate": Signature(generate, _TEXT, "language_model"),
     "sample": Signature(generate, {**_TEXT, **_SEED}, "language_model"),
     "classify": Signature(classify, _TEXT, "classifier"),
+    "tag": Signature(tag, _TEXT, "tagger"),
 }
 # Of a model whose reader is for pairs, in place of those.
 BY_PAIR = {"classify": Signature(classify, _PAIR, "classifier")}
