@@ -59,9 +59,10 @@ def read_rows(path, columns, optional=()):
         if len(fields) == width:
             yield where, {column: fields[place] for column, place in places.items()}
         else:
-            more = "" if form == ".csv" or len(fields) < width else " (tabs within a text: use .csv)"
+            more = form != ".csv" and len(fields) > width
+            hint = " (tabs within a text: use .csv)" if more else ""
             yield where, BadRow(explain(f"{where}: {len(fields)} columns",
-                                        f"{width} as in the first line{more}"))
+                                        f"{width} as in the first line{hint}"))
 
 
 def _places(where, header, width, columns, optional):

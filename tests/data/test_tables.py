@@ -75,6 +75,12 @@ def test_quotes_of_csv_hold_tabs_commas_and_line_ends(write_file):
     assert [where.rsplit(" ", 1)[1] for where, _ in read] == ["2", "5"]
 
 
+def test_a_long_field_of_csv(write_file):
+    text = "long, " * 50_000
+    (_, row), = read_rows(write_file("a.csv", f'text,label\n"{text}",1\n'), ["text"])
+    assert row["text"] == text
+
+
 def test_quotes_of_tsv_are_characters(write_file):
     text = 'text\tlabel\n"open\t1\nnot "" doubled"\t0\n'
     read = list(read_rows(write_file("a.tsv", text), ["text"]))
