@@ -16,13 +16,14 @@ _NEVER = -np.inf  # logit of where no answer may start or end
 NO_SPAN = -10000.0  # score of the best span of a context that has none
 
 
-def answer(model, reader, question, context):
+def answer(model, reader, question, context, null_threshold=None):
     """Answer questions, each from its context.
 
     Args:
-        model: a `Span`; its `n_best`, `max_answer_length` and `null_threshold` count.
+        model: a `Span`; its `n_best` and `max_answer_length` count.
         reader: a `QuestionReader`.
         question, context: string `[b]`, UTF-8; what is not becomes U+FFFD.
+        null_threshold: see `answers_from`.
 
     Returns: what `answers_from` gives.
     """
@@ -30,7 +31,7 @@ def answer(model, reader, question, context):
     start_logits, end_logits = window_logits(model, windows)
     spans = best_spans(windows, start_logits, end_logits, tf.size(question), model.n_best,
                        model.max_answer_length)
-    return answers_from(spans, valid_text(context), model.null_threshold)
+    return answers_from(spans, valid_text(context), null_threshold)
 
 
 def window_logits(model, windows):
@@ -109,7 +110,7 @@ def answers_from(spans, context, null_threshold=None):
         spans: what `best_spans` gives.
         context: string `[b]`, valid UTF-8, from which the answers are cut.
         null_threshold: how much more `[CLS]` may score than the best span before a question has no
-            answer; None where every question has one.
+            answer, a float or a scalar tensor; None where every question has one.
 
     Returns:
         dict of

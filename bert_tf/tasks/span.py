@@ -80,17 +80,22 @@ class Span(Labelled):
         if self.reader is None:
             raise UsageError(explain(f"{self.name} was given text and has no reader",
                                      attempt="reader=QuestionReader(tokenizer)"))
-        return self._compiled_answer(self.n_best, self.max_answer_length, self.null_threshold)(
-            *questions_of((question, context)))
+        threshold = self.null_threshold
+        compiled = self._compiled_answer(self.n_best, self.max_answer_length, threshold is None)
+        return compiled(*questions_of((question, context)),
+                        tf.constant(0.0 if threshold is None else threshold, tf.float32))
 
     @functools.cached_property
     def _compiled_answer(self):
-        """`answers.answer` as a graph, made once for each choice of the options."""
+        """`answers.answer` as a graph, made once for each choice of what is fixed in it."""
         @functools.cache
-        def compiled(*_):
+        def compiled(n_best, max_answer_length, always):
+            def answered(question, context, threshold):
+                return answer(self, self.reader, question, context, None if always else threshold)
+
             text = tf.TensorSpec([None], tf.string)
-            return tf.function(functools.partial(answer, self, self.reader), autograph=False,
-                               input_signature=(text, text))
+            return tf.function(answered, autograph=False,
+                               input_signature=(text, text, tf.TensorSpec([], tf.float32)))
 
         return compiled
 
