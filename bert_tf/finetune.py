@@ -50,7 +50,7 @@ def main(argv=None):
 
     with files.locked(arguments.output_dir):
         results, version = FinetuningRun(
-            arguments, task, make_strategy(arguments.strategy), command).finish()
+            arguments, task, make_strategy(arguments.strategy), command, started).finish()
     if len(results["seeds"]) > 1:
         print(f"mean of {len(results['seeds'])} seeds: "
               f"{shown(results['mean'], results['deviation'])}")

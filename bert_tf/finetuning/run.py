@@ -51,14 +51,15 @@ class FinetuningRun:
         task: the `data.tasks.Task`.
         strategy: from `make_strategy`.
         command: the command line, for `results.json`.
+        started: when the command began, as of `time.monotonic`.
     """
 
-    def __init__(self, options, task, strategy, command):
+    def __init__(self, options, task, strategy, command, started):
         self.options = options
         self.task = task
         self.strategy = strategy
         self.command = command
-        self.started = time.monotonic()
+        self.started = started
 
     def path(self, *names):
         """A path in the run folder."""
@@ -132,30 +133,35 @@ class FinetuningRun:
         self.model_task, self.model_options = self.kind.model_options(labels,
                                                                       self.start.tokenizer)
         print(f"{self.task.name}: {len(train):,} examples to learn from, {len(dev):,} to measure "
-              "by")
+              "by", flush=True)
         self.counts = {"train": len(train), "dev": len(dev), "share": dev_share(options),
                        "seed": options.seed}
         for note in split_notes(train, dev):
             print(f"note: {note}")
-        self.features = self.kind.features(train, self.build(options.seed, report=True), True)
+        self.train_examples, self.train_features = train, None
 
-    def build(self, seed, report=False):
+    def features(self, model):
+        """`Features` of the training examples, made once for all trials; tells what is new."""
+        if self.train_features is None:
+            fresh = getattr(model, "fresh_variables", ())
+            if fresh:
+                print(f"not in {self.options.init}, so new: {', '.join(fresh)}")
+            self.train_features = self.kind.features(self.train_examples, model, training=True)
+        return self.train_features
+
+    def build(self, seed):
         """The model before training, its head drawn from `seed`."""
         options = self.options
         dropout = {} if options.dropout is None else {
             "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
         policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
-        model = self.start.build(self.model_task, dropout, dtype=policy, seed=seed,
-                                 **self.model_options)
-        fresh = getattr(model, "fresh_variables", ())
-        if report and fresh:
-            print(f"not in {options.init}, so new: {', '.join(fresh)}")
-        return model
+        return self.start.build(self.model_task, dropout, dtype=policy, seed=seed,
+                                **self.model_options)
 
     def trial(self, learning_rate, epochs, seed):
         """The `Trial` of these settings."""
         settings = Settings(learning_rate, epochs, seed)
-        return Trial(settings, self.path("trials", str(settings)), self.options)
+        return Trial(settings, self.path("trials", settings.folder()), self.options)
 
     def search(self, dev):
         """Try every learning rate and number of epochs with the first seed, then all seeds.
@@ -186,7 +192,7 @@ class FinetuningRun:
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
                     else f"epoch {record['epoch']}: {shown(record['metrics'])}")
-            print(f"{trial.settings}: {told}", flush=True)
+            print(f"{trial.settings.said()}: {told}", flush=True)
         return record
 
     def best_of(self, records):

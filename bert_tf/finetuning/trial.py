@@ -22,8 +22,13 @@ class Settings:
     epochs: int
     seed: int
 
-    def __str__(self):
-        return f"learning_rate_{self.learning_rate:g}_epochs_{self.epochs}_seed_{self.seed}"
+    def said(self):
+        """In words."""
+        return f"learning rate {self.learning_rate:g}, epochs {self.epochs}, seed {self.seed}"
+
+    def folder(self):
+        """Name of the trial's folder."""
+        return f"learning_rate_{self.learning_rate!r}_epochs_{self.epochs}_seed_{self.seed}"
 
 
 class Trial:
@@ -45,12 +50,12 @@ class Trial:
         path = os.path.join(self.folder, _RECORD)
         return files.read_json(path) if files.exists(path) else None
 
-    def finish(self, build_model, features, evaluator, monitor, strategy):
+    def finish(self, build_model, make_features, evaluator, monitor, strategy):
         """Train what is missing.
 
         Args:
             build_model: called with a seed in the strategy's scope.
-            features: `Features` to learn from.
+            make_features: called with the model, gives the `Features` to learn from.
             evaluator: called with the model after every epoch, gives `{metric: float}`.
             monitor: name of a metric, and `min` or `max`.
             strategy: from `make_strategy`.
@@ -64,7 +69,7 @@ class Trial:
             files.make_folder(self.folder)
             files.clean_temporary(self.folder)
             try:
-                outcome = self._train(build_model, features, evaluator, monitor, strategy)
+                outcome = self._train(build_model, make_features, evaluator, monitor, strategy)
             except DivergedError as error:
                 outcome = {"diverged": str(error)}
             record = {**dataclasses.asdict(self.settings), **outcome,
@@ -73,12 +78,12 @@ class Trial:
         files.remove(os.path.join(self.folder, "checkpoints"))
         return record
 
-    def _train(self, build_model, features, evaluator, monitor, strategy):
+    def _train(self, build_model, make_features, evaluator, monitor, strategy):
         options, settings = self.options, self.settings
         with strategy.scope():
             model = build_model(settings.seed)
             freeze(model, options.freeze)
-        data = TaskInput(features, options.batch_size, settings.seed, options.bucket,
+        data = TaskInput(make_features(model), options.batch_size, settings.seed, options.bucket,
                          model.config.padding_id)
         config = train_config(options, settings, data.steps_per_epoch)
         config.save(os.path.join(self.folder, "train_config.json"))
