@@ -38,6 +38,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
         if any(action.default is nothing for nothing in (None, False, argparse.SUPPRESS)):
             return action.help
+        if isinstance(action.default, list):
+            return f"{action.help} (default: {' '.join(map(str, action.default))})"
         return f"{action.help} (default: %(default)s)"
 
 

@@ -21,8 +21,7 @@ def add_finetune_flags(parser):
     """All flags of `finetune`, in groups that README's table follows."""
     add = parser.add_argument
     add("--task", required=True, metavar="NAME",
-        help="a task by name (see above), or classify, pair, regress, tag, span for data of your "
-             "own")
+        help="task, one of those above")
     add("--train", required=True, metavar="FILE", help="labelled examples to learn from")
     add("--dev", required=True, metavar="FILE|SHARE",
         help="labelled examples to choose and to measure by, or the share of --train to hold out")
@@ -58,8 +57,9 @@ def add_finetune_flags(parser):
 
 def add_column_flags(parser):
     """Where a TSV, CSV or JSONL file has what; shared with `evaluate`."""
-    for name, what in zip(COLUMNS, ("the text", "the second text of a pair",
-                                    "the label or number", "the example's id"), strict=True):
+    for name, what in zip(COLUMNS, ("the text or question", "the second text or context",
+                                    "the label, number, answer or tags", "the example's id"),
+                          strict=True):
         parser.add_argument(f"--{name}", metavar="NAME",
                             help=f"column, its name or its number from 0, of {what}")
 
@@ -87,7 +87,7 @@ def _add_training_flags(parser):
     add("--learning_rate", type=_above_0, nargs="+", default=[5e-5], metavar="X",
         help="peak; of several values the best is searched, with one seed each")
     add("--seeds", type=cli.positive, default=1, metavar="N",
-        help="trainings with different seeds, of which the best is kept and the spread told")
+        help="trainings with seeds from --seed on; the best is kept, the spread told")
     add("--batch_size", type=cli.positive, default=32, help="examples a step over all replicas")
     add("--warmup_share", type=cli.share, default=0.1,
         help="share of the steps in which the learning rate rises")
