@@ -47,7 +47,7 @@ def add_finetune_flags(parser):
         help="what layers compute in; weights stay float32")
     add("--strategy", choices=[name for name in STRATEGIES if name != "multi_worker"],
         default="mirrored", help="tf.distribute strategy")
-    add("--num_devices", type=cli.positive, default=1,
+    add("--num_devices", type=cli.positive, metavar="N", default=1,
         help="logical CPU devices, where there is no GPU")
     add("--export_dir", metavar="saved_models/NAME",
         help="where the SavedModel goes (default: named as the run folder)")
@@ -66,18 +66,18 @@ def add_column_flags(parser):
 
 def add_answer_flags(parser, trained=False):
     """How answers are found in a text; shared with `evaluate`, whose defaults are the run's."""
-    rows = (("max_query_length", 64, "tokens of a question, which is cut behind them"),
-            ("doc_stride", 128, "tokens from one window of a long text to the next, where answers "
-                                "are sought"),
-            ("max_answer_length", 30, "tokens of an answer"),
-            ("n_best", 20, "answers that are compared"))
-    for name, default, what in rows:
-        parser.add_argument(f"--{name}", type=cli.positive, default=None if trained else default,
-                            help=f"{what} (default: as the model was trained)" if trained else what)
-    tuned = "as the model was trained" if trained else "tuned on --dev"
-    parser.add_argument("--null_threshold", type=_finite,
-                        help="how much better than the best answer no answer must be to be given "
-                             f"(default: {tuned})")
+    rows = (("max_query_length", "tokens of a question, which is cut behind them",
+             "64, or a third of a --seq_length below 192"),
+            ("doc_stride", "tokens from one window of a long text to the next, where answers are "
+                           "sought", "a third of --seq_length"),
+            ("max_answer_length", "tokens of an answer", "30"),
+            ("n_best", "answers that are compared", "20"),
+            ("null_threshold", "how much better than the best answer no answer must be to be given",
+             "tuned on --dev"))
+    for name, what, default in rows:
+        parser.add_argument(
+            f"--{name}", type=_finite if name == "null_threshold" else cli.positive,
+            help=f"{what} (default: {'as the model was trained' if trained else default})")
 
 
 def _add_training_flags(parser):
@@ -88,12 +88,13 @@ def _add_training_flags(parser):
         help="peak; of several values the best is searched, with one seed each")
     add("--seeds", type=cli.positive, default=1, metavar="N",
         help="trainings with seeds from --seed on; the best is kept, the spread told")
-    add("--batch_size", type=cli.positive, default=32, help="examples a step over all replicas")
-    add("--warmup_share", type=cli.share, default=0.1,
+    add("--batch_size", type=cli.positive, default=32, metavar="N",
+        help="examples a step over all replicas")
+    add("--warmup_share", type=cli.share, metavar="X", default=0.1,
         help="share of the steps in which the learning rate rises")
-    add("--weight_decay", type=_natural_number, default=0.01,
+    add("--weight_decay", type=_natural_number, metavar="X", default=0.01,
         help="decoupled; biases and LayerNorm are excluded")
-    add("--dropout", type=cli.share,
+    add("--dropout", type=cli.share, metavar="X",
         help="rate in the encoder and in front of the head (default: the model's own)")
     add("--patience", type=cli.positive, metavar="N",
         help="stop after so many epochs that were no better than the best")
@@ -109,13 +110,13 @@ def _add_training_flags(parser):
 
 def _add_text_flags(parser):
     add = parser.add_argument
-    add("--seq_length", type=cli.positive,
+    add("--seq_length", type=cli.positive, metavar="N",
         help="tokens of an example, [CLS] and [SEP] counted (default: 128, for answers 384; at "
              "most what the model has)")
     add("--long", choices=("head", "head_tail", "windows"), default="head",
         help="what is read of a text beyond --seq_length: its beginning, beginning and end, or "
              "all of it in windows")
-    add("--stride", type=cli.positive,
+    add("--stride", type=cli.positive, metavar="N",
         help="tokens from one window to the next with --long windows (default: half of a window)")
     add("--unit", choices=("word", "character"),
         help="what a tag is of; character suits Korean (default: as in the task's files)")
@@ -129,7 +130,7 @@ def _add_feature_flags(parser):
              "layer (BERT paper, section 5.3)")
     add("--combine", choices=("concat", "weighted_sum"), default="concat",
         help="how several --features become one vector")
-    add("--lstm_size", type=cli.positive, default=768,
+    add("--lstm_size", type=cli.positive, metavar="N", default=768,
         help="width of the BiLSTM over --features, half of it from each direction")
 
 

@@ -1,0 +1,118 @@
+"""README says what `--help` says, and the commands of its page on labelled text work as typed."""
+
+import csv
+import importlib
+import json
+import pathlib
+import random
+import re
+import shlex
+
+import pytest
+
+from bert_tf import cli, evaluate, files, finetune
+
+README = (pathlib.Path(__file__).resolve().parents[1] / "README.md").read_text()
+PAGE = README.partition("## From labelled text to a served model\n")[2].partition("\n## ")[0]
+
+
+def _flags_table(parser):
+    """Rows of a table that says of every flag what `--help` does."""
+    formatter = parser._get_formatter()
+    rows = ["| flag | what it says (default) |", "|---|---|"]
+    for action in parser._actions:
+        if action.dest == "help":
+            continue
+        values = ""
+        if action.nargs != 0:
+            values = " " + formatter._format_args(
+                action, formatter._get_default_metavar_for_optional(action))
+        text = formatter._get_help_string(action) % {**vars(action), "prog": parser.prog}
+        if action.required:
+            text += " (required)"
+        flag = (", ".join(action.option_strings) + values).replace("|", r"\|")
+        rows.append(f"| `{flag}` | {text} |")
+    return rows
+
+
+@pytest.mark.parametrize("module", [finetune, evaluate])
+def test_the_tables_of_flags_are_those_of_help(module):
+    name = module.__name__.rpartition(".")[2]
+    section = PAGE.partition(f"### Flags of {name}\n")[2].partition("\n###")[0]
+    assert section.strip().splitlines() == _flags_table(module._parser())
+
+
+def _write_data(folder):
+    """Small files of the names that the page uses; labels follow from the words."""
+    draw = random.Random(5)
+    words = ["the", "film", "music", "scene", "story", "actor", "end", "day", "last"]
+
+    def text(mark):
+        return " ".join([*draw.choices(words, k=4), mark, *draw.choices(words, k=3)])
+
+    for name, size in (("reviews.csv", 80), ("new_reviews.csv", 30)):
+        with open(folder / name, "w", newline="") as stream:
+            table = csv.writer(stream)
+            table.writerow(["review", "stars"])
+            for _ in range(size):
+                stars = draw.choice("15")
+                table.writerow([text({"1": "dull", "5": "fine"}[stars]), stars])
+    paragraphs = []
+    for number in range(30):
+        context = text(f"{1900 + number}")
+        answer = {"text": f"{1900 + number}", "answer_start": context.index(f"{1900 + number}")}
+        paragraphs.append({"context": context, "qas": [
+            {"id": f"q{number}", "question": "Which day?", "is_impossible": number % 3 == 0,
+             "answers": [] if number % 3 == 0 else [answer]}]})
+    (folder / "questions.json").write_text(json.dumps({"version": "v2.0", "data": [
+        {"title": str(number), "paragraphs": [paragraph]}
+        for number, paragraph in enumerate(paragraphs)]}))
+    with open(folder / "entities.conll", "w") as stream:
+        for _ in range(60):
+            for word in text("Ann Lee").split():
+                tag = {"Ann": "B-person", "Lee": "I-person"}.get(word, "O")
+                stream.write(f"{word}\t{tag}\n")
+            stream.write("\n")
+    from bert_tf.config import ModelConfig
+    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tokenization.tokenizer import Tokenizer
+    from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+    pieces = [*words, "dull", "fine", "ann", "lee", "which", "?", "i", "went", "back", "next", ".",
+              *"1234567890", *(f"##{digit}" for digit in "1234567890")]
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *pieces])
+    model = Pretrainer(ModelConfig(
+        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64), None, seed=3)
+    model.save_pretrained(str(folder / "runs" / "bert_tiny" / "model"),
+                          Tokenizer(vocabulary, lower_case=True))
+
+
+def _commands():
+    """The page's blocks in order: argument lists of commands, and Python."""
+    blocks = re.findall(r"```python\n(.*?)```|((?:^    python -m .*\n(?:^     .*\n)*)+)", PAGE,
+                        flags=re.M | re.S)
+    for code, shell in blocks:
+        if code:
+            yield code
+        for line in shell.replace("\\\n", "").splitlines():
+            yield shlex.split(line)[2:]
+
+
+def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    ran = []
+    for command in _commands():
+        if isinstance(command, str):
+            exec(compile(command, "README.md", "exec"), {})
+        else:
+            module, *arguments = command
+            assert cli.run(importlib.import_module(module).main, arguments) == 0, (
+                capsys.readouterr().err)
+            ran.append(module)
+    assert ran == ["bert_tf.finetune", "bert_tf.evaluate", "bert_tf.finetune", "bert_tf.finetune"]
+    for run in ("reviews", "questions", "entities"):
+        results = files.read_json(f"runs/{run}/results.json")
+        assert results["metrics"] and (tmp_path / "saved_models" / run / "1").is_dir()
+    assert files.read_json("evaluations/reviews_new_reviews/results.json")["examples"] == 30
