@@ -13,6 +13,7 @@ from bert_tf.models.families import EncoderModel
 from bert_tf.models.pretrained import CHECKPOINT
 from bert_tf.saved_model.embeddings import served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_task
+from bert_tf.tasks.span import Span
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 
@@ -47,8 +48,8 @@ class ServedModel:
 
     @property
     def tasks(self):
-        """Names of what the model was trained for, as `Objective.tasks`."""
-        return getattr(self.model, "tasks", ())
+        """Names of what the model was trained for, as `Objective.tasks`; of a `Span` one."""
+        return ("span",) if isinstance(self.model, Span) else getattr(self.model, "tasks", ())
 
     def read(self, inputs, split_special=False):
         """Token ids, mask and segment ids int32 `[B, S]` of what a signature is given.
@@ -128,15 +129,16 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         notes.append("the generator is not served, the discriminator alone is")
     model = from_pretrained(model_folder, dtype="float32" if dtype == "float32"
                             else f"mixed_{dtype}", **options)
+    reader = getattr(model, "reader", None)
     try:
-        tokenizer = load_tokenizer(model_folder)
+        # The reader's own, whose resources the exported graph holds.
+        tokenizer = load_tokenizer(model_folder) if reader is None else reader.tokenizer
     except NoTextError as error:
         tokenizer = None
         notes.append(f"no signature takes text, only token ids: {error}")
     if getattr(tokenizer, "pretokenize", None):
         notes.append(_ANALYSED)
     config = model.config
-    reader = getattr(model, "reader", None)
     if seq_length is None:
         seq_length = config.longest if reader is None else reader.seq_length
     elif reader is not None:
