@@ -139,6 +139,78 @@ def test_labelled_texts_are_read_in_morphemes(folder):
                                   learn_term_weights(analysed, of_analysed).idf)
 
 
+def test_tags_are_those_of_the_words_of_the_file(folder):
+    from bert_tf.data.tag_features import tag_features
+    from bert_tf.data.task_examples import TagExample
+    from bert_tf.tasks.word_reader import WordReader
+    from bert_tf.tokenization.load import load_tokenizer
+
+    labels = ["B-X", "I-X", "O"]
+    example = TagExample("1", ("배우가", "정말", "영화", "는"), ("B-X", "O", "O", "B-X"),
+                         (True, True, False, False))
+    reader = WordReader(load_tokenizer(str(folder / "of_raw")), seq_length=32)
+    features = tag_features([example], reader, labels)
+    tokens = reader.tokenizer.tokens(features.rows["input_word_ids"].values).numpy()
+    told = [(token.decode(), labels[number] if number >= 0 else None) for token, number in zip(
+        tokens, features.rows["label_ids"].values, strict=True)]
+    assert told == [("[CLS]", None), ("배우", "B-X"), ("가", "I-X"), ("정말", "O"), ("영화", "O"),
+                    ("는", "B-X"), ("[SEP]", None)]
+    assert features.units[:, 0].tolist() == [0, 0, 1, 2, 3]
+
+
+def _flags(*given):
+    from bert_tf.finetuning.options import add_finetune_flags
+
+    parser = argparse.ArgumentParser()
+    add_finetune_flags(parser)
+    return parser.parse_args(["--task", "", "--train", "", "--dev", "", "--output_dir", "", *given])
+
+
+def test_entities_served_of_analysed_text_are_told_in_the_original():
+    import tensorflow as tf
+
+    from bert_tf.data.task_examples import TagExample
+    from bert_tf.data.tasks import task
+    from bert_tf.finetuning.kinds import make_kind
+
+    def tag(text):
+        """Finds 배우 and 영화 wherever they are words of what it is given."""
+        (given,) = (one.decode() for one in text.numpy())
+        assert given == "배우 가 정말 영화 를"
+        return {"num_entities": tf.constant([2]), "starts": tf.constant([[0, 8]]),
+                "ends": tf.constant([[2, 10]]), "labels": tf.constant([["X", "Y"]]),
+                "scores": tf.constant([[0.5, 0.25]])}
+
+    example = TagExample("1", ("배우가", "정말", "영화를"), ("O",) * 3, (True, True, False))
+    (line,) = make_kind(task("conll"), _flags()).predict_served(
+        {"tag": tag}, {"pretokenize": "morphemes"}, [example])
+    assert line["entities"] == [
+        {"text": "배우", "label": "X", "start": 0, "end": 2, "score": 0.5},
+        {"text": "영화", "label": "Y", "start": 7, "end": 9, "score": 0.25}]
+    assert line["tags"] == ["B-X", "O", "B-Y"]
+
+
+def test_answers_served_of_analysed_text_are_cut_from_the_original():
+    import tensorflow as tf
+
+    from bert_tf.data.task_examples import SpanExample
+    from bert_tf.data.tasks import task
+    from bert_tf.finetuning.kinds import make_kind
+
+    def answer(question, context):
+        assert question.numpy()[0].decode() == "무엇 을 봤 나 ?"
+        assert context.numpy()[0].decode() == "나 는 영화 를 봤 다"
+        return {"answers": tf.constant([["영화 를", ""]]), "starts": tf.constant([[4, 0]]),
+                "ends": tf.constant([[8, 0]]), "scores": tf.constant([[0.75, 0.0]]),
+                "no_answer_score": tf.constant([-1.0]), "has_answer": tf.constant([True])}
+
+    example = SpanExample("1", "무엇을 봤나?", "나는 영화를 봤다", (("영화", 3),))
+    (line,) = make_kind(task("korquad"), _flags()).predict_served(
+        {"answer": answer}, {"pretokenize": "morphemes", "null_threshold": None}, [example])
+    assert line["answers"] == [{"text": "영화를", "start": 3, "end": 6, "score": 0.75}]
+    assert line["answer"] == "영화를"
+
+
 def test_an_export_says_that_text_must_be_analysed(folder, tmp_path):
     from bert_tf import files
     from bert_tf.config import ModelConfig

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import Features, Ragged
 from bert_tf.errors import UsageError, check_choice
+from bert_tf.tokenization.morphemes import analysed_places, original_offsets, pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are read together
 _IGNORED = -1
@@ -61,8 +62,12 @@ def tag_features(examples, reader, labels=None):
 
 def _read(examples, reader):
     """Flat ids and type ids, `lengths` and `example` of the windows, and units, see above."""
-    texts = [example.text for example in examples]
+    originals = [example.text for example in examples]
     starts = [example.starts for example in examples]
+    texts = pretokenize(reader.tokenizer, originals)
+    if texts is not originals:
+        starts = [analysed_places(original_offsets(original, text), row).tolist()
+                  for original, text, row in zip(originals, texts, starts, strict=True)]
     read = reader(tf.constant(texts, tf.string),
                   breaks=tf.ragged.constant(starts, tf.int64, ragged_rank=1))
     read = {name: values.numpy() for name, values in read.items()}

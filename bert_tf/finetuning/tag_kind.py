@@ -13,6 +13,7 @@ from bert_tf.evaluation.tagging import entity_report, tagging_metrics
 from bert_tf.finetuning.kind import Kind
 from bert_tf.tasks.entities import OUTSIDE, join_units
 from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tokenization.morphemes import analyse, original_offsets
 
 ENTITY_REPORT = "entities.json"
 _DIGITS = 6  # of a score in predictions.jsonl
@@ -100,17 +101,20 @@ class TagKind(Kind):
 
         Args:
             signatures: of the loaded SavedModel, among them `tag`.
-            about: dict of what its model's `task.json` says.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
             examples: list of `TagExample`.
         """
         lines = [None] * len(examples)
-        sizes = np.array([len(example.text) for example in examples])
-        for rows in by_length(sizes, _BATCH_CHARACTERS):
-            answer = signatures["tag"](text=tf.constant([examples[row].text for row in rows]))
+        texts = [example.text for example in examples]
+        if about.get("pretokenize"):
+            texts = analyse(texts, progress=True)
+        for rows in by_length(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+            answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
             answer = {name: values.numpy() for name, values in answer.items()}
             for index, row in enumerate(rows):
                 count = answer["num_entities"][index]
-                entities = [(int(start), int(end), label.decode(), float(score))
+                offsets = original_offsets(examples[row].text, texts[row])
+                entities = [(int(offsets[start]), int(offsets[end]), label.decode(), float(score))
                             for start, end, label, score in zip(*(
                                 answer[name][index, :count] for name in (
                                     "starts", "ends", "labels", "scores")), strict=True)]

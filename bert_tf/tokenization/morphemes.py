@@ -105,6 +105,22 @@ def original_offsets(text, analysed):
                              "the text with nothing but blanks put in"))
 
 
+def analysed_places(offsets, places, are_ends=False):
+    """Where places of an original text are in the analysed one.
+
+    Args:
+        offsets: what `original_offsets` gives.
+        places: int64 array, characters of the original.
+        are_ends: something ends in front of a place, so that a blank put in there comes behind
+            it; else something begins there.
+
+    Returns: int64 array of that shape.
+    """
+    if are_ends:
+        return np.searchsorted(offsets, places)
+    return np.searchsorted(offsets, places, side="right") - 1
+
+
 @functools.cache
 def _analyser(process):
     """Kiwi of the running process: its threads do not outlive a fork."""
