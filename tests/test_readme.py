@@ -90,8 +90,8 @@ def _write_data(folder):
 
 def _commands():
     """The page's blocks in order: argument lists of commands, and Python."""
-    blocks = re.findall(r"```python\n(.*?)```|((?:^    python -m .*\n(?:^     .*\n)*)+)", PAGE,
-                        flags=re.M | re.S)
+    blocks = re.findall(r"```python\n([\s\S]*?)```|((?:^    python -m .*\n(?:^     .*\n)*)+)", PAGE,
+                        flags=re.M)
     for code, shell in blocks:
         if code:
             yield code

@@ -32,6 +32,13 @@ class Kind:
         name, better = self.task.monitor
         return name, {"min": min, "max": max}[better]
 
+    def predict_dev(self, model, examples):
+        """`predict` on the examples that models are chosen by.
+
+        A kind may first set in `model` what is chosen by them, too.
+        """
+        return self.predict(model, examples)
+
     def texts(self, examples):
         """All different texts of the examples, to learn a vocabulary from; list of str."""
         return list(dict.fromkeys(text for example in examples for name in self.text_fields
@@ -70,6 +77,6 @@ class Kind:
             signature = {name: tf.TensorSpec([None] * len(ids.shape), tf.int32)
                          for name, ids in inputs.items()}
             function = tf.function(lambda inputs: model(inputs, training=False),
-                                   input_signature=[signature], autograph=False)
+                                   autograph=False).get_concrete_function(signature)
             self._forward = (model, function)
         return function
