@@ -19,6 +19,7 @@ class Kind:
 
     text_fields = ()  # of an example, all that is text
     models = ()  # names of the tasks in task.json whose models can be asked
+    built_as = None  # task that from_pretrained builds from such a model; None as it was saved
 
     def __init__(self, task, options):
         self.task = task

@@ -120,10 +120,6 @@ class FinetuningRun:
         options = self.options
         self.kind = make_kind(self.task, options)
         self.start = find_start(options, self.path(), lambda: self.kind.texts(train))
-        if getattr(self.start.tokenizer, "pretokenize", None) and self.task.kind != "text":
-            raise UsageError(explain(
-                f"--task {self.task.name} on text that is cut into morphemes, where places in the "
-                "text are asked for", attempt="a model or vocabulary without --pretokenize"))
         longest = self.start.config.longest
         if (options.seq_length or 0) > longest:
             raise UsageError(explain(f"--seq_length {options.seq_length} is beyond the model's "
@@ -187,7 +183,7 @@ class FinetuningRun:
         known = trial.record()
         record = known or trial.finish(
             self.build, self.features,
-            lambda model: self.kind.metrics(dev, self.kind.predict(model, dev)),
+            lambda model: self.kind.metrics(dev, self.kind.predict_dev(model, dev)),
             self.kind.monitor, self.strategy)
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
@@ -209,9 +205,10 @@ class FinetuningRun:
         model = self.build(best.settings.seed)
         weights = best_weights(best.folder)
         assign_variables(model.weights, weights, best.folder)
+        predictions = self.kind.predict_dev(model, dev)
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
-        metrics = write_measured(self.kind, dev, self.kind.predict(model, dev), self.path())
+        metrics = write_measured(self.kind, dev, predictions, self.path())
         for name in _OF_TRIAL:
             source = os.path.join(best.folder, name)
             with files.atomic_path(self.path(name)) as temporary:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.saved_model.answers import answer
 from bert_tf.saved_model.embeddings import embed
 from bert_tf.saved_model.entities import tag
 from bert_tf.tasks import generation
@@ -136,6 +137,7 @@ def _ids(*names):
 
 
 _TEXT, _PAIR = _texts("text"), _texts("text_a", "text_b")
+_QUESTION = _texts("question", "context")
 _PROMPT = _ids("input_word_ids", "input_mask")
 _IDS = {**_PROMPT, **_ids("input_type_ids")}
 _SEED = {"seed": tf.TensorSpec([None], tf.int32, "seed")}
@@ -161,6 +163,7 @@ BY_TEXT = {
     "sample": Signature(generate, {**_TEXT, **_SEED}, "language_model"),
     "classify": Signature(classify, _TEXT, "classifier"),
     "tag": Signature(tag, _TEXT, "tagger"),
+    "answer": Signature(answer, _QUESTION, "span"),
 }
 # Of a model whose reader is for pairs, in place of those.
 BY_PAIR = {"classify": Signature(classify, _PAIR, "classifier")}
@@ -171,6 +174,8 @@ def signatures(served):
     rows = BY_IDS if served.tokenizer is None else {**BY_IDS, **BY_TEXT}
     if getattr(getattr(served.model, "reader", None), "pair", False):
         rows = {**rows, **BY_PAIR}
+    if not hasattr(served.tokenizer, "tokenize_with_offsets"):
+        rows = {name: signature for name, signature in rows.items() if name != "answer"}
     return {name: signature for name, signature in rows.items()
             if signature.task in (None, *served.tasks)}
 

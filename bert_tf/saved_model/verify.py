@@ -4,11 +4,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError
-from bert_tf.saved_model import entities
+from bert_tf.saved_model import answers, entities
 from bert_tf.saved_model.signatures import continuation, generate, signatures
 
 _TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요, [MASK] 반갑습니다 ㅋㅋ",
           "Café 🙂 [MASK] [MASK]!", "A sentence that is longer than any window. " * 400]
+_RANKED = {"fill_mask": ("tokens",), "answer": ("answers", "starts", "ends")}
 _LENGTHS = (7, 1, 3, 5, 6)  # tokens of the rows, where there is no text
 
 
@@ -37,9 +38,12 @@ def verify(served, folder, tolerance):
             clear = entities.clear_texts(served, inputs["text"], tolerance)
             actual, expected = (entities.only(answer, clear) for answer in (actual, expected))
         for output, values in expected.items():
-            if name == "fill_mask" and output == "tokens":
-                # Pieces as likely as each other may change places.
+            if output in _RANKED.get(name, ()):
+                # What is as likely as each other may change places.
                 same = clear_ranks(expected["scores"], tolerance)
+                agree = np.array_equal(values[same], actual[output][same])
+            elif output == "has_answer":
+                same = answers.clear_decisions(served, expected, tolerance)
                 agree = np.array_equal(values[same], actual[output][same])
             elif values.dtype == np.float32:
                 agree = near(actual[output], values, tolerance)
@@ -96,7 +100,7 @@ def sample_requests(served):
         mask_token = served.tokenizer.vocabulary.special_tokens[-1]
         texts = tf.constant([text.replace("[MASK]", mask_token) for text in _TEXTS])
         tensors = {"text": texts, "text_a": texts, "text_b": texts[::-1],
-                   **served.read({"text": texts})}
+                   "question": texts, "context": texts[::-1], **served.read({"text": texts})}
     tensors["seed"] = tf.range(len(_LENGTHS))
     return {name: {key: tensors[key] for key in signature.inputs}
             for name, signature in signatures(served).items()}

@@ -22,6 +22,8 @@ SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "replaced": REPLACED, "replaced_ids": REPLACED,
     "generate_ids": GENERATED, "sample_ids": GENERATED, "generate": CONTINUED, "sample": CONTINUED,
     "classify": {"scores": ("float32", 2), "labels": ("string", 2)},
+    "answer": {"answers": ("string", 2), "scores": ("float32", 2), "starts": ("int32", 2),
+               "ends": ("int32", 2), "no_answer_score": ("float32", 1), "has_answer": ("bool", 1)},
 }
 
 

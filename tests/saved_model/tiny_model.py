@@ -10,7 +10,9 @@ from bert_tf.models.families import build_encoder
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.span import Span
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -92,6 +94,10 @@ MODELS = {
     "classifier": (word_piece,
                    lambda tokenizer: Classifier(_config(tokenizer), LABELS, seed=7),
                    (*_ALL, "classify")),
+    "span": (word_piece,
+             lambda tokenizer: Span(_config(tokenizer), 4, 5, -0.5, seed=7,
+                                    reader=QuestionReader(tokenizer, 20, 4, 6)),
+             (*_ALL, "answer")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(_config(tokenizer), seed=7), _ALL),
 }
 

@@ -1,0 +1,191 @@
+"""Answers to questions about a text."""
+
+import json
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import files
+from bert_tf.data.analysed_spans import analysed_spans
+from bert_tf.data.span_features import span_features
+from bert_tf.data.task_input import by_length
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.evaluation.span import best_null_threshold, korquad_metrics, squad_metrics
+from bert_tf.finetuning.kind import Kind
+from bert_tf.tasks.question_reader import QuestionReader
+from bert_tf.tokenization.morphemes import original_offsets
+
+WRONG_ANSWERS = "wrong_answers.jsonl"
+_DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 15  # of the contexts that are asked about together
+_OF_READER = ("doc_stride", "max_query_length")
+_OF_MODEL = ("n_best", "max_answer_length", "null_threshold")
+
+
+class SpanKind(Kind):
+    """Tasks of a `Span`; see `bert_tf/finetuning/kinds.py`.
+
+    Answers are those of the graph that is served. Where a question may have no answer, the
+    threshold that decides is tuned on the dev examples, unless `--null_threshold` says it, and
+    stored in the model.
+    """
+
+    text_fields = ("question", "context")
+    models = ("span",)
+
+    def __init__(self, task, options):
+        super().__init__(task, options)
+        for name, value in (("class_weights", options.class_weights),
+                            ("features", options.features is not None)):
+            if value:
+                raise UsageError(f"--{name} with --task {task.name}: it is for labels, not for "
+                                 "answers; leave it out")
+        if options.null_threshold is not None and not task.unanswerable:
+            raise UsageError(explain(f"--null_threshold with --task {task.name}, where every "
+                                     "question has an answer", attempt="--task squad_v2"))
+
+    def labels(self, train):
+        """None; checks that there is something to learn from.
+
+        Raises:
+            BertTfError: a question whose answer is not told, or no answer at all.
+        """
+        for example in train:
+            if not example.answers and not self.task.unanswerable:
+                raise BertTfError(explain(f"{example.where}: no answer", "one to learn from"))
+        if not any(example.answers for example in train):
+            raise BertTfError(explain(f"none of {len(train)} questions has an answer",
+                                      "some to learn from"))
+        return []
+
+    def model_options(self, labels, tokenizer):
+        """A span model that reads as `--seq_length`, `--doc_stride` … say."""
+        given = self._given(_OF_READER)
+        reader = QuestionReader(tokenizer, self.options.seq_length, **given)
+        threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
+        return "span", {"reader": reader, **threshold, **self._given(_OF_MODEL)}
+
+    def features(self, examples, model, training):
+        """A row a window, with the answers for training."""
+        if getattr(model.reader.tokenizer, "pretokenize", None):
+            examples = analysed_spans(examples, progress=True)
+        return span_features(examples, model.reader, training)
+
+    def predict(self, model, examples):
+        """A line a question, see `answer_line`; as `model.answer` answers it."""
+        for name, value in self._given(_OF_MODEL).items():
+            setattr(model, name, value)
+        reading = model.reader.reading()
+        if {**reading, **self._given(_OF_READER)} != reading:
+            model.reader = QuestionReader(model.reader.tokenizer,
+                                          **{**reading, **self._given(_OF_READER)})
+        return _answered(model.answer, examples, model.null_threshold,
+                         getattr(model.reader.tokenizer, "pretokenize", None))
+
+    def predict_dev(self, model, examples):
+        """`predict`, after the threshold of having no answer was tuned on these examples."""
+        lines = self.predict(model, examples)
+        if not self.task.unanswerable or self.options.null_threshold is not None:
+            return lines
+        best = {line["id"]: line["answers"][0]["text"] if line["answers"] else ""
+                for line in lines}
+        scores = {line["id"]: line["no_answer_score"] for line in lines}
+        model.null_threshold = best_null_threshold(examples, best, scores)
+        return [decided(line, model.null_threshold) for line in lines]
+
+    def predict_served(self, signatures, about, examples):
+        """The same lines from a SavedModel.
+
+        Args:
+            signatures: of the loaded SavedModel, among them `answer`.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
+            examples: list of `SpanExample`.
+        """
+        def ask(question, context):
+            return signatures["answer"](question=question, context=context)
+
+        threshold = self.options.null_threshold
+        return _answered(ask, examples, about["null_threshold"] if threshold is None else threshold,
+                         about.get("pretokenize"))
+
+    def metrics(self, examples, predictions):
+        """`{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is measured."""
+        answers = {line["id"]: line["answer"] for line in predictions}
+        if self.task.name == "korquad":
+            return korquad_metrics(examples, answers)
+        return squad_metrics(examples, answers, version=2 if self.task.unanswerable else 1)
+
+    def report(self, examples, predictions, folder):
+        """`wrong_answers.jsonl`: questions that were not answered exactly, the surest first."""
+        wrong = []
+        for example, line in zip(examples, predictions, strict=True):
+            if self.metrics([example], [line])["exact_match"] < 100:
+                wrong.append({"id": example.id, "question": example.question,
+                              "right": [text for text, _ in example.answers],
+                              "answer": line["answer"], "score": line["score"],
+                              "where": example.where})
+        wrong.sort(key=lambda line: -line["score"])
+        files.write_text(os.path.join(folder, WRONG_ANSWERS), "".join(
+            json.dumps(line, ensure_ascii=False) + "\n" for line in wrong))
+
+    def _given(self, names):
+        """The options among `names` that were given."""
+        return {name: getattr(self.options, name) for name in names
+                if getattr(self.options, name) is not None}
+
+
+def answer_line(example, found, null_threshold):
+    """A line of predictions.jsonl.
+
+    Args:
+        example: a `SpanExample`.
+        found: of this question, arrays, what `tasks.answers.answers_from` gives.
+        null_threshold: None or a float.
+
+    Returns:
+        `{"id", "answer", "score", "no_answer_score", "answers"}`; `answers` are
+        `{"text", "start", "end", "score"}`, best first, with characters of the context; `answer`
+        is the first of them or, where the question has none, "", and `score` its probability.
+    """
+    answers = [{"text": text.decode(), "start": int(start), "end": int(end),
+                "score": round(float(score), _DIGITS)}
+               for text, start, end, score in zip(*(found[name] for name in (
+                   "answers", "starts", "ends", "scores")), strict=True) if text]
+    return decided({"id": example.id, "no_answer_score": float(found["no_answer_score"]),
+                    "answers": answers}, null_threshold)
+
+
+def decided(line, null_threshold):
+    """An `answer_line` with the `answer` that the threshold leaves, and its `score`."""
+    answers = line["answers"]
+    none = not answers or (null_threshold is not None and line["no_answer_score"] > null_threshold)
+    missing = max(0.0, 1 - sum(answer["score"] for answer in answers))
+    return {"id": line["id"], "answer": "" if none else answers[0]["text"],
+            "score": round(missing, _DIGITS) if none else answers[0]["score"],
+            "no_answer_score": line["no_answer_score"], "answers": answers}
+
+
+def _answered(ask, examples, null_threshold, pretokenize):
+    """A line for every example, of what `ask(question, context)` answers, strings `[b]` each."""
+    lines = [None] * len(examples)
+    read = analysed_spans(examples) if pretokenize else examples
+    sizes = np.array([len(example.context) for example in read])
+    for rows in by_length(sizes, _BATCH_CHARACTERS):
+        found = ask(tf.constant([read[row].question for row in rows]),
+                    tf.constant([read[row].context for row in rows]))
+        found = {name: value.numpy() for name, value in found.items()}
+        for index, row in enumerate(rows):
+            own = {name: values[index] for name, values in found.items()}
+            if pretokenize:
+                own |= _in_original(own, examples[row].context, read[row].context)
+            lines[row] = answer_line(examples[row], own, null_threshold)
+    return lines
+
+
+def _in_original(found, context, analysed):
+    """`answers`, `starts` and `ends` found in an analysed context as those of the context."""
+    offsets = original_offsets(context, analysed)
+    starts, ends = offsets[found["starts"]], offsets[found["ends"]]
+    return {"answers": [context[start:end].encode() for start, end in zip(
+        starts, ends, strict=True)], "starts": starts, "ends": ends}
