@@ -16,9 +16,16 @@ import importlib
 
 KINDS = {"text": ("text_kind", "TextKind"), "span": ("span_kind", "SpanKind"),
          "tag": ("tag_kind", "TagKind")}
+_NO_LABELS = ("embedder", "encoder", "pretraining", "language_model", "replaced_tokens")
 
 
-def make_kind(task, options):
-    """The kind of `task`, with `options`, the flags of `finetune` or `evaluate`."""
+def make_kind(task, options, model_task=None):
+    """The kind of `task`, with `options`, the flags of `finetune` or `evaluate`.
+
+    `model_task` is what the model to be measured was saved for: one that knows no labels can still
+    tell how alike two texts are.
+    """
     module, name = KINDS[task.kind]
+    if task.pair and model_task in _NO_LABELS:
+        module, name = "vector_kind", "VectorKind"
     return getattr(importlib.import_module(f"bert_tf.finetuning.{module}"), name)(task, options)

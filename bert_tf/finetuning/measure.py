@@ -65,7 +65,7 @@ class Measurement:
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
         task = find_task(arguments.task, about.get("problem") == "multi_label")
-        kind = make_kind(task, self.kind_options())
+        kind = make_kind(task, self.kind_options(), about["task"])
         _check_fits(task, kind, about, arguments.model)
         examples = read_task(task, arguments.data, flags.columns(arguments))
         if served:
@@ -125,7 +125,7 @@ def _check_fits(task, kind, about, model):
 
 def _load(folder, kind):
     """The model in `folder`, with a reader of its text also where none was saved with it."""
-    model = from_pretrained(folder)
+    model = from_pretrained(folder, kind.built_as)
     if model.reader is None:
         if kind.options.seq_length is None:
             kind.options.seq_length = min(flags.SEQ_LENGTHS[kind.task.kind], model.config.longest)
