@@ -28,8 +28,8 @@ def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path):
     done = subprocess.run([sys.executable, "-m", "bert_tf.export", "--model", "demo"],
                           cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == ("exported saved_models/demo/1\nsignatures: serving_default encode_ids "
-                           "encode fill_mask next_sentence\n")
+    assert done.stdout == ("exported saved_models/demo/1\nsignatures: serving_default embed_ids "
+                           "encode_ids embed encode fill_mask next_sentence\n")
     assert (tmp_path / "saved_models/demo/1/saved_model.pb").exists()
     config = (tmp_path / "serving/models.local.config").read_text()
     assert str(tmp_path / "saved_models" / "demo") in config

@@ -205,7 +205,7 @@ def test_without_a_tokenizer_ids_are_taken_and_it_is_said(tmp_path):
     (tmp_path / "model" / "vocab.json").write_text(json.dumps(ends))
     version = export_saved_model(folder, str(tmp_path / "out"))
     call = Caller(version)
-    names = {"serving_default", "encode_ids", "generate_ids", "sample_ids"}
+    names = {"serving_default", "embed_ids", "encode_ids", "generate_ids", "sample_ids"}
     about = json.loads(pathlib.Path(version, "assets.extra", "export.json").read_text())
     assert set(about["signatures"]) == set(call.signatures) == names
     (note,) = about["notes"]

@@ -13,7 +13,7 @@ REPLACED = {"probability": ("float32", 2), "tokens": ("string", 2), "num_tokens"
 GENERATED = {"output_word_ids": ("int32", 2), "tokens": ("string", 2), "num_tokens": ("int32", 1)}
 CONTINUED = {**GENERATED, "text": ("string", 1)}
 SHAPES = {  # outputs, as serving/README.md promises them: type and rank
-    "serving_default": {"embedding": ("float32", 2)},
+    **dict.fromkeys(("serving_default", "embed", "embed_ids"), {"embedding": ("float32", 2)}),
     "encode": ENCODED, "encode_ids": ENCODED,
     "fill_mask": {"tokens": ("string", 3), "scores": ("float32", 3), "positions": ("int32", 2),
                   "num_masks": ("int32", 1)},

@@ -71,7 +71,7 @@ def _electra(tokenizer):
 
 _CAUSAL = {"attention": "causal", "pooling": "last"}
 # name: (the tokenizer, a model for it, the signatures of its export)
-_ALL = ("serving_default", "encode_ids", "encode")
+_ALL = ("serving_default", "embed", "embed_ids", "encode", "encode_ids")
 MODELS = {
     "bert": (word_piece, lambda tokenizer: Pretrainer(_config(tokenizer), seed=7),
              (*_ALL, "fill_mask", "next_sentence")),
