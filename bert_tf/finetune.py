@@ -47,6 +47,7 @@ def main(argv=None):
 
     from bert_tf.finetuning.results import shown
     from bert_tf.finetuning.run import FinetuningRun
+    from bert_tf.saved_model.save import export_notes
 
     with files.locked(arguments.output_dir):
         results, version = FinetuningRun(
@@ -56,6 +57,8 @@ def main(argv=None):
               f"{shown(results['mean'], results['deviation'])}")
     print(f"best: {shown(results['metrics'])}")
     print(f"exported {version}")
+    for note in export_notes(version):
+        print(f"note: {note}")
     print(f"{time.monotonic() - started:.0f} s in all")
 
 

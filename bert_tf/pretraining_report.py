@@ -6,6 +6,7 @@ import os
 import tensorflow as tf
 
 from bert_tf.data.pretraining_input import PretrainingInput
+from bert_tf.saved_model.save import export_notes
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SUFFIX
 
@@ -29,9 +30,10 @@ def report(run, metrics, version):
             for lines in show(signatures[name], texts):
                 print("\n  " + "\n  ".join(lines))
     name = os.path.basename(os.path.normpath(run.arguments.export_dir))
+    print(f"\nexported {version}")
+    for note in export_notes(version):
+        print(f"note: {note}")
     print(f"""
-exported {version}
-
 next:
   python -m bert_tf.export --model {run.path()} --dtype bfloat16    another version
   tensorboard --logdir {run.path('logs')}

@@ -81,6 +81,11 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     return version
 
 
+def export_notes(version):
+    """What `export.json` of an exported version tells people: a list of lines."""
+    return files.read_json(os.path.join(version, "assets.extra", EXPORT))["notes"]
+
+
 def _write(served, model_folder, folder):
     kernels, others = _stored_weights(served)
     exported = tf.Module()
