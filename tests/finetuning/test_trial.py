@@ -1,0 +1,116 @@
+"""What a trial's settings mean: steps, frozen parts, rates by layer."""
+
+import argparse
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sentiment import config, examples, tokenizer
+
+from bert_tf.data.text_features import text_features
+from bert_tf.errors import UsageError
+from bert_tf.finetuning.trial import Settings, Trial, freeze, layer_rates, train_config
+from bert_tf.tasks.classifier import Classifier
+from bert_tf.tasks.reader import TextReader
+from bert_tf.training.optimizers import AdamW
+
+LABELS = ["bad", "good"]
+
+
+def options(**values):
+    return argparse.Namespace(**{
+        "batch_size": 8, "warmup_share": 0.1, "weight_decay": 0.01, "dtype": "float32",
+        "strategy": "one_device", "freeze": None, "layer_decay": None, "bucket": True,
+        "patience": None, **values})
+
+
+def build(seed=1, **values):
+    return Classifier(config(**values), LABELS, seed=seed, reader=TextReader(tokenizer(), 32))
+
+
+def finish(folder, settings, evaluator=lambda model: {"accuracy": 0.5}, **values):
+    """Train on 20 examples, three steps an epoch; returns the record and the trained models."""
+    models = []
+
+    def build_one(seed):
+        models.append(build(seed))
+        return models[-1]
+
+    record = Trial(settings, str(folder), options(**values)).finish(
+        build_one, lambda model: text_features(examples(20), model.reader, LABELS, "single_label"),
+        evaluator, ("accuracy", max), tf.distribute.OneDeviceStrategy("/cpu:0"))
+    return record, models
+
+
+def test_steps_warm_up_and_how_often_is_evaluated():
+    made = train_config(options(warmup_share=0.25), Settings(3e-5, 4, 7), 10)
+    assert (made.train_steps, made.warmup_steps, made.eval_every, made.checkpoint_every) == (
+        40, 10, 10, 10)
+    assert (made.learning_rate, made.seed, made.batch_size) == (3e-5, 7, 8)
+
+
+def trainable(what, **values):
+    model = build(**values)
+    freeze(model, what)
+    return {variable.path.split("/LayerNorm")[0] for variable in model.trainable_variables}
+
+
+def test_freezing_takes_parts_from_the_bottom():
+    everything = trainable(None)
+    upper = trainable("embeddings")
+    assert not any("embeddings" in path for path in upper)
+    assert trainable(0) == upper < everything
+    top = trainable(1)
+    assert not any("layer_0" in path for path in top) and any("layer_1" in path for path in top)
+    head = {"cls/classifier/output_bias", "cls/classifier/output_weights"}
+    assert trainable("all") == head
+    assert trainable(2) == head | {"bert/pooler/dense/bias", "bert/pooler/dense/kernel"}
+    with pytest.raises(UsageError, match="--freeze 3; expected at most 2"):
+        trainable(3)
+    with pytest.raises(UsageError, match="share their weights"):
+        trainable(1, family="albert", num_hidden_groups=1)
+
+
+def test_what_is_frozen_does_not_change_and_the_rest_does(tmp_path):
+    _, (model,) = finish(tmp_path, Settings(1e-2, 1, 3), freeze=1)
+    for before, after in zip(build(3).weights, model.weights, strict=True):
+        frozen = "embeddings" in after.path or "layer_0" in after.path
+        assert np.array_equal(before.numpy(), after.numpy()) == frozen, after.path
+
+
+def test_rates_are_those_of_the_paper():
+    # ELECTRA: a factor of decay for every layer below the head.
+    rates = layer_rates(config(), 0.5)
+    model = build()
+    optimizer = AdamW(rates=rates)
+    optimizer.build(model.trainable_variables)
+    expected = {"bert/embeddings": 1 / 8, "bert/encoder/layer_0/": 1 / 4,
+                "bert/encoder/layer_1/": 1 / 2, "bert/pooler": 1, "cls/": 1}
+    for variable, rate in zip(model.trainable_variables, optimizer._rates, strict=True):
+        assert rate == next(value for start, value in expected.items()
+                            if variable.path.startswith(start)), variable.path
+    with pytest.raises(UsageError, match="share their weights"):
+        layer_rates(config(family="albert", num_hidden_groups=1), 0.5)
+
+
+def test_a_record_names_the_best_epoch_and_is_not_made_twice(tmp_path):
+    scores = iter([0.25, 0.75, 0.5])
+    record, _ = finish(tmp_path, Settings(1e-3, 3, 3), lambda model: {"accuracy": next(scores)})
+    assert record["epoch"] == 2 and record["metrics"] == {"accuracy": 0.75}
+    assert (record["learning_rate"], record["epochs"], record["seed"]) == (1e-3, 3, 3)
+    again, models = finish(tmp_path, Settings(1e-3, 3, 3))
+    assert again == record and not models
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_patience_ends_a_trial(tmp_path):
+    scores = iter([0.5, 0.25, 0.25, 0.75])
+    record, _ = finish(tmp_path, Settings(1e-3, 4, 3), lambda model: {"accuracy": next(scores)},
+                       patience=2)
+    assert record["epoch"] == 1 and list(scores) == [0.75]
+
+
+def test_a_trial_that_diverges_says_so(tmp_path):
+    with np.errstate(all="ignore"):
+        record, _ = finish(tmp_path, Settings(1e30, 1, 3))
+    assert "metrics" not in record and "learning_rate" in record["diverged"]
