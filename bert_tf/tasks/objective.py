@@ -29,10 +29,15 @@ class Objective(Saved, keras.Model):
         """As of Keras; without a loss, the model's own losses and accuracies are used."""
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
-        if self.loss is not None:
-            self.accuracies = []
-        elif not self.accuracies:
+        if self.loss is None and not self.accuracies:
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
+
+    @property
+    def metrics(self):
+        """As of Keras; those of an earlier `compile` without a loss have no say with one."""
+        if getattr(self, "loss", None) is None:
+            return super().metrics
+        return [metric for metric in super().metrics if metric not in self.accuracies]
 
     @property
     def metric_names(self):

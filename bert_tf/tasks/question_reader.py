@@ -60,6 +60,7 @@ class QuestionReader(keras.Layer):
             if not 1 <= value <= most:
                 raise UsageError(explain(f"{name}={value} with seq_length={seq_length}",
                                          f"1 to {most}" if most > 0 else "a longer window"))
+        self.supports_jit = False  # XLA knows no strings
         self.built = True
 
     def reading(self):

@@ -48,6 +48,7 @@ class TextReader(keras.Layer):
         if not 1 <= self.stride <= seq_length - 2:
             raise UsageError(explain(f"stride={stride} with seq_length={seq_length}",
                                      f"1 to {seq_length - 2}"))
+        self.supports_jit = False  # XLA knows no strings
         self.built = True
 
     def reading(self):
@@ -116,20 +117,33 @@ class ReadsText:
         """As of Keras."""
         return super().__call__(text_tensors(inputs), *args, **kwargs)
 
-    def fit(self, x=None, *args, **kwargs):
-        """As of Keras."""
+    def fit(self, x=None, y=None, *args, **kwargs):
+        """As of Keras; labels may be a list too."""
         held_out = kwargs.get("validation_data")
         if isinstance(held_out, (tuple, list)):
-            kwargs["validation_data"] = (text_tensors(held_out[0]), *held_out[1:])
-        return super().fit(text_tensors(x), *args, **kwargs)
+            kwargs["validation_data"] = (*_arrays(*held_out[:2]), *held_out[2:])
+        return super().fit(*_arrays(x, y), *args, **kwargs)
 
-    def evaluate(self, x=None, *args, **kwargs):
-        """As of Keras."""
-        return super().evaluate(text_tensors(x), *args, **kwargs)
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        """As of Keras; labels may be a list too."""
+        return super().evaluate(*_arrays(x, y), *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
         """As of Keras."""
         return super().predict(text_tensors(x), *args, **kwargs)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Keras' hook: under a strategy it takes the mean of the replicas' batches for a sample.
+
+        Text has none, so that it is given the first replica's.
+        """
+        if iterator is not None and self._distribute_strategy is not None:
+            _, _, batches = next(iter(iterator))
+            data_batch = tf.nest.map_structure(
+                lambda value: self._distribute_strategy.experimental_local_results(value)[0],
+                next(batches))
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
 
     def compute_output_spec(self, inputs, *args, **kwargs):
         """As of Keras; text goes through the reader's shapes."""
@@ -164,6 +178,10 @@ def not_empty(ids):
     missing = tf.maximum(1 - tf.shape(ids)[1:], 0)
     before = tf.zeros([ids.shape.rank], tf.int32)
     return tf.pad(ids, tf.stack([before, tf.concat([[0], missing], axis=0)], axis=1))
+
+
+def _arrays(texts, labels):
+    return text_tensors(texts), np.asarray(labels) if isinstance(labels, list) else labels
 
 
 def text_tensors(inputs):

@@ -50,6 +50,7 @@ class WordReader(keras.Layer):
             raise UsageError(explain(f"stride={stride} with seq_length={seq_length}",
                                      f"1 to {seq_length - 2}"))
         self._use(tokenizer)
+        self.supports_jit = False  # XLA knows no strings
         self.built = True
 
     def reading(self):
