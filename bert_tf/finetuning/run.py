@@ -77,8 +77,7 @@ class FinetuningRun:
         tf.config.experimental.enable_op_determinism()
         train, dev = self.examples()
         self.prepare(train, dev)
-        search, best, records = self.search(dev)
-        return self.publish(dev, search, best, records)
+        return self.publish(*self.search())
 
     def claim(self):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
@@ -134,7 +133,8 @@ class FinetuningRun:
                        "seed": options.seed}
         for note in split_notes(train, dev):
             print(f"note: {note}")
-        self.train_examples, self.train_features = train, None
+        self.train, self.train_features = train, None
+        self.dev = dev
 
     def features(self, model):
         """`Features` of the training examples, made once for all trials; tells what is new."""
@@ -142,7 +142,8 @@ class FinetuningRun:
             fresh = getattr(model, "fresh_variables", ())
             if fresh:
                 print(f"not in {self.options.init}, so new: {', '.join(fresh)}")
-            self.train_features = self.kind.features(self.train_examples, model, training=True)
+            self.train_features = self.kind.features(self.train, model, training=True)
+            self.kind.asked(model, self.dev)  # what is wrong with those shows before training
         return self.train_features
 
     def build(self, seed):
@@ -159,7 +160,7 @@ class FinetuningRun:
         settings = Settings(learning_rate, epochs, seed)
         return Trial(settings, self.path("trials", settings.folder()), self.options)
 
-    def search(self, dev):
+    def search(self):
         """Try every learning rate and number of epochs with the first seed, then all seeds.
 
         Returns: `(search, best, records)`: what the search found, the best `Trial` and what all
@@ -171,19 +172,19 @@ class FinetuningRun:
         options = self.options
         grid = [self.trial(rate, epochs, options.seed)
                 for rate, epochs in itertools.product(options.learning_rate, options.epochs)]
-        found = [self.finish_trial(trial, dev) for trial in grid]
+        found = [self.finish_trial(trial) for trial in grid]
         chosen = grid[self.best_of(found)].settings
         trials = [self.trial(chosen.learning_rate, chosen.epochs, options.seed + number)
                   for number in range(options.seeds)]
-        records = [self.finish_trial(trial, dev) for trial in trials]
+        records = [self.finish_trial(trial) for trial in trials]
         return found if len(grid) > 1 else [], trials[self.best_of(records)], records
 
-    def finish_trial(self, trial, dev):
+    def finish_trial(self, trial):
         """Train a trial unless it is done; return its record."""
         known = trial.record()
         record = known or trial.finish(
             self.build, self.features,
-            lambda model: self.kind.metrics(dev, self.kind.predict_dev(model, dev)),
+            lambda model: self.kind.metrics(self.dev, self.kind.predict_dev(model, self.dev)),
             self.kind.monitor, self.strategy)
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
@@ -200,15 +201,15 @@ class FinetuningRun:
                                         attempt="a smaller --learning_rate"))
         return better(sound, key=lambda number: records[number]["metrics"][name])
 
-    def publish(self, dev, search, best, records):
+    def publish(self, search, best, records):
         """Save the best model, measure it, export it, and write what came out."""
         model = self.build(best.settings.seed)
         weights = best_weights(best.folder)
         assign_variables(model.weights, weights, best.folder)
-        predictions = self.kind.predict_dev(model, dev)
+        predictions = self.kind.predict_dev(model, self.dev)
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
-        metrics = write_measured(self.kind, dev, predictions, self.path())
+        metrics = write_measured(self.kind, self.dev, predictions, self.path())
         for name in _OF_TRIAL:
             source = os.path.join(best.folder, name)
             with files.atomic_path(self.path(name)) as temporary:
