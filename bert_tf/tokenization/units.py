@@ -37,7 +37,7 @@ def cut_units(text, unit, breaks=None):
     A word ends at white space; every punctuation mark and every Chinese character is a word, as
     for `Tokenizer`. A character is one that is not white space. In either case combining marks,
     jamo that compose with what is before, and characters that `Tokenizer` removes belong to the
-    character before them.
+    letter before them.
 
     Args:
         text: string `[n]`, UTF-8; what is not UTF-8 is read as U+FFFD.
@@ -59,8 +59,8 @@ def cut_units(text, unit, breaks=None):
     white = kind == _WHITE
     spaced = first | tf.roll(white, 1, 0)
 
-    # What joins and has nothing to join is a letter.
-    base = (kind != _JOINS) | broken | spaced
+    # What joins and has no letter to join is one.
+    base = (kind != _JOINS) | broken | spaced | (tf.roll(kind, 1, 0) == _ALONE)
     letter = tf.where(base, (kind == _LETTER) | (kind == _JOINS), False)
     base_of = tf.cumsum(tf.cast(base, tf.int32)) - 1
     before = tf.roll(tf.gather(tf.boolean_mask(letter, base), base_of), 1, 0)
