@@ -9,7 +9,11 @@ from bert_tf import files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import ours
 from bert_tf.converters.formats import find_format, load_format
-from bert_tf.converters.tokenizer_files import vocabulary_notes
+from bert_tf.converters.tokenizer_files import (
+    load_copied,
+    tokenizer_folder,
+    vocabulary_notes,
+)
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetuning.options import SCRATCH
 from bert_tf.models.pretrained import CONFIG
@@ -117,9 +121,9 @@ def _find_tokenizer(options, beside):
                                   **{name: getattr(options, name) for name in _TOKENIZER_FLAGS})
         return Tokenizer(Vocabulary.load(options.vocab),
                          **{name: value or False for name, value in stated.items()})
-    if beside is None or not tokenizer_files(beside):
+    if beside is None or tokenizer_folder(beside) is None:
         return None
-    tokenizer = load_tokenizer(beside)
+    tokenizer = load_copied(beside)
     _check_given(options, _TOKENIZER_FLAGS, tokenizer, beside)
     return tokenizer
 
