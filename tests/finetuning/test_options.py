@@ -1,0 +1,85 @@
+"""Flags of finetune: what follows from them, and contradictions refused before any work."""
+
+import os
+
+import pytest
+
+from bert_tf import cli, evaluate, finetune
+from bert_tf.errors import UsageError
+from bert_tf.finetuning.options import add_finetune_flags, columns, complete, dev_share
+
+NEEDED = ["--task", "cola", "--train", "t.tsv", "--dev", "0.1", "--output_dir", "runs/x"]
+
+
+def parse(*words):
+    parser = cli.Parser("finetune", "")
+    add_finetune_flags(parser)
+    return parser.parse_args([*NEEDED, *words])
+
+
+def test_defaults_are_those_of_the_paper():
+    # BERT, appendix A.3: batch 32, Adam 5e-5, 3 epochs, dropout kept at 0.1 (the model's own).
+    flags = parse()
+    assert (flags.batch_size, flags.learning_rate, flags.epochs) == (32, [5e-5], [3])
+    assert (flags.warmup_share, flags.weight_decay, flags.dropout) == (0.1, 0.01, None)
+    assert complete(flags).name == "cola"
+    assert flags.export_dir == os.path.join("saved_models", "x")
+
+
+def test_dev_is_a_file_or_a_share(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert dev_share(parse("--dev", "0.1")) == 0.1
+    assert dev_share(parse("--dev", "dev.tsv")) is None
+    (tmp_path / "0.5").write_text("a file of that name")
+    assert dev_share(parse("--dev", "0.5")) is None
+    for wrong in ("0", "1", "1.5", "nan"):
+        with pytest.raises(UsageError, match="a share between 0 and 1"):
+            dev_share(parse("--dev", wrong))
+
+
+def test_columns_are_those_that_are_named():
+    assert columns(parse()) == {}
+    assert columns(parse("--text_column", "3", "--label_column", "mark")) == {
+        "text": "3", "label": "mark"}
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--task", "colla"], "task='colla' is unknown.*try task='cola'"),
+    (["--init", "m", "--config", "c.json"], "--config beside --init m, which brings its own"),
+    (["--init", "m", "--lower_case"], "--lower_case beside --init m"),
+    (["--freeze", "all"], "--freeze all with --init scratch"),
+    (["--task", "conll", "--long", "windows"], "--long windows is for texts with labels"),
+    (["--stride", "9"], "--stride 9 with --long head; try --long windows"),
+    (["--export_dir", "./runs/x/"], "is the run folder; try --export_dir saved_models/x"),
+    (["--dev", "2"], "--dev 2; expected a file, or a share between 0 and 1"),
+    (["--task", "cola", "--multi_label"], "several labels a text with task='cola'"),
+])
+def test_contradictions(words, message):
+    with pytest.raises(UsageError, match=message):
+        complete(parse(*words))
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--learning_rate", "0"], "0; expected a number above 0"),
+    (["--learning_rate", "1e-5", "nan"], "nan; expected a number above 0"),
+    (["--layer_decay", "1.5"], "1.5; expected a number above 0, at most 1"),
+    (["--freeze", "half"], "half; expected embeddings, a number of layers, or all"),
+    (["--weight_decay", "-1"], "-1; expected a number of at least 0"),
+    (["--seeds", "0"], "0; expected a whole number of at least 1"),
+    (["--null_threshold", "inf"], "inf; expected a number"),
+    (["--long", "tail"], "invalid choice: 'tail'"),
+    (["--freez", "1"], "unknown argument --freez; try --freeze"),
+])
+def test_wrong_values_are_one_line(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(finetune.main, [*NEEDED, *words]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: ") and printed.count("\n") == 1 and message in printed
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_needed_is_said(capsys):
+    assert cli.run(finetune.main, []) == 2
+    assert "required: --task, --train, --dev, --output_dir" in capsys.readouterr().err
+    assert cli.run(evaluate.main, []) == 2
+    assert "required: --task, --model, --data" in capsys.readouterr().err

@@ -1,0 +1,76 @@
+"""Which trials a run makes, and which of them it keeps."""
+
+import argparse
+
+import pytest
+
+from bert_tf.errors import DivergedError
+from bert_tf.finetuning.results import spread
+from bert_tf.finetuning.run import FinetuningRun
+
+
+class Monitored:
+    """Of a kind all that a search asks for."""
+
+    def __init__(self, better):
+        self.monitor = ("score", better)
+
+
+def search(score, better=max, epochs=(3,), learning_rate=(1e-5,), seeds=1):
+    """Search where `score(learning_rate, epochs, seed)` is how a trial ends; None: it diverges."""
+    options = argparse.Namespace(epochs=list(epochs), learning_rate=list(learning_rate),
+                                 seeds=seeds, seed=7, output_dir="unused")
+    run = FinetuningRun(options, None, None, "", 0.0)
+    run.kind = Monitored(better)
+    made = []
+
+    def finish_trial(trial):
+        settings = trial.settings
+        made.append((settings.learning_rate, settings.epochs, settings.seed))
+        value = score(*made[-1])
+        outcome = {"diverged": "the loss is nan"} if value is None else {
+            "metrics": {"score": value}}
+        return {"seed": settings.seed, **outcome}
+
+    run.finish_trial = finish_trial
+    return run.search(), list(dict.fromkeys(made))
+
+
+def test_the_grid_with_one_seed_then_all_seeds_at_the_best():
+    (found, best, records), made = search(
+        lambda rate, epochs, seed: rate * 1e5 + epochs / 10 - (seed - 8) ** 2,
+        learning_rate=(1e-5, 5e-5, 2e-5), epochs=(2, 4), seeds=3)
+    grid = [(rate, epochs, 7) for rate in (1e-5, 5e-5, 2e-5) for epochs in (2, 4)]
+    assert made == [*grid, (5e-5, 4, 8), (5e-5, 4, 9)]
+    assert len(found) == 6 and [record["seed"] for record in records] == [7, 8, 9]
+    settings = best.settings
+    assert (settings.learning_rate, settings.epochs, settings.seed) == (5e-5, 4, 8)
+
+
+def test_of_equals_the_first_and_a_metric_may_be_better_when_smaller():
+    (found, best, _), _ = search(lambda *settings: 0.5, epochs=(2, 3))
+    assert best.settings.epochs == 2 and len(found) == 2
+    (_, best, _), _ = search(lambda rate, epochs, seed: epochs, min, epochs=(5, 2, 3))
+    assert best.settings.epochs == 2
+
+
+def test_a_single_setting_is_no_search():
+    (found, best, records), made = search(lambda rate, epochs, seed: seed, seeds=2)
+    assert found == [] and made == [(1e-5, 3, 7), (1e-5, 3, 8)] and best.settings.seed == 8
+    assert len(records) == 2
+
+
+def test_a_trial_that_diverged_is_never_the_best():
+    (found, best, _), _ = search(lambda rate, *_: None if rate > 1e-3 else -1.0,
+                                 learning_rate=(1.0, 1e-4))
+    assert "diverged" in found[0] and best.settings.learning_rate == 1e-4
+    with pytest.raises(DivergedError, match="every training diverged: the loss is nan; try a "
+                                            "smaller --learning_rate"):
+        search(lambda *settings: None)
+
+
+def test_mean_and_sample_deviation():
+    mean, deviation = spread([{"metrics": {"mcc": value}} for value in (0.1, 0.2, 0.6)])
+    assert mean["mcc"] == pytest.approx(0.3)
+    assert deviation["mcc"] == pytest.approx((0.14 / 2) ** 0.5)
+    assert spread([{"metrics": {"mcc": 0.1}}]) == ({"mcc": 0.1}, {"mcc": 0.0})
