@@ -47,7 +47,7 @@ class WordReader(keras.Layer):
         self.unit = check_choice("unit", unit, UNITS)
         self.stride = stride or max(1, seq_length // 2)
         if not 1 <= self.stride <= seq_length - 2:
-            raise UsageError(explain(f"stride={stride} with seq_length={seq_length}",
+            raise UsageError(explain(f"stride={self.stride} with seq_length={seq_length}",
                                      f"1 to {seq_length - 2}"))
         self._use(tokenizer)
         self.supports_jit = False  # XLA knows no strings
