@@ -285,12 +285,15 @@ def test_casing_goes_both_ways(shared, tmp_path):
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map("t{}".format, range(395))))
     (tmp_path / "in" / "vocab.txt").write_text(vocabulary)
     (tmp_path / "in" / "tokenizer_config.json").write_text(
-        json.dumps({"lower_case": True, "strip_accents": False}))
+        json.dumps({"lower_case": True, "strip_accents": False, "pretokenize": "morphemes"}))
     hf_safetensors.write(hf_safetensors.read(folder), str(tmp_path / "out"))
     assert (tmp_path / "out" / "vocab.txt").read_text() == vocabulary
     written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert written["do_lower_case"] is True and written["strip_accents"] is False
     assert written["tokenizer_class"] == "BertTokenizer"
+    ours.write(hf_safetensors.read(str(tmp_path / "out")), str(tmp_path / "back"))
+    back = load_tokenizer(str(tmp_path / "back"))
+    assert (back.lower_case, back.strip_accents, back.pretokenize) == (True, False, "morphemes")
 
 
 @pytest.mark.parametrize(("normalizer", "cased"), [

@@ -60,6 +60,12 @@ def write(kind, tokenizer, tmp_path):
     return preset, keras_hub.write(checkpoint, preset)
 
 
+def test_what_a_preset_cannot_say_is_told(tmp_path):
+    tokenizer = Tokenizer(word_piece().vocabulary, pretokenize="morphemes")
+    _, dropped = write("bert", tokenizer, tmp_path)
+    assert dropped[0].startswith("the tokenizer's pretokenize='morphemes' (")
+
+
 @pytest.mark.parametrize("kind", MAKE)
 def test_the_same_ids_there_and_the_same_files_back(kind, tmp_path):
     tokenizer = MAKE[kind]()
