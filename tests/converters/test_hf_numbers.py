@@ -156,9 +156,18 @@ def test_span(shared, tmp_path):
     batch = {**_inputs(arrays), "start_positions": arrays["start_positions"],
              "end_positions": arrays["end_positions"]}
     outputs = model(batch)
-    losses = _losses(model, outputs, batch)
-    _check({**outputs, "loss": sum(model.loss_scales[task] * loss
-                                   for task, loss in losses.items())}, arrays, name)
+
+    def cross_entropy(name, padding):
+        """Of positions: with padding as there, without it as here."""
+        logits = np.where((batch["input_mask"] > 0) | padding, outputs[f"{name}_logits"], -np.inf)
+        chosen = np.take_along_axis(logits, batch[f"{name}_positions"][:, None], axis=1)
+        return np.mean(np.log(np.exp(logits).sum(axis=1)) - chosen[:, 0])
+
+    _check({**outputs, "loss": sum(cross_entropy(task, True) / 2 for task in model.tasks)},
+           arrays, name)
+    assert (batch["input_mask"] == 0).any()
+    for task, loss in _losses(model, outputs, batch).items():
+        np.testing.assert_allclose(loss, cross_entropy(task, False), rtol=1e-5)
 
 
 def test_a_real_checkpoint_with_its_own_tokenizer(shared, tmp_path):

@@ -1,0 +1,97 @@
+"""The signature `answer` against the Keras model and Python's own slices."""
+
+import os
+
+import numpy as np
+import pytest
+from tiny_model import _config, sentence_piece, word_piece
+
+from bert_tf import files
+from bert_tf.errors import BertTfError
+from bert_tf.saved_model import verify as verifying
+from bert_tf.saved_model.answers import clear_decisions
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.served_model import load_served
+from bert_tf.saved_model.signatures import signatures, unanswered
+from bert_tf.tasks.span import Span
+
+QUESTIONS = ["the dog ?", "", "안녕", "fox fox " * 20, "a"]
+CONTEXTS = ["The quick brown fox jumps over the lazy dog. " * 6, "a café", "안녕하세요 ㅋㅋ 😀!", "",
+            "cafe\u0301, fox"]
+
+
+def test_answers_are_those_of_the_keras_model(exported):
+    export = exported("span")
+    answer = export.call("answer", question=QUESTIONS, context=CONTEXTS)
+    for name, expected in export.model.answer(QUESTIONS, CONTEXTS).items():
+        if expected.dtype.is_floating:
+            np.testing.assert_allclose(answer[name], expected, atol=1e-4)
+        else:
+            np.testing.assert_array_equal(answer[name], expected)
+    assert answer["answers"].shape == (5, 4)
+    found = 0
+    for row, context in enumerate(CONTEXTS):
+        for text, start, end in zip(answer["answers"][row], answer["starts"][row],
+                                    answer["ends"][row], strict=True):
+            assert context[start:end] == text.decode()
+            found += bool(text)
+    assert found >= 12 and not answer["answers"][3].any() and not answer["has_answer"][3]
+
+
+def test_the_options_of_the_model_are_served(exported):
+    export = exported("span")
+    extra = os.path.join(export.version, "assets.extra")
+    task = files.read_json(os.path.join(extra, "task.json"))
+    assert task["reading"] == {"seq_length": 20, "doc_stride": 4, "max_query_length": 6}
+    assert (task["n_best"], task["max_answer_length"], task["null_threshold"]) == (4, 5, -0.5)
+    answer = export.call("answer", question=QUESTIONS, context=CONTEXTS)
+    np.testing.assert_array_equal(
+        answer["has_answer"], (answer["no_answer_score"] <= -0.5) & (answer["answers"][:, 0] != b""))
+
+
+def test_a_tokenizer_without_offsets_answers_nothing_and_says_so(tmp_path):
+    tokenizer = sentence_piece()
+    Span(_config(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    served = load_served(str(tmp_path / "model"))
+    assert "answer" not in signatures(served) and unanswered(served) == ["span"]
+
+
+def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
+    tokenizer = word_piece()
+    Span(_config(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    served = load_served(str(tmp_path / "model"))
+    answer = signatures(served)["answer"].function(served, ["fox"], ["a the quick " * 20])
+    assert answer["answers"].shape == (1, 20) and bool(answer["has_answer"][0])
+
+
+@pytest.mark.parametrize(("output", "damage"), [
+    ("answers", lambda value: np.full_like(value, b"fox")), ("scores", lambda value: value + 0.1),
+    ("has_answer", np.logical_not), ("starts", lambda value: value + 1)])
+def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
+    export = exported("span")
+    served = load_served(export.folder)
+
+    class Reloaded:
+        signatures = dict(verifying.tf.saved_model.load(export.version).signatures)
+
+    right = Reloaded.signatures["answer"]
+
+    def wrong(**inputs):
+        answer = right(**inputs)
+        return {**answer, output: damage(answer[output].numpy())}
+
+    Reloaded.signatures["answer"] = wrong
+    monkeypatch.setattr(verifying.tf.saved_model, "load", lambda _: Reloaded)
+    with pytest.raises(BertTfError, match=f"another `{output}` for the signature `answer`"):
+        verifying.verify(served, export.version, 1e-4)
+
+
+def test_near_the_threshold_rounding_decides(exported):
+    served = load_served(exported("span").folder)
+    scores = np.array([-0.5, -0.50001, -0.4, 100.0, -0.6], "float32")
+    clear = clear_decisions(served, {"no_answer_score": scores}, 1e-4)
+    assert clear.tolist() == [False, False, True, True, True]
+
+
+def test_half_precision_is_exported(exported, tmp_path):
+    export_saved_model(exported("span").folder, str(tmp_path / "half"), dtype="bfloat16")
