@@ -32,6 +32,7 @@ _PUBLIC = {
     "learn_term_weights": "bert_tf.data.term_weights",
     "TextReader": "bert_tf.tasks.reader",
     "QuestionReader": "bert_tf.tasks.question_reader",
+    "WordReader": "bert_tf.tasks.word_reader",
     "text_batches": "bert_tf.data.text_batches",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
     "pack": "bert_tf.tokenization.packing",
@@ -45,7 +46,23 @@ _PUBLIC = {
     "from_live": "bert_tf.converters.live",
     "to_live": "bert_tf.converters.live",
 }
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__", "load_model", *_PUBLIC]
+
+
+def load_model(path, **options):
+    """Read a `.keras` file with models or layers of this package in it.
+
+    `keras.saving.load_model` finds the classes that are imported; here all of them are.
+
+    Args:
+        path: written by a Keras model's `save`.
+        options: of `keras.saving.load_model`.
+    """
+    import keras
+
+    for module in sorted(set(_PUBLIC.values())):
+        importlib.import_module(module)
+    return keras.saving.load_model(path, **options)
 
 
 def __getattr__(name):

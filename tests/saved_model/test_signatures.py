@@ -21,6 +21,8 @@ SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "sentence_order": {"probability": ("float32", 1)},
     "replaced": REPLACED, "replaced_ids": REPLACED,
     "generate_ids": GENERATED, "sample_ids": GENERATED, "generate": CONTINUED, "sample": CONTINUED,
+    "tag": {"entities": ("string", 2), "labels": ("string", 2), "starts": ("int32", 2),
+            "ends": ("int32", 2), "scores": ("float32", 2), "num_entities": ("int32", 1)},
     "classify": {"scores": ("float32", 2), "labels": ("string", 2)},
     "answer": {"answers": ("string", 2), "scores": ("float32", 2), "starts": ("int32", 2),
                "ends": ("int32", 2), "no_answer_score": ("float32", 1), "has_answer": ("bool", 1)},

@@ -13,6 +13,8 @@ from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.span import Span
+from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.word_reader import WordReader
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -23,6 +25,7 @@ TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요, 
 SEQ_LENGTH = 24
 TOP_K = 3
 LABELS = ["no", "maybe", "네"]
+TAGS = ["B-한", "I-한", "B-b", "I-b", "O"]
 WORDS = """
     the quick brown fox jumps over lazy dog . , ! a café cafe The Caf ##é ##C
     안녕 ##하세요 ㅋ ##ㅋ 😀 C ##A ##F ##É t h e ##h ##e
@@ -98,6 +101,16 @@ MODELS = {
              lambda tokenizer: Span(_config(tokenizer), 4, 5, -0.5, seed=7,
                                     reader=QuestionReader(tokenizer, 20, 4, 6)),
              (*_ALL, "answer")),
+    "tagger": (word_piece,
+               lambda tokenizer: Tagger(_config(tokenizer), TAGS, seed=7,
+                                        reader=WordReader(tokenizer, 20, stride=9)),
+               (*_ALL, "tag")),
+    "characters": (sentence_piece,
+                   lambda tokenizer: Tagger(
+                       _config(tokenizer, family="albert"), TAGS, seed=7,
+                       features={"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8},
+                       reader=WordReader(tokenizer, SEQ_LENGTH, "character")),
+                   (*_ALL, "tag")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(_config(tokenizer), seed=7), _ALL),
 }
 
