@@ -45,20 +45,14 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
     values = {name: tf.constant(column, tf.string) for name, column in columns.items()}
     label_values = tf.constant(labels)
 
-    def rows_of(epoch):
-        return batch_rows(lengths, batch_size, [seed, int(epoch)])
-
-    def batches_of(epoch):
-        rows = tf.ensure_shape(tf.numpy_function(rows_of, [epoch], tf.int64), [None, batch_size])
-        return tf.data.Dataset.from_tensor_slices(rows)
+    rows = np.concatenate([batch_rows(lengths, batch_size, [seed, epoch])
+                           for epoch in range(epochs)])
 
     def batch(rows):
         rows = tf.boolean_mask(rows, rows >= 0)
         read = {name: tf.gather(column, rows) for name, column in values.items()}
         return read if isinstance(texts, dict) else read["text"], tf.gather(label_values, rows)
 
-    plain = tf.autograph.experimental.do_not_convert
-    steps = -(-len(labels) // batch_size)
-    return (tf.data.Dataset.range(epochs).flat_map(plain(batches_of))
-            .apply(tf.data.experimental.assert_cardinality(epochs * steps))
-            .map(plain(batch), num_parallel_calls=2, deterministic=True).prefetch(4))
+    return tf.data.Dataset.from_tensor_slices(rows).map(
+        tf.autograph.experimental.do_not_convert(batch), num_parallel_calls=2,
+        deterministic=True).prefetch(4)

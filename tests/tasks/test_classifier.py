@@ -202,8 +202,8 @@ def test_windows_on_two_replicas():
 
 FRESH = """
 import sys
-import numpy as np, keras, bert_tf, bert_tf.tasks.classifier
-model = keras.saving.load_model(sys.argv[1])
+import numpy as np, bert_tf
+model = bert_tf.load_model(sys.argv[1])
 texts = np.load(sys.argv[2] + "texts.npy")
 np.save(sys.argv[2] + "told.npy", model.predict(texts, verbose=0))
 model.fit(texts, np.zeros(len(texts), "int32"), verbose=0)
@@ -213,7 +213,7 @@ model.fit(texts, np.zeros(len(texts), "int32"), verbose=0)
 def test_a_file_holds_all_in_a_fresh_process(tmp_path):
     """Text in, the same logits out: the tokenizer and its vocabulary are inside the file."""
     model = classifier(reader=(8, "windows", 3))
-    model.compile(keras.optimizers.Adam(0.01))
+    model.compile(bert_tf.AdamW(0.01))
     model.fit(LONG, [0, 1, 1], verbose=0)
     path = str(tmp_path / "model.keras")
     model.save(path)
