@@ -85,7 +85,12 @@ class Tagger(Labelled):
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""
-        return super().loss_sums({"tagger_logits": outputs}, batch)
+        fits = tf.debugging.assert_equal(
+            tf.shape(batch["label_ids"]), tf.shape(outputs)[:2], "label_ids have another shape "
+            "than the logits; expected a label for each token of the ids, or for each unit that "
+            "the reader finds in the text, -1 behind a row's last")
+        with tf.control_dependencies([fits] if fits is not None else []):
+            return super().loss_sums({"tagger_logits": tf.identity(outputs)}, batch)
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`."""
