@@ -158,6 +158,21 @@ def test_tags_are_those_of_the_words_of_the_file(folder):
     assert features.units[:, 0].tolist() == [0, 0, 1, 2, 3]
 
 
+def test_answers_are_learned_in_analysed_text(folder):
+    from bert_tf.data.span_features import span_features
+    from bert_tf.data.task_examples import SpanExample
+    from bert_tf.tasks.question_reader import QuestionReader
+    from bert_tf.tokenization.load import load_tokenizer
+
+    reader = QuestionReader(load_tokenizer(str(folder / "of_raw")), seq_length=64)
+    example = SpanExample("1", "배우가", "정말 영화는 최고였다", (("영화", 3),))
+    rows = span_features([example], reader, training=True).rows
+    tokens = reader.tokenizer.tokens(rows["input_word_ids"].values).numpy()
+    assert [token.decode() for token in tokens[:8]] == [
+        "[CLS]", "배우", "가", "[SEP]", "정말", "영화", "는", "최고"]
+    assert (rows["start_positions"].tolist(), rows["end_positions"].tolist()) == ([5], [5])
+
+
 def _flags(*given):
     from bert_tf.finetuning.options import add_finetune_flags
 

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.analysed_spans import analysed_spans
 from bert_tf.data.task_input import Features, Ragged
 from bert_tf.errors import BertTfError, explain
 
@@ -26,6 +27,8 @@ def span_features(examples, reader, training):
     Raises:
         BertTfError: an answer of which the tokenizer leaves nothing, such as a control character.
     """
+    if getattr(reader.tokenizer, "pretokenize", None):
+        examples = analysed_spans(examples, progress=True)
     flat = {"input_word_ids": [], "input_type_ids": []}
     lengths, rows, labels = [], [], []
     for first in range(0, len(examples), _BATCH):

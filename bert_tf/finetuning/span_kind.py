@@ -68,8 +68,6 @@ class SpanKind(Kind):
 
     def features(self, examples, model, training):
         """A row a window, with the answers for training."""
-        if getattr(model.reader.tokenizer, "pretokenize", None):
-            examples = analysed_spans(examples, progress=True)
         return span_features(examples, model.reader, training)
 
     def predict(self, model, examples):
@@ -106,8 +104,9 @@ class SpanKind(Kind):
             return signatures["answer"](question=question, context=context)
 
         threshold = self.options.null_threshold
-        return _answered(ask, examples, about["null_threshold"] if threshold is None else threshold,
-                         about.get("pretokenize"))
+        if threshold is None:
+            threshold = about.get("null_threshold")
+        return _answered(ask, examples, threshold, about.get("pretokenize"))
 
     def metrics(self, examples, predictions):
         """`{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is measured."""
