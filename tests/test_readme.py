@@ -10,7 +10,7 @@ import shlex
 
 import pytest
 
-from bert_tf import cli, evaluate, files, finetune
+from bert_tf import cli, evaluate, export, files, finetune
 
 README = (pathlib.Path(__file__).resolve().parents[1] / "README.md").read_text()
 PAGE = README.partition("## From labelled text to a served model\n")[2].partition("\n## ")[0]
@@ -35,10 +35,10 @@ def _flags_table(parser):
     return rows
 
 
-@pytest.mark.parametrize("module", [finetune, evaluate])
+@pytest.mark.parametrize("module", [finetune, evaluate, export])
 def test_the_tables_of_flags_are_those_of_help(module):
     name = module.__name__.rpartition(".")[2]
-    section = PAGE.partition(f"### Flags of {name}\n")[2].partition("\n###")[0]
+    section = README.partition(f"### Flags of {name}\n")[2].partition("\n#")[0]
     assert section.strip().splitlines() == _flags_table(module._parser())
 
 
