@@ -1,0 +1,99 @@
+"""evaluate from its command line: runs, model folders and SavedModels give the same answers."""
+
+import argparse
+import json
+
+import pytest
+from sentiment import config, examples, tokenizer, write_table
+from sklearn import metrics
+
+from bert_tf import cli, evaluate, files
+from bert_tf.finetuning.kinds import make_kind
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.classifier import Classifier
+from bert_tf.tasks.reader import TextReader
+
+LABELS = ["bad", "good"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With a model folder, an exported version of it, the folder of a run, and examples."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    model = Classifier(config(num_hidden_layers=1), LABELS, seed=4,
+                       reader=TextReader(tokenizer(), 8))
+    model.save_pretrained(str(folder / "model"))
+    model.save_pretrained(str(folder / "run" / "model"))
+    (folder / "run" / "run.json").write_text(json.dumps({"options": {"seq_length": 8}}))
+    export_saved_model(str(folder / "model"), str(folder / "saved"))
+    write_table(folder / "data.tsv", examples(40, seed=3))
+    return folder
+
+
+def measure(folder, model, output, *words):
+    return cli.run(evaluate.main, [
+        "--task", "classify", "--model", str(folder / model), "--data", str(folder / "data.tsv"),
+        "--output_dir", str(output), *words])
+
+
+def lines_of(output):
+    return [json.loads(line) for line in files.read_lines(str(output / "predictions.jsonl"))]
+
+
+def test_a_model_in_any_folder_says_the_same(folder, tmp_path):
+    told = {}
+    for model in ("model", "run", "saved/1"):
+        output = tmp_path / model
+        assert measure(folder, model, output) == 0
+        told[model] = lines_of(output)
+        results = files.read_json(str(output / "results.json"))
+        expected = metrics.accuracy_score([each.label for each in examples(40, seed=3)],
+                                          [line["label"] for line in told[model]])
+        assert results["metrics"]["accuracy"] == expected
+        assert (results["task"], results["examples"]) == ("classify", 40)
+        assert results["command"].startswith("python -m bert_tf.evaluate --task classify")
+        assert (output / "report" / "confusion.png").exists()
+    assert told["model"] == told["run"]
+    for one, other in zip(told["model"], told["saved/1"], strict=True):
+        assert one["id"] == other["id"] and one["label"] == other["label"]
+        assert one["scores"] == pytest.approx(other["scores"], abs=3e-6)
+
+
+def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_path):
+    from bert_tf.data.tasks import read_task, task
+    from bert_tf.tasks.pretrained import from_pretrained
+
+    assert measure(folder, "model", tmp_path / "out") == 0
+    kind = make_kind(task("classify"), argparse.Namespace(class_weights=False, long="head",
+                                                          text_b_column=None))
+    read = read_task("classify", str(folder / "data.tsv"))
+    assert kind.predict(from_pretrained(str(folder / "model")), read) == lines_of(tmp_path / "out")
+
+
+def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
+    assert measure(folder, "model", tmp_path) == 0
+    monkeypatch.setattr("bert_tf.finetuning.measure.from_pretrained", None)
+    assert measure(folder, "model", tmp_path) == 0
+    assert "this is measured already" in capsys.readouterr().out
+    assert measure(folder, "run", tmp_path) == 2
+    assert "holds the result of another run (model was" in capsys.readouterr().err
+
+
+def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path):
+    Classifier(config(num_hidden_layers=1), LABELS, seed=4).save_pretrained(
+        str(tmp_path / "plain"), tokenizer())
+    assert measure(tmp_path, "plain", tmp_path / "out", "--data", str(folder / "data.tsv")) == 0
+    assert len(lines_of(tmp_path / "out")) == 40
+
+
+@pytest.mark.parametrize(("words", "code", "message"), [
+    (["--task", "conll"], 2, "whose task is classifier; expected a model for tagger"),
+    (["--task", "cola"], 2, "tells the labels bad, good; expected those of --task cola: 0, 1"),
+    (["--task", "regress"], 2, "--task regress is of the kind regression"),
+    (["--model", "nowhere"], 2, "--model nowhere holds no model; expected the folder of a"),
+    (["--data", "nowhere.tsv"], 1, "nowhere.tsv: no such file"),
+])
+def test_what_does_not_fit_is_said_in_one_line(folder, words, code, message, tmp_path, capsys):
+    assert measure(folder, "model", tmp_path / "out", *words) == code
+    printed = capsys.readouterr().err
+    assert message in printed and printed.startswith("error: ") and printed.count("\n") == 1

@@ -1,0 +1,170 @@
+"""finetune from its command line: what it leaves, what is served, going on, refusing."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sentiment import TINY, config, examples, tokenizer, write_table
+from sklearn import metrics
+
+from bert_tf import cli, files, finetune, variables
+from bert_tf.finetuning import trial
+from bert_tf.tasks.pretraining import Pretrainer
+
+
+def arguments(folder, *words, name="run"):
+    """The command line of a small run in `folder`; later words win."""
+    return ["--task", "classify", "--train", str(folder / "train.tsv"), "--dev", "0.25",
+            "--output_dir", str(folder / name), "--export_dir", str(folder / "saved" / name),
+            "--config", str(folder / "config.json"), "--lower_case", "--seq_length", "16",
+            "--batch_size", "8", "--epochs", "3", "--learning_rate", "1e-2", *words]
+
+
+def prepare(folder):
+    (folder / "config.json").write_text(json.dumps(
+        {**TINY, "vocab_size": 80, "num_hidden_layers": 1, "initializer_range": 0.3}))
+    write_table(folder / "train.tsv", examples(120))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Folder of a finished run of two seeds."""
+    folder = prepare(tmp_path_factory.mktemp("finetune"))
+    assert finetune.main(arguments(folder, "--seeds", "2")) is None
+    return folder
+
+
+def lines_of(run):
+    return [json.loads(line) for line in files.read_lines(str(run / "predictions.jsonl"))]
+
+
+def gold_of(folder, ids):
+    labels = {each.id: each.label for each in examples(120)}
+    return [labels[each] for each in ids]
+
+
+def weights_of(run):
+    return variables.read_variables(str(run / "model" / "model"))
+
+
+def test_results_are_of_the_examples_held_out(finished):
+    run = finished / "run"
+    results, lines = files.read_json(str(run / "results.json")), lines_of(run)
+    held_out = files.read_json(str(run / "dev_ids.json"))["dev_ids"]
+    assert [line["id"] for line in lines] == held_out and len(held_out) == 30
+    gold, told = gold_of(finished, held_out), [line["label"] for line in lines]
+    assert results["metrics"]["accuracy"] == metrics.accuracy_score(gold, told)
+    assert results["metrics"]["mcc"] == pytest.approx(metrics.matthews_corrcoef(gold, told))
+    assert results["metrics"]["accuracy"] > 0.8  # the label is one word
+    assert (results["task"], results["search"]) == ("classify", [])
+    assert results["split"] == {"train": 90, "dev": 30, "share": 0.25, "seed": 12345}
+    scores = [record["metrics"]["accuracy"] for record in results["seeds"]]
+    assert [record["seed"] for record in results["seeds"]] == [12345, 12346]
+    assert results["metrics"]["accuracy"] == max(scores)
+    assert results["mean"]["accuracy"] == pytest.approx(np.mean(scores))
+    assert results["deviation"]["accuracy"] == pytest.approx(np.std(scores, ddof=1))
+    assert results["command"].startswith("python -m bert_tf.finetune --task classify")
+    assert results["seconds"] > 0
+
+
+def test_what_is_left(finished):
+    run = finished / "run"
+    assert sorted(os.listdir(run)) == sorted([
+        "run.json", "results.json", "predictions.jsonl", "report", "model", "trials", "tokenizer",
+        "dev_ids.json", "train_config.json", "metrics.jsonl"])
+    assert sorted(os.listdir(run / "report")) == ["confusion.json", "confusion.png"]
+    for name in os.listdir(run / "trials"):
+        assert sorted(os.listdir(run / "trials" / name)) == [
+            "logs", "metrics.jsonl", "train_config.json", "trial.json"]
+
+
+def test_what_is_served_is_what_was_measured(finished):
+    lines = lines_of(finished / "run")
+    texts = {each.id: each.text_a for each in examples(120)}
+    version = finished / "saved" / "run" / "1"
+    classify = tf.saved_model.load(str(version)).signatures["classify"]
+    answer = classify(text=tf.constant([texts[line["id"]] for line in lines]))
+    np.testing.assert_allclose(answer["scores"], [list(line["scores"].values()) for line in lines],
+                               atol=2e-6)
+    assert answer["labels"].numpy()[0].tolist() == [b"bad", b"good"]
+    extra = version / "assets.extra"
+    assert files.read_json(str(extra / "results.json")) == files.read_json(
+        str(finished / "run" / "results.json"))
+    assert files.read_json(str(extra / "export.json"))["seq_length"] == 16
+
+
+def test_a_finished_run_says_so_and_another_is_refused(finished, capsys, monkeypatch):
+    monkeypatch.setattr(trial, "train", None)  # nothing is trained
+    before = files.read_json(str(finished / "run" / "results.json"))
+    assert cli.run(finetune.main, arguments(finished, "--seeds", "2")) == 0
+    assert "this run is finished already" in capsys.readouterr().out
+    assert files.read_json(str(finished / "run" / "results.json")) == before
+    assert cli.run(finetune.main, arguments(finished, "--seeds", "3")) == 2
+    assert "seeds was 2, now 3" in capsys.readouterr().err
+    assert not (finished / "saved" / "run" / "2").exists()
+
+
+def test_a_run_that_is_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):
+    prepare(tmp_path)
+    calls = []
+
+    def stop(self):
+        calls.append(self.step)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return evaluate(self)
+
+    from bert_tf.training import loop
+    evaluate = loop._Run.evaluate
+    monkeypatch.setattr(loop._Run, "evaluate", stop)
+    command = arguments(tmp_path, "--seeds", "2")
+    assert cli.run(finetune.main, command) == 130
+    assert not (tmp_path / "run" / "results.json").exists()
+    assert cli.run(finetune.main, command) == 0
+    # 12 steps an epoch: the second evaluation is made again, the first is not.
+    assert calls == [12, 24, 24, 36, 12, 24, 36]
+    expected = weights_of(finished / "run")
+    for name, values in weights_of(tmp_path / "run").items():
+        np.testing.assert_array_equal(values, expected[name], name)
+
+
+def test_overwrite_from_a_model_folder_with_pairs(tmp_path, capsys):
+    prepare(tmp_path)
+    write_table(tmp_path / "train.tsv", examples(60, pairs=True))
+    write_table(tmp_path / "dev.tsv", examples(20, seed=1, pairs=True))
+    Pretrainer(config(num_hidden_layers=1), None, seed=2).save_pretrained(
+        str(tmp_path / "bert" / "model"), tokenizer())
+    run = tmp_path / "run"
+    (run / "trials").mkdir(parents=True)
+    (run / "run.json").write_text('{"fingerprint": "another"}')
+    command = ["--task", "pair", "--train", str(tmp_path / "train.tsv"), "--dev",
+               str(tmp_path / "dev.tsv"), "--init", str(tmp_path / "bert"), "--epochs", "1",
+               "--output_dir", str(run), "--export_dir", str(tmp_path / "saved")]
+    assert cli.run(finetune.main, command) == 2
+    assert "holds the result of another run" in capsys.readouterr().err
+    assert cli.run(finetune.main, [*command, "--overwrite"]) == 0
+    assert not (run / "dev_ids.json").exists()
+    classify = tf.saved_model.load(str(tmp_path / "saved" / "1")).signatures["classify"]
+    made = examples(20, seed=1, pairs=True)
+    answer = classify(text_a=tf.constant([each.text_a for each in made]),
+                      text_b=tf.constant([each.text_b for each in made]))
+    np.testing.assert_allclose(answer["scores"], [list(line["scores"].values())
+                                                  for line in lines_of(run)], atol=2e-6)
+
+
+@pytest.mark.parametrize(("words", "code", "message"), [
+    (["--seq_length", "40"], 2, "--seq_length 40 is beyond the model's 32 positions; try "
+                                "--seq_length 32"),
+    (["--train", "nowhere.tsv"], 1, "cannot read nowhere.tsv: no such file"),
+    (["--text_column", "txt"], 2, "txt"),
+    (["--init", "nowhere", "--config", "c.json"], 2, "leave --config out"),
+    (["--freeze", "7"], 2, "--freeze 7; expected at most 1"),
+])
+def test_what_cannot_be_done_is_said_in_one_line(words, code, message, tmp_path, capsys):
+    prepare(tmp_path)
+    assert cli.run(finetune.main, arguments(tmp_path, *words)) == code
+    printed = capsys.readouterr().err
+    assert message in printed and printed.startswith("error: ") and printed.count("\n") == 1
