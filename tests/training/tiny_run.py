@@ -87,8 +87,13 @@ class Tiny:
         return MadeUpInput(16, num_examples)
 
     def train(self, name, strategy="mirrored", dropout=0.0, schedule=None, data=None,
-              eval_examples=None, task="pretraining", **fields):
-        """Train in the folder `name`, or go on there; weights by path, and the result."""
+              eval_examples=None, task="pretraining", prepare=None, judge=None, judging=None,
+              **fields):
+        """Train in the folder `name`, or go on there; weights by path, and the result.
+
+        `prepare(model)` is called before the optimizer is made, `judge(model)` gives an evaluator;
+        `judging` are further arguments of `train`.
+        """
         from bert_tf.training.config import TrainConfig
         from bert_tf.training.loop import train
         from bert_tf.training.optimizers import build_optimizer
@@ -99,12 +104,15 @@ class Tiny:
         strategy = make_strategy(strategy)
         with strategy.scope():
             model = build_model(dropout, config.policy, task)
+            if prepare is not None:
+                prepare(model)
             optimizer = build_optimizer(config)
             if schedule is not None:
                 optimizer = type(optimizer)(schedule)
         result = train(model, optimizer, strategy, config, data or self.input(),
                        self.input(eval_examples) if eval_examples else None,
-                       str(self.root / name))
+                       str(self.root / name), evaluator=judge and judge(model),
+                       **(judging or {}))
         return {v.path: v.numpy() for v in model.weights}, result
 
     def lines(self, name):

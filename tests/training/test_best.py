@@ -1,0 +1,112 @@
+"""Which evaluation is the best, what is kept of it, and when a run ends early."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from test_resume import FailingInput
+
+from bert_tf.errors import BertTfError
+from bert_tf.training.loop import best_weights
+
+OPTIONS = {"strategy": "one_device", "eval_every": 1, "log_every": 100}
+
+
+class Judge:
+    """An evaluator that gives figures one after the other, and notes the weights it saw."""
+
+    def __init__(self, *figures):
+        self.figures = iter(figures)
+        self.seen = []
+
+    def __call__(self, model):
+        self.model = model
+        return self.evaluate
+
+    def evaluate(self):
+        self.seen.append({variable.path: variable.numpy() for variable in self.model.weights})
+        return {"f1": next(self.figures), "other": 1.0}
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_the_best_of_an_evaluator_is_kept(tiny):
+    """The first of equals; no better than it counts as no better."""
+    judge = Judge(0.1, 0.5, 0.5, 0.4)
+    _, result = tiny.train("run", judge=judge, train_steps=4, **OPTIONS,
+                           judging={"monitor": ("f1", max), "keep_best": True})
+    assert result == {"step": 4, "evaluation": {"f1": 0.4, "other": 1.0},
+                      "best": {"step": 2, "f1": 0.5, "other": 1.0}}
+    kept = best_weights(str(tiny.root / "run"))
+    assert equal(kept, judge.seen[1]) and not equal(kept, judge.seen[3])
+    assert os.listdir(tiny.root / "run/best") == ["step_00000002"]
+    assert tiny.logged("run", "f1", "eval") == [0.1, 0.5, 0.5, 0.4]
+
+
+@pytest.mark.parametrize(("better", "step"), [(max, 3), (min, 2)])
+def test_better_is_what_is_said(tiny, better, step):
+    _, result = tiny.train("run", judge=Judge(0.3, 0.1, 0.7), train_steps=3, **OPTIONS,
+                           judging={"monitor": ("f1", better)})
+    assert result["best"]["step"] == step
+    assert not (tiny.root / "run/best").exists()
+    with pytest.raises(BertTfError, match="no weights of a best evaluation"):
+        best_weights(str(tiny.root / "run"))
+
+
+def test_the_loss_on_held_out_examples_by_itself(tiny):
+    _, result = tiny.train("run", eval_examples=16, train_steps=4, schedule=0.3, **OPTIONS,
+                           judging={"keep_best": True})
+    losses = tiny.logged("run", "loss", "eval")
+    assert len(losses) == 4 and np.argmin(losses) < 3  # so fast that it gets worse
+    assert result["best"]["step"] == np.argmin(losses) + 1
+    assert result["best"]["loss"] == min(losses)
+
+
+def test_patience_ends_the_run(tiny):
+    """Two evaluations in a row that were no better; a better one between starts anew."""
+    figures = 0.2, 0.1, 0.3, 0.3, 0.1, 0.9
+    judging = {"monitor": ("f1", max), "keep_best": True, "patience": 2}
+    weights, result = tiny.train("run", judge=Judge(*figures), train_steps=9, judging=judging,
+                                 **OPTIONS)
+    assert result["step"] == 5 and result["best"]["step"] == 3
+    # It is saved as it ended, and the same call finds nothing to do.
+    again, result_again = tiny.train("run", judge=Judge(), train_steps=9, judging=judging,
+                                     **OPTIONS)
+    assert result_again == result and equal(again, weights)
+
+
+def test_a_stopped_run_finds_the_same_best(tiny):
+    """Best, its weights and patience after SIGTERM are those of the undisturbed run."""
+    class FromWeights(Judge):
+        def evaluate(self):
+            kernel = next(variable for variable in self.model.weights
+                          if variable.path.endswith("kernel"))
+            return {"f1": float(np.abs(kernel.numpy()).sum() * 1e4 % 1)}  # as good as random
+
+    options = {**OPTIONS, "train_steps": 12, "dropout": 0.1,
+               "judging": {"monitor": ("f1", max), "keep_best": True, "patience": 4}}
+    whole, result = tiny.train("whole", judge=FromWeights(), **options)
+    stopping = FailingInput(tiny.input(), 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        tiny.train("stopped", judge=FromWeights(), data=stopping, **options)
+    weights, resumed = tiny.train("stopped", judge=FromWeights(), **options)
+    assert resumed == result and equal(weights, whole)
+    assert equal(*(best_weights(str(tiny.root / name)) for name in ("whole", "stopped")))
+
+
+def test_what_is_frozen_stays_and_is_kept(tiny):
+    def freeze(model):
+        model.encoder.backbone.embeddings.trainable = False
+
+    start = {variable.path: variable.numpy() for variable in tiny.model().weights}
+    weights, _ = tiny.train("run", prepare=freeze, eval_examples=16, train_steps=2,
+                            judging={"keep_best": True}, **OPTIONS)
+    frozen = {path for path in start if "/embeddings/" in path}
+    assert frozen and all(np.array_equal(weights[path], start[path]) for path in frozen)
+    moved = [path for path in start if path.endswith("kernel") and path not in frozen]
+    assert moved and all(np.abs(weights[path] - start[path]).max() > 0 for path in moved)
+    assert best_weights(str(tiny.root / "run")).keys() == start.keys()
