@@ -71,15 +71,17 @@ def _term_weights(arguments):
     """What the corpus says, read as the export will read texts."""
     from bert_tf.config import ModelConfig
     from bert_tf.data.term_weights import learn_term_weights, read_texts
-    from bert_tf.models.pretrained import CONFIG
+    from bert_tf.models.pretrained import CONFIG, TASK
     from bert_tf.saved_model.source import find_source
     from bert_tf.tokenization.load import load_tokenizer
 
     source = find_source(arguments.model)
-    longest = ModelConfig.load(os.path.join(source.model_folder, CONFIG)).longest
-    return learn_term_weights(
-        read_texts(files.expand(arguments.corpus)), load_tokenizer(source.model_folder),
-        arguments.seq_length or source.seq_length or longest, progress=True)
+    task = os.path.join(source.model_folder, TASK)
+    reading = files.read_json_object(task).get("reading") if files.exists(task) else None
+    window = (arguments.seq_length or source.seq_length or (reading or {}).get("seq_length")
+              or ModelConfig.load(os.path.join(source.model_folder, CONFIG)).longest)
+    return learn_term_weights(read_texts(files.expand(arguments.corpus)),
+                              load_tokenizer(source.model_folder), window, progress=True)
 
 
 def main(argv=None):

@@ -57,7 +57,8 @@ def learn_term_weights(texts, tokenizer, seq_length=128, progress=False):
     Memory is bounded whatever the number of texts.
 
     Args:
-        texts: iterable of str; `read_texts` gives those of files.
+        texts: iterable of str; `read_texts` gives those of files. Of a tokenizer of morphemes they
+            are cut into these here.
         tokenizer: as `load_tokenizer` gives it.
         seq_length: the model's window in tokens, to which longer texts are cut.
         progress: show a bar.
