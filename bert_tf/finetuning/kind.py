@@ -40,6 +40,10 @@ class Kind:
         """
         return self.predict(model, examples)
 
+    def notes(self, predictions):
+        """Lines about what a training came to that its metrics may not show."""
+        return []
+
     def texts(self, examples):
         """All different texts of the examples, to learn a vocabulary from; list of str."""
         return list(dict.fromkeys(text for example in examples for name in self.text_fields

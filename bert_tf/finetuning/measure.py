@@ -118,8 +118,8 @@ def _check_fits(task, kind, about, model):
             f"a model for {' or '.join(kind.models)}", "bert_tf.finetune first"))
     problem = about.get("problem", "single_label")
     if about["task"] == "classifier" and problem != task.problem:
-        raise UsageError(explain(f"--task {task.name} is of the kind {task.problem}, {model} of the "
-                                 f"kind {problem}", attempt="another --task"))
+        raise UsageError(explain(f"--task {task.name} is of the kind {task.problem}, {model} of "
+                                 f"the kind {problem}", attempt="another --task"))
     labels = about.get("labels")
     if labels and task.labels and problem != "regression" and set(task.labels) - set(labels):
         raise UsageError(explain(f"{model} tells the labels {', '.join(labels)}",

@@ -210,6 +210,8 @@ class FinetuningRun:
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
         metrics = write_measured(self.kind, self.dev, predictions, self.path())
+        for note in self.kind.notes(predictions):
+            print(f"note: {note}")
         for name in _OF_TRIAL:
             source = os.path.join(best.folder, name)
             with files.atomic_path(self.path(name)) as temporary:

@@ -79,6 +79,14 @@ class TextKind(Kind):
         return [self.line(example, values, model.labels)
                 for example, values in zip(examples, told, strict=True)]
 
+    def notes(self, predictions):
+        """Whether every example was told the same label."""
+        told = {line.get("label") for line in predictions}
+        if self.problem != "single_label" or len(told) > 1:
+            return []
+        return [f"every example is told the label {told.pop()!r}, as by a model that learned "
+                "nothing; try another --learning_rate, more --epochs or another --seed"]
+
     def predict_served(self, signatures, about, examples):
         """The same lines from a SavedModel.
 
