@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import TAGS, TEXTS, Caller, word_piece
+from tiny_model import SEQ_LENGTH, TAGS, TEXTS, Caller, word_piece
 
 from bert_tf.saved_model.entities import clear_texts, only
 from bert_tf.saved_model.save import export_saved_model
@@ -52,14 +52,14 @@ def test_a_model_without_a_reader_is_served_words(exported, tmp_path):
     bare = Tagger(model.config, TAGS)
     bare.set_weights(model.get_weights())
     bare.save_pretrained(str(tmp_path / "model"), word_piece())
-    version = export_saved_model(str(tmp_path / "model"), str(tmp_path / "out"), seq_length=20)
+    version = export_saved_model(str(tmp_path / "model"), str(tmp_path / "out"))
     answer = Caller(version)("tag", text=TEXTS[:4])
     assert rows_of(answer) == [told["entities"] for told in model.tag(TEXTS[:4])]
 
 
 def test_texts_whose_labels_are_a_toss_up_are_not_compared(exported):
     export = exported("tagger")
-    served = ServedModel(export.model, export.tokenizer, 20)
+    served = ServedModel(export.model, export.tokenizer, SEQ_LENGTH)
     texts = tf.constant(TEXTS)
     assert clear_texts(served, texts, 0.0).all()
     assert clear_texts(served, texts, 0.6).tolist() == [False, True, False, False, False]

@@ -103,7 +103,7 @@ MODELS = {
              (*_ALL, "answer")),
     "tagger": (word_piece,
                lambda tokenizer: Tagger(_config(tokenizer), TAGS, seed=7,
-                                        reader=WordReader(tokenizer, 20, stride=9)),
+                                        reader=WordReader(tokenizer, SEQ_LENGTH, stride=9)),
                (*_ALL, "tag")),
     "characters": (sentence_piece,
                    lambda tokenizer: Tagger(
