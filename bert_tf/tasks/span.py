@@ -81,7 +81,8 @@ class Span(Labelled):
             raise UsageError(explain(f"{self.name} was given text and has no reader",
                                      attempt="reader=QuestionReader(tokenizer)"))
         threshold = self.null_threshold
-        compiled = self._compiled_answer(self.n_best, self.max_answer_length, threshold is None)
+        compiled = self._compiled_answer(self.reader, self.n_best, self.max_answer_length,
+                                         threshold is None)
         return compiled(*questions_of((question, context)),
                         tf.constant(0.0 if threshold is None else threshold, tf.float32))
 
@@ -89,9 +90,9 @@ class Span(Labelled):
     def _compiled_answer(self):
         """`answers.answer` as a graph, made once for each choice of what is fixed in it."""
         @functools.cache
-        def compiled(n_best, max_answer_length, always):
+        def compiled(reader, n_best, max_answer_length, always):
             def answered(question, context, threshold):
-                return answer(self, self.reader, question, context, None if always else threshold)
+                return answer(self, reader, question, context, None if always else threshold)
 
             text = tf.TensorSpec([None], tf.string)
             return tf.function(answered, autograph=False,

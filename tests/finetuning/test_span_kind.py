@@ -26,9 +26,21 @@ def make(name="squad_v2", **values):
         **{**options, "seq_length": 24, "class_weights": False, **values}))
 
 
-def build(kind, seed=4):
+def build(kind):
     name, options = kind.model_options([], tokenizer())
-    return TASKS[name](config(), seed=seed, **options)
+    return TASKS[name](config(), seed=4, **options)
+
+
+@pytest.fixture(scope="module")
+def shared_model():
+    """Its answering graphs are made once."""
+    return build(make(n_best=3, max_answer_length=4))
+
+
+@pytest.fixture
+def model(shared_model):
+    shared_model.null_threshold = 0.0
+    return shared_model
 
 
 def examples(count, unanswerable=True, seed=0):
@@ -46,9 +58,8 @@ def examples(count, unanswerable=True, seed=0):
     return made
 
 
-def test_a_line_is_what_the_model_answers():
-    kind, made = make(n_best=3, max_answer_length=4), examples(30)
-    model = build(kind)
+def test_a_line_is_what_the_model_answers(model):
+    kind, made = make(), examples(20)
     assert (model.n_best, model.max_answer_length, model.null_threshold) == (3, 4, 0.0)
     assert model.reader.reading() == {"seq_length": 24, "doc_stride": 8, "max_query_length": 8}
     lines = kind.predict(model, made)
@@ -72,9 +83,8 @@ def test_a_line_is_what_the_model_answers():
     assert kind.predict_served(served, model.task_config(), made) == lines
 
 
-def test_the_threshold_is_tuned_on_dev_and_kept():
+def test_the_threshold_is_tuned_on_dev_and_kept(model):
     kind, made = make(), examples(30)
-    model = build(kind)
     untuned = kind.metrics(made, kind.predict(model, made))
     lines = kind.predict_dev(model, made)
     best = {line["id"]: line["answers"][0]["text"] for line in lines}
@@ -91,26 +101,26 @@ def test_the_threshold_is_tuned_on_dev_and_kept():
     assert given.metrics(made, given.predict(model, made))["no_answer_accuracy"] == 100
 
 
-def test_where_every_question_has_an_answer():
+def test_where_every_question_has_an_answer(model):
     made = examples(12, unanswerable=False)
-    for name, metric in (("squad_v1", 0), ("korquad", 0)):
+    assert "null_threshold" not in make("korquad").model_options([], tokenizer())[1]
+    model.null_threshold = None
+    for name in ("squad_v1", "korquad"):
         kind = make(name)
-        model = build(kind)
         lines = kind.predict_dev(model, made)
         assert model.null_threshold is None and all(line["answer"] for line in lines)
         assert set(kind.metrics(made, lines)) == {"exact_match", "f1"}
         right = [{**line, "answer": example.answers[0][0]}
                  for example, line in zip(made, lines, strict=True)]
-        assert kind.metrics(made, right) == {"exact_match": 100, "f1": 100}, metric
+        assert kind.metrics(made, right) == {"exact_match": 100, "f1": 100}
 
 
-def test_options_of_an_evaluation_count():
-    kind, made = make(), examples(6)
-    model = build(kind)
-    other = make(doc_stride=3, max_query_length=1, n_best=2)
-    lines = other.predict(model, made)
+def test_options_of_an_evaluation_count(model):
+    reader, n_best = model.reader, model.n_best
+    lines = make(doc_stride=3, max_query_length=1, n_best=2).predict(model, examples(6))
     assert model.reader.reading() == {"seq_length": 24, "doc_stride": 3, "max_query_length": 1}
     assert all(len(line["answers"]) == 2 for line in lines)
+    model.reader, model.n_best = reader, n_best
 
 
 def test_the_report_has_the_wrong_answers_the_surest_first(tmp_path):

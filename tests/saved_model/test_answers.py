@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 import pytest
-from tiny_model import _config, sentence_piece, word_piece
+import tensorflow as tf
+from tiny_model import SEQ_LENGTH, _config, sentence_piece, word_piece
 
 from bert_tf import files
 from bert_tf.errors import BertTfError
@@ -42,7 +43,8 @@ def test_the_options_of_the_model_are_served(exported):
     export = exported("span")
     extra = os.path.join(export.version, "assets.extra")
     task = files.read_json(os.path.join(extra, "task.json"))
-    assert task["reading"] == {"seq_length": 20, "doc_stride": 4, "max_query_length": 6}
+    assert task["reading"] == {"seq_length": SEQ_LENGTH, "doc_stride": 4,
+                               "max_query_length": 6}
     assert (task["n_best"], task["max_answer_length"], task["null_threshold"]) == (4, 5, -0.5)
     answer = export.call("answer", question=QUESTIONS, context=CONTEXTS)
     some = answer["answers"][:, 0] != b""
@@ -60,7 +62,8 @@ def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
     tokenizer = word_piece()
     Span(_config(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
     served = load_served(str(tmp_path / "model"))
-    answer = signatures(served)["answer"].function(served, ["fox"], ["a the quick " * 20])
+    answer = signatures(served)["answer"].function(
+        served, tf.constant(["fox"]), tf.constant(["a the quick " * 20]))
     assert answer["answers"].shape == (1, 20) and bool(answer["has_answer"][0])
 
 
@@ -72,7 +75,7 @@ def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
     served = load_served(export.folder)
 
     class Reloaded:
-        signatures = dict(verifying.tf.saved_model.load(export.version).signatures)
+        signatures = dict(export.call.signatures)
 
     right = Reloaded.signatures["answer"]
 
@@ -81,7 +84,7 @@ def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
         return {**answer, output: damage(answer[output].numpy())}
 
     Reloaded.signatures["answer"] = wrong
-    monkeypatch.setattr(verifying.tf.saved_model, "load", lambda _: Reloaded)
+    monkeypatch.setattr(tf.saved_model, "load", lambda _: Reloaded)
     with pytest.raises(BertTfError, match=f"another `{output}` for the signature `answer`"):
         verifying.verify(served, export.version, 1e-4)
 

@@ -99,7 +99,7 @@ MODELS = {
                    (*_ALL, "classify")),
     "span": (word_piece,
              lambda tokenizer: Span(_config(tokenizer), 4, 5, -0.5, seed=7,
-                                    reader=QuestionReader(tokenizer, 20, 4, 6)),
+                                    reader=QuestionReader(tokenizer, SEQ_LENGTH, 4, 6)),
              (*_ALL, "answer")),
     "tagger": (word_piece,
                lambda tokenizer: Tagger(_config(tokenizer), TAGS, seed=7,
