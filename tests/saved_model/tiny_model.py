@@ -107,7 +107,7 @@ MODELS = {
                (*_ALL, "tag")),
     "characters": (sentence_piece,
                    lambda tokenizer: Tagger(
-                       _config(tokenizer, family="albert"), TAGS, seed=7,
+                       _config(tokenizer, family="albert", embedding_size=8), TAGS, seed=7,
                        features={"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8},
                        reader=WordReader(tokenizer, SEQ_LENGTH, "character")),
                    (*_ALL, "tag")),
