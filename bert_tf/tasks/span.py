@@ -10,7 +10,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.layers.masks import padding_adder
 from bert_tf.tasks.answers import answer
 from bert_tf.tasks.labelled import Labelled
-from bert_tf.tasks.question_reader import questions_of
+from bert_tf.tasks.question_reader import QuestionReader, questions_of
+from bert_tf.tasks.reader import is_text
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -37,21 +38,24 @@ class Span(Labelled):
         reader: a `QuestionReader`, or None where only token ids are taken.
 
     Raises:
-        UsageError: an option out of range.
+        UsageError: an option out of range, or another reader.
     """
 
     label_keys = {"start": "start_positions", "end": "end_positions"}
     loss_scales = {"start": 0.5, "end": 0.5}
 
     def __init__(self, config, n_best=20, max_answer_length=30, null_threshold=None, dtype=None,
-                 seed=None, name="span", **kwargs):
+                 seed=None, reader=None, name="span", **kwargs):
         for option, value in (("n_best", n_best), ("max_answer_length", max_answer_length)):
             if type(value) is not int or value < 1:
                 raise UsageError(explain(f"{option}={value!r}", "an integer from 1 on"))
         if null_threshold is not None and not (
                 type(null_threshold) in (int, float) and math.isfinite(null_threshold)):
             raise UsageError(explain(f"null_threshold={null_threshold!r}", "a number or None"))
-        super().__init__(config, "span", 2, 0.0, dtype, seed, name=name, **kwargs)
+        if not isinstance(reader, QuestionReader | None):
+            raise UsageError(explain(f"a span model with a {type(reader).__name__}",
+                                     "a QuestionReader"))
+        super().__init__(config, "span", 2, 0.0, dtype, seed, reader, name=name, **kwargs)
         self.n_best = n_best
         self.max_answer_length = max_answer_length
         self.null_threshold = null_threshold
@@ -66,6 +70,17 @@ class Span(Labelled):
         logits = self._logits(self.read(batch), "sequence_output", training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
+    def read(self, inputs):
+        """The token ids of `inputs`, which may be text where the model has a `reader`."""
+        if is_text(inputs):
+            self._need_reader()
+        return super().read(inputs)
+
+    def _need_reader(self):
+        if self.reader is None:
+            raise UsageError(explain(f"{self.name} was given text and has no reader",
+                                     attempt="reader=QuestionReader(tokenizer)"))
+
     def answer(self, question, context):
         """Answer questions, each from its context, as the exported model does.
 
@@ -77,9 +92,7 @@ class Span(Labelled):
         Raises:
             UsageError: the model has no reader.
         """
-        if self.reader is None:
-            raise UsageError(explain(f"{self.name} was given text and has no reader",
-                                     attempt="reader=QuestionReader(tokenizer)"))
+        self._need_reader()
         threshold = self.null_threshold
         compiled = self._compiled_answer(self.reader, self.n_best, self.max_answer_length,
                                          threshold is None)

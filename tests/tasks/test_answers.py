@@ -13,6 +13,7 @@ from bert_tf.errors import UsageError
 from bert_tf.tasks import answers
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.question_reader import QuestionReader
+from bert_tf.tasks.reader import TextReader
 from bert_tf.tasks.span import Span
 
 N_BEST, LONGEST = 4, 3
@@ -207,6 +208,20 @@ def test_options_out_of_range(tokenizers, options, message):
         make_model(tokenizers["word_piece"], **options)
 
 
-def test_a_model_without_a_reader_says_so(tokenizers):
-    with pytest.raises(UsageError, match=r"has no reader; try reader=QuestionReader\(tokenizer\)"):
-        Span(make_model(tokenizers["word_piece"]).config).answer(["a"], ["b"])
+def test_a_model_without_its_reader_says_so(models):
+    config = models["word_piece"].config
+    model = Span(config)
+    for ask in (lambda: model.answer(["a"], ["b"]),
+                lambda: model({"question": tf.constant(["a"]), "context": tf.constant(["b"])})):
+        with pytest.raises(UsageError, match=r"no reader; try reader=QuestionReader\(tokenizer\)"):
+            ask()
+    with pytest.raises(UsageError, match="with a TextReader; expected a QuestionReader"):
+        Span(config, reader=TextReader())
+
+
+def test_a_very_long_context(models):
+    model = models["word_piece"]
+    context = "cab bed " * 12500  # 100,000 characters
+    answer = model.answer(["a"], [context + "😀 the"])
+    assert len(context) == 100_000 and answer["answers"][0, 0] != b""
+    check_texts({name: value[0].numpy() for name, value in answer.items()}, context + "😀 the", 3)
