@@ -10,6 +10,7 @@ from bert_tf.data.tag_features import tag_features
 from bert_tf.data.task_input import by_length
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.tagging import entity_report, tagging_metrics
+from bert_tf.evaluation.unit_tags import tag_macro_f1
 from bert_tf.finetuning.kind import Kind
 from bert_tf.tasks.entities import OUTSIDE, join_units
 from bert_tf.tasks.word_reader import WordReader
@@ -122,8 +123,12 @@ class TagKind(Kind):
         return lines
 
     def metrics(self, examples, predictions):
-        """Of `evaluation.tagging`."""
-        return tagging_metrics(*_both(examples, predictions))
+        """Of `evaluation.tagging`; of characters also `character_f1`, see `tag_macro_f1`."""
+        gold, predicted = _both(examples, predictions)
+        further = {}
+        if self.unit == "character":
+            further["character_f1"] = tag_macro_f1(gold, predicted)
+        return {**tagging_metrics(gold, predicted), **further}
 
     def report(self, examples, predictions, folder):
         """`entities.json`: how well each type was found."""
