@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_tf import cli, create_data, export, learn_vocab, pretrain
+from bert_tf import cli, create_data, evaluate, export, finetune, learn_vocab, pretrain
 
 CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
 
@@ -63,7 +63,8 @@ def test_a_stop_says_how_to_go_on(capsys):
         "\nstopped: what is finished is kept, the same command goes on from there\n")
 
 
-@pytest.mark.parametrize("main", [create_data.main, export.main, learn_vocab.main, pretrain.main])
+@pytest.mark.parametrize("main", [create_data.main, evaluate.main, export.main, finetune.main,
+                                  learn_vocab.main, pretrain.main])
 def test_help_ends_with_success(main, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])

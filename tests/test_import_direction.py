@@ -82,7 +82,8 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
 
 
 @pytest.mark.parametrize("module", ["bert_tf", "bert_tf.pretrain", "bert_tf.create_data",
-                                    "bert_tf.learn_vocab", "bert_tf.export"])
+                                    "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
+                                    "bert_tf.evaluate"])
 def test_import_is_light(module):
     code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
