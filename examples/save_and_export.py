@@ -9,6 +9,9 @@ FOLDER, a temporary one by default, gets
 | `model.keras` | `bert_tf.load_model`: weights, optimizer and tokenizer in one file |
 | `model/` | `bert_tf.from_pretrained`, `python -m bert_tf.evaluate`, `python -m bert_tf.export` |
 | `saved_models/languages/1/` | tensorflow_model_server, or `tf.saved_model.load` without bert_tf |
+
+Keras' own `model.export(folder, input_signature=[tf.TensorSpec([None], tf.string)])` works too; it
+has one signature, which gives logits.
 """
 
 import os

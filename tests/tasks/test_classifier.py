@@ -223,6 +223,14 @@ def test_a_file_holds_all_in_a_fresh_process(tmp_path):
                                atol=1e-6)
 
 
+def test_keras_exports_it(tmp_path):
+    model = classifier()
+    folder = str(tmp_path / "exported")
+    model.export(folder, input_signature=[tf.TensorSpec([None], tf.string)], verbose=False)
+    np.testing.assert_allclose(tf.saved_model.load(folder).serve(tf.constant(TEXTS)),
+                               model(TEXTS), atol=1e-6)
+
+
 def test_a_file_of_a_functional_model_around_it(tmp_path):
     text = keras.Input((), dtype="string", name="text")
     number = keras.Input((1,), name="number")
