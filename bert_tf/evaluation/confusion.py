@@ -1,0 +1,100 @@
+"""Which labels are taken for which: a picture and the same numbers as JSON."""
+
+import io
+import os
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.evaluation.classification import indicators, label_report
+
+_MOST_NUMBERED = 25  # labels; of more the cells are too small for numbers
+_LONGEST = 24  # characters of a label in the picture
+
+
+def write_confusion(folder, gold, predicted, labels):
+    """Write `confusion.png` and `confusion.json` into a folder.
+
+    Of one label an example, cell (i, j) counts the examples of label i that were told as label j.
+    Of several, each label has a row of how often it was `found`, `missed`, `wrongly told` and
+    `rightly left out`. The colour is the cell's share of its row.
+
+    Args:
+        folder: made where absent.
+        gold, predicted, labels: as of `classification_metrics`, or of `multi_label_metrics`.
+
+    Raises:
+        BertTfError: as those.
+    """
+    report = label_report(gold, predicted, labels)
+    if isinstance(gold[0], tuple):
+        right, told = (values.astype(bool) for values in indicators(gold, predicted, labels))
+        columns = ["found", "missed", "wrongly told", "rightly left out"]
+        counts = np.stack([right & told, right & ~told, ~right & told, ~right & ~told])
+        counts = counts.sum(axis=1).T
+    else:
+        from sklearn import metrics
+
+        columns = list(labels)
+        counts = metrics.confusion_matrix(gold, predicted, labels=columns)
+    files.make_folder(folder)
+    files.write_json(os.path.join(folder, "confusion.json"), {
+        "rows": list(labels), "columns": columns, "counts": counts.tolist(), "labels": report})
+    files.write_bytes(os.path.join(folder, "confusion.png"),
+                      _picture(counts, list(labels), columns))
+
+
+def _picture(counts, rows, columns):
+    """PNG of a matrix of counts, rows from the top."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    family = _font_with("".join(rows))
+    if family is None:  # names that no font here can draw: their places in confusion.json
+        numbers = [str(place) for place in range(len(rows))]
+        rows, columns = numbers, numbers if columns == rows else columns
+    size = min(2.5 + 0.45 * max(counts.shape), 16)
+    figure = Figure(figsize=(size + 1.5, size), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    figure.colorbar(image, label="share of the row")
+    text = {"parse_math": False, **({"family": family} if family else {})}
+    axes.set_xticks(range(len(columns)), [_shortened(name) for name in columns], rotation=45,
+                    ha="right", rotation_mode="anchor", **text)
+    axes.set_yticks(range(len(rows)), [_shortened(name) for name in rows], **text)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("gold")
+    if max(counts.shape) <= _MOST_NUMBERED:
+        for (row, column), count in np.ndenumerate(counts):
+            axes.text(column, row, str(count), ha="center", va="center",
+                      color="white" if shares[row, column] > 0.5 else "black")
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png")
+    return stream.getvalue()
+
+
+def _shortened(name):
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST - 1]}…"
+
+
+def _font_with(text):
+    """Family of an installed font that has every character of `text`; None without one.
+
+    The first choice is the one that matplotlib ships.
+    """
+    from matplotlib import font_manager, ft2font
+
+    wanted = {ord(character) for character in text if not character.isspace()} | {ord("…")}
+    default = font_manager.findfont("DejaVu Sans")
+    others = sorted((font.fname, font.name) for font in font_manager.fontManager.ttflist
+                    if not font.name.startswith("Last Resort"))  # draws placeholders for all
+    for path, family in [(default, "DejaVu Sans"), *others]:
+        try:
+            known = ft2font.FT2Font(path).get_charmap()
+        except (OSError, RuntimeError):  # gone, or damaged, since matplotlib listed it
+            continue
+        if wanted <= known.keys():
+            return family
+    return None
