@@ -227,8 +227,8 @@ def test_keras_exports_it(tmp_path):
     model = classifier()
     folder = str(tmp_path / "exported")
     model.export(folder, input_signature=[tf.TensorSpec([None], tf.string)], verbose=False)
-    np.testing.assert_allclose(tf.saved_model.load(folder).serve(tf.constant(TEXTS)),
-                               model(TEXTS), atol=1e-6)
+    loaded = tf.saved_model.load(folder)
+    np.testing.assert_allclose(loaded.serve(tf.constant(TEXTS)), model(TEXTS), atol=1e-6)
 
 
 def test_a_file_of_a_functional_model_around_it(tmp_path):
