@@ -8,7 +8,12 @@ def check_pairs(gold, predicted):
     if len(gold) != len(predicted):
         raise BertTfError(explain(f"{len(predicted)} predictions for {len(gold)} examples",
                                   "one for each example"))
-    if not len(gold):
+    check_some(gold)
+
+
+def check_some(examples):
+    """Raise BertTfError unless there is an example."""
+    if not len(examples):
         raise BertTfError(explain("no example to evaluate on", "at least one"))
 
 

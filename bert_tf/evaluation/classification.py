@@ -1,5 +1,7 @@
 """How well labels were told, one or several an example, by scikit-learn."""
 
+import numpy as np
+
 from bert_tf.evaluation.checks import check_labels, check_pairs
 
 
@@ -28,8 +30,9 @@ def classification_metrics(gold, predicted, labels):
     macro = metrics.f1_score(gold, predicted, average="macro", zero_division=0)
     f1 = macro if len(labels) != 2 else metrics.f1_score(
         gold, predicted, labels=labels[-1:], average="macro", zero_division=0)
+    varied = len(set(gold)) > 1 and len(set(predicted)) > 1
     return {"accuracy": float(metrics.accuracy_score(gold, predicted)),
-            "mcc": float(metrics.matthews_corrcoef(gold, predicted)),
+            "mcc": float(metrics.matthews_corrcoef(gold, predicted)) if varied else 0.0,
             "f1": float(f1), "macro_f1": float(macro)}
 
 
@@ -53,12 +56,13 @@ def multi_label_metrics(gold, predicted, labels):
     from sklearn import metrics
 
     right, told = indicators(gold, predicted, labels)
-    occurs = (right | told).any(axis=0)
-    micro = metrics.precision_recall_fscore_support(right, told, average="micro", zero_division=0)
-    macro = metrics.f1_score(right[:, occurs], told[:, occurs], average="macro", zero_division=0) \
-        if occurs.any() else 0.0
-    return {"accuracy": float((right == told).all(axis=1).mean()), "f1": float(micro[2]),
-            "macro_f1": float(macro), "precision": float(micro[0]), "recall": float(micro[1])}
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        right.ravel(), told.ravel(), average="binary", zero_division=0)
+    f1_of = [metrics.f1_score(*column, zero_division=0)
+             for column in zip(right.T, told.T, strict=True) if np.any(column)]
+    return {"accuracy": float((right == told).all(axis=1).mean()), "f1": float(f1),
+            "macro_f1": float(np.mean(f1_of or 0)),
+            "precision": float(precision), "recall": float(recall)}
 
 
 def indicators(gold, predicted, labels):
@@ -81,16 +85,17 @@ def label_report(gold, predicted, labels):
         `{label: {"precision", "recall", "f1", "examples"}}` in the order of `labels`; a share
         whose denominator is 0 is 0.
     """
-    from sklearn import metrics
+    from sklearn.metrics import precision_recall_fscore_support
 
     if gold and isinstance(gold[0], tuple):
         right, told = indicators(gold, predicted, labels)
-        columns = metrics.precision_recall_fscore_support(right, told, zero_division=0)
+        columns = np.hstack([precision_recall_fscore_support(*column, labels=[1], zero_division=0)
+                             for column in zip(right.T, told.T, strict=True)])
     else:
         check_pairs(gold, predicted)
         check_labels([*gold, *predicted], labels)
-        columns = metrics.precision_recall_fscore_support(
-            gold, predicted, labels=list(labels), zero_division=0)
+        columns = precision_recall_fscore_support(gold, predicted, labels=list(labels),
+                                                  zero_division=0)
     return {label: {"precision": float(precision), "recall": float(recall), "f1": float(f1),
                     "examples": int(count)}
             for label, precision, recall, f1, count in zip(labels, *columns, strict=True)}

@@ -49,7 +49,7 @@ def _picture(counts, rows, columns):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    family = _font_with("".join(rows))
+    family = _font_with("".join([*rows, *columns]))
     if family is None:  # names that no font here can draw: their places in confusion.json
         numbers = [str(place) for place in range(len(rows))]
         rows, columns = numbers, numbers if columns == rows else columns

@@ -10,7 +10,7 @@ import string
 import numpy as np
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.evaluation.checks import check_pairs
+from bert_tf.evaluation.checks import check_some
 
 # What KorQuAD 1.0 turns into a blank before it drops ASCII punctuation.
 _KORQUAD_MARKS = re.compile("['\"《》<>〈〉()‘’]")
@@ -23,8 +23,8 @@ def squad_metrics(examples, answers, no_answer_scores=None, *, version=2, thresh
     Args:
         examples: with `id` and `answers`, a sequence of (text, start), empty where the question has
             no answer.
-        answers: `{id: text}`, the predicted answer of every example. With `no_answer_scores` the
-            best answer in the text, else "" for none.
+        answers: `{id: text}`, the predicted answer of every example; those of others are passed
+            over. With `no_answer_scores` the best answer in the text, else "" for none.
         no_answer_scores: `{id: float}` how much "no answer" is preferred to that answer, of any
             range; version 2 only.
         version: 1 or 2.
@@ -37,10 +37,11 @@ def squad_metrics(examples, answers, no_answer_scores=None, *, version=2, thresh
         `null_threshold` used.
 
     Raises:
-        BertTfError: no example, one without a prediction, or version 1 and a question without an
-            answer.
+        BertTfError: no example, one without a prediction or a score, or version 1 and a question
+            without an answer.
     """
-    articles = _articles(examples, answers)
+    answers = _of_each(examples, answers, "answer")
+    articles = _articles(examples)
     if version == 1:
         from official.nlp.tools import squad_evaluate_v1_1
 
@@ -55,8 +56,8 @@ def squad_metrics(examples, answers, no_answer_scores=None, *, version=2, thresh
         if threshold is None:
             threshold = best_null_threshold(examples, answers, no_answer_scores)
         used = {"null_threshold": threshold}
-        answers = {key: "" if no_answer_scores[key] > threshold else text
-                   for key, text in answers.items()}
+        scores = _of_each(examples, no_answer_scores, "no-answer score")
+        answers = {id: "" if scores[id] > threshold else text for id, text in answers.items()}
     scores = squad_evaluate_v2_0.evaluate(articles, answers)
     names = {"exact_match": "exact", "f1": "f1", "has_answer_exact_match": "HasAns_exact",
              "has_answer_f1": "HasAns_f1", "no_answer_accuracy": "NoAns_exact"}
@@ -72,13 +73,19 @@ def best_null_threshold(examples, answers, no_answer_scores):
     Returns:
         A float: half way between the score of the last question to be answered and the next one, so
         that no rounding decides; 1 beyond the outermost score where all or none are to be answered.
+
+    Raises:
+        BertTfError: no example, or one without a prediction or a score.
     """
     from official.nlp.tools import squad_evaluate_v2_0
 
+    answers = _of_each(examples, answers, "answer")
+    scores = _of_each(examples, no_answer_scores, "no-answer score")
     gains = collections.Counter()  # of F1, from answering the questions of a score
-    for example, article in zip(examples, _articles(examples, answers), strict=True):
-        answered = squad_evaluate_v2_0.evaluate([article], {example.id: answers[example.id]})["f1"]
-        gains[no_answer_scores[example.id]] += answered - (0 if example.answers else 100)
+    for id, article in zip(answers, _articles(examples), strict=True):
+        answered, none = (squad_evaluate_v2_0.evaluate([article], {id: text})["f1"]
+                          for text in (answers[id], ""))
+        gains[scores[id]] += answered - none
     levels = np.array(sorted(gains))
     totals = np.cumsum([0, *(gains[level] for level in levels)])
     bounds = np.array([levels[0] - 2, *levels, levels[-1] + 2], np.float64)
@@ -102,7 +109,7 @@ def korquad_metrics(examples, answers):
     Raises:
         BertTfError: no example, one without a prediction or without an answer.
     """
-    _articles(examples, answers)
+    answers = _of_each(examples, answers, "answer")
     _check_answered(examples)
     exact_match = f1 = 0.0
     for example in examples:
@@ -124,13 +131,18 @@ def _character_f1(told, gold):
     return 2 * common / (len(told) + len(gold)) if common else 0.0
 
 
-def _articles(examples, answers):
+def _of_each(examples, predicted, what):
+    """`{id: value}` of these examples only: of others the evaluator of version 2 fails."""
+    check_some(examples)
+    for example in examples:
+        if example.id not in predicted:
+            raise BertTfError(explain(f"no {what} predicted for question {example.id}",
+                                      "one for each question"))
+    return {example.id: predicted[example.id] for example in examples}
+
+
+def _articles(examples):
     """The examples in the form of SQuAD's files, one article each."""
-    missing = [example.id for example in examples if example.id not in answers]
-    if missing:
-        raise BertTfError(explain(f"no answer predicted for question {missing[0]}",
-                                  "one for each question"))
-    check_pairs(examples, examples)
     return [{"paragraphs": [{"qas": [{
         "id": example.id, "answers": [{"text": text} for text, _ in example.answers]}]}]}
         for example in examples]

@@ -4,8 +4,12 @@ An entity counts only whole: same type, same first and last tag. A tag `I-X` tha
 or `I-X` begins an entity, which is also how the taggers here repair such a tag.
 """
 
+import re
+
 from bert_tf.errors import BertTfError, explain
 from bert_tf.evaluation.checks import check_pairs
+
+_TAG = re.compile("O|[BIES]-.+", re.DOTALL)  # E- and S- of models by others: end, single
 
 
 def _check(gold, predicted):
@@ -14,6 +18,10 @@ def _check(gold, predicted):
         if len(right) != len(told):
             raise BertTfError(explain(f"{len(told)} predicted tags in sequence {number}",
                                       f"{len(right)}, one for each gold tag"))
+        for tag in (*right, *told):
+            if not _TAG.fullmatch(tag):
+                raise BertTfError(explain(f"tag {tag!r} in sequence {number}",
+                                          "O, B-type or I-type"))
     return list(map(list, gold)), list(map(list, predicted))
 
 
@@ -30,7 +38,7 @@ def tagging_metrics(gold, predicted):
         share whose denominator is 0, as without any entity, is 0.
 
     Raises:
-        BertTfError: nothing to evaluate, or lengths differ.
+        BertTfError: nothing to evaluate, lengths differ, or a tag that is none of these.
     """
     from seqeval.metrics import sequence_labeling as metrics
 
