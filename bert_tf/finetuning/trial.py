@@ -4,6 +4,8 @@ import dataclasses
 import os
 import time
 
+import tensorflow as tf
+
 from bert_tf import files
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
@@ -92,10 +94,24 @@ class Trial:
             rates = layer_rates(model.config, options.layer_decay)
         with strategy.scope():
             optimizer = build_optimizer(config, rates)
-        best = train(model, optimizer, strategy, config, data, None, self.folder,
-                     evaluator=lambda: evaluator(model), monitor=monitor, keep_best=True,
-                     patience=options.patience)["best"]
+        try:
+            best = train(model, optimizer, strategy, config, data, None, self.folder,
+                         evaluator=lambda: evaluator(model), monitor=monitor, keep_best=True,
+                         patience=options.patience)["best"]
+        finally:
+            let_go(strategy, [*model.weights, *optimizer.variables])
         return {"epoch": best.pop("step") // data.steps_per_epoch, "metrics": best}
+
+
+def let_go(strategy, variables):
+    """Free the memory of Keras variables that are not used any more.
+
+    TensorFlow keeps what a graph has captured until the process ends, so that each trial would
+    cost a model and its moments.
+    """
+    for variable in variables:
+        for part in strategy.experimental_local_results(variable.value):
+            tf.raw_ops.AssignVariableOp(resource=part.handle, value=tf.zeros([], part.dtype))
 
 
 def train_config(options, settings, steps_per_epoch):
