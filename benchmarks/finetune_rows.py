@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 
 from bert_tf import files
@@ -93,8 +94,9 @@ def first_examples(path, count, target):
             value = value[:count]
         text = json.dumps(value, ensure_ascii=False)
     else:
-        separator = "\n\n" if path.endswith(".conll") or "/klue/" in path else "\n"
-        text = separator.join(text.split(separator)[:count + 1]) + "\n"
+        sentences = path.endswith("conll") or "/klue/" in path  # with blank lines between them
+        pieces = re.split(r"\n\s*\n" if sentences else r"\n", text)
+        text = ("\n\n" if sentences else "\n").join(pieces[:count + 1]) + "\n"
     files.write_text(target, text)
 
 

@@ -19,7 +19,7 @@ def predict(train, dev, n, unit="word", class_weight=None):
 
     started = time.perf_counter()
     model = make_pipeline(
-        TfidfVectorizer(analyzer=unit, ngram_range=(1, n), sublinear_tf=True, min_df=2),
+        TfidfVectorizer(analyzer=unit, ngram_range=(1, n), min_df=2),
         LogisticRegression(class_weight=class_weight, max_iter=1000, C=4))
     model.fit(_texts(train), [example.label for example in train])
     told = list(model.predict(_texts(dev)))
