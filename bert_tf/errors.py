@@ -1,6 +1,9 @@
 """Errors that a user can act on: what was received, what was expected, what to try."""
 
 import difflib
+import textwrap
+
+_LISTED = 400  # characters of what there is to choose from
 
 
 class BertTfError(Exception):
@@ -36,5 +39,5 @@ def check_choice(name, value, choices):
         return value
     near = difflib.get_close_matches(str(value), [str(c) for c in choices], n=1)
     hint = f"{name}={near[0]!r}" if near else ""
-    listed = ", ".join(map(str, choices))
+    listed = textwrap.shorten(", ".join(map(str, choices)), _LISTED, placeholder=" …")
     raise UsageError(explain(f"{name}={value!r} is unknown", f"one of {listed}", hint))

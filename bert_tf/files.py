@@ -23,6 +23,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 @contextlib.contextmanager
 def explained(action, path):
     """Turn an OSError about `path` into a BertTfError that says what to do."""
+    path = path or "''"
     try:
         yield
     except FileNotFoundError as error:

@@ -73,6 +73,31 @@ def finished(path, options, inputs=(), overwrite=False):
                              attempt="another output folder, or --overwrite"))
 
 
+def check_own(path, names, option):
+    """Refuse a folder that holds what the stage would replace, though another made it.
+
+    Args:
+        path: the stage's manifest.
+        names: files and folders beside it that the stage replaces.
+        option: one that only this stage's manifest has.
+
+    Raises:
+        UsageError: the manifest is another stage's, or there is none beside files of such names.
+    """
+    folder = os.path.dirname(path) or "."
+    if files.exists(path):
+        try:
+            options = files.read_json_object(path).get("options")
+        except BertTfError:
+            return  # damaged: `finished` says so
+        found = [os.path.basename(path)] if options and option not in options else []
+    else:
+        found = [name for name in files.list_folder(folder) if name in names]
+    if found:
+        raise UsageError(explain(f"{folder} holds {', '.join(found)} of something else",
+                                 attempt="another output folder"))
+
+
 def write(path, options, inputs=(), **facts):
     """Write a stage's manifest, last of all its files, with further `facts`; return it."""
     manifest = {"fingerprint": fingerprint(options, inputs), "options": options,

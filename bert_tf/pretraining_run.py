@@ -100,6 +100,7 @@ class PretrainingRun:
         record = self.path("run.json")
         options = {name: value for name, value in vars(self.arguments).items()
                    if name not in _NOT_RESULT and (value or name != "pretokenize")}
+        manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
         replace = self.arguments.overwrite or not files.exists(self.path("vocab.json"))
         if manifest.finished(record, options, inputs, replace):

@@ -79,6 +79,13 @@ def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
     assert "holds the result of another run (model was" in capsys.readouterr().err
 
 
+def test_the_results_of_a_run_are_not_replaced(folder, tmp_path, capsys):
+    (tmp_path / "results.json").write_text("{}")
+    assert measure(folder, "model", tmp_path, "--overwrite") == 2
+    assert "holds results.json of something else" in capsys.readouterr().err
+    assert (tmp_path / "results.json").read_text() == "{}"
+
+
 def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path):
     Classifier(config(num_hidden_layers=1), LABELS, seed=4).save_pretrained(
         str(tmp_path / "plain"), tokenizer())

@@ -155,13 +155,22 @@ def test_overwrite_from_a_model_folder_with_pairs(tmp_path, capsys):
                                                   for line in lines_of(run)], atol=2e-6)
 
 
+def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
+    prepare(tmp_path)
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    assert cli.run(finetune.main, arguments(tmp_path, "--overwrite")) == 2
+    assert "holds model of something else; try another output folder" in capsys.readouterr().err
+    assert (tmp_path / "run" / "model").exists()
+
+
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--seq_length", "40"], 2, "--seq_length 40 is beyond the model's 32 positions; try "
                                 "--seq_length 32"),
+    (["--seq_length", "4"], 2, "--seq_length 4; expected 5 to 32"),
     (["--train", "nowhere.tsv"], 1, "cannot read nowhere.tsv: no such file"),
     (["--text_column", "txt"], 2, "txt"),
     (["--init", "nowhere", "--config", "c.json"], 2, "leave --config out"),
-    (["--freeze", "7"], 2, "--freeze 7; expected at most 1"),
+    (["--freeze", "7"], 2, "--freeze 7 with --init scratch"),
 ])
 def test_what_cannot_be_done_is_said_in_one_line(words, code, message, tmp_path, capsys):
     prepare(tmp_path)

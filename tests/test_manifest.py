@@ -48,3 +48,18 @@ def test_digest_sees_every_byte_of_a_file_and_both_ends_of_a_huge_one(tmp_path, 
     for size in (0, 1, 39, 40):
         assert len({digest(size), *(digest(size, place) for place in range(size))}) == size + 1
     assert len({digest(1000), digest(1001), digest(1000, 0), digest(1000, 999)}) == 4
+
+
+def test_what_another_stage_made_is_not_replaced(tmp_path):
+    path, made = str(tmp_path / "manifest.json"), ("model", "report")
+    manifest.check_own(path, made, "task")
+    (tmp_path / "notes.txt").touch()
+    manifest.check_own(path, made, "task")
+    (tmp_path / "model").mkdir()
+    with pytest.raises(UsageError, match="holds model of something else; try another output"):
+        manifest.check_own(path, made, "task")
+    manifest.write(path, {"objective": "mlm"})
+    with pytest.raises(UsageError, match="holds manifest.json of something else"):
+        manifest.check_own(path, made, "task")
+    manifest.write(path, {"task": "cola"})
+    manifest.check_own(path, made, "task")

@@ -26,6 +26,14 @@ class BadRow(BertTfError):
     """A row that is not as its file should be."""
 
 
+class NoColumn(UsageError):
+    """A table without the column that `column` names."""
+
+    def __init__(self, where, column, found):
+        super().__init__(f"{where}: no column {column!r} among {found}")
+        self.column = column
+
+
 def read_rows(path, columns, optional=()):
     """Yield `(where, values)` of each row; `where` is the file and line (of `.json`: the item).
 
@@ -38,7 +46,7 @@ def read_rows(path, columns, optional=()):
     `(where, BadRow)`, so that the caller may go on.
 
     Raises:
-        UsageError: a column is missing; what the file has is told.
+        NoColumn: a column is missing; what the file has is told.
         BertTfError: the file cannot be read.
     """
     optional = [column for column in optional if column not in columns]
@@ -77,7 +85,7 @@ def _places(where, header, width, columns, optional):
             places[column] = int(column)
         else:
             found = textwrap.shorten(", ".join(header), 200) or f"{width} columns"
-            raise UsageError(f"{where}: no column {column!r} among {found}")
+            raise NoColumn(where, column, found)
     return places
 
 

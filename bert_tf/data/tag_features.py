@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_input import Features, Ragged
-from bert_tf.errors import UsageError, check_choice
+from bert_tf.errors import BertTfError, UsageError, check_choice
 from bert_tf.tokenization.morphemes import analysed_places, original_offsets, pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are read together
@@ -41,7 +41,7 @@ def tag_features(examples, reader, labels=None):
         `TagFeatures`, with Ragged int32 `label_ids`, one a token, -1 where there is none.
 
     Raises:
-        UsageError: a tag is unknown.
+        BertTfError: a tag is unknown; the example's place is named.
     """
     parts, chunk, size = [], [], 0
     for example in examples:
@@ -114,5 +114,5 @@ def _number(tag, example, numbers):
         try:
             check_choice("tag", tag, numbers)
         except UsageError as error:
-            raise UsageError(f"{example.where}: {error}") from None
+            raise BertTfError(f"{example.where}: {error}") from None
     return numbers[tag]

@@ -4,6 +4,7 @@ import collections.abc
 import dataclasses
 
 from bert_tf.data import span_files, tag_files
+from bert_tf.data.tables import NoColumn
 from bert_tf.data.text_files import SEPARATOR, Columns, read_texts
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
@@ -158,7 +159,11 @@ def read_task(task_or_name, path, columns=None):
             f"columns for task={found.name!r}, whose files have names of their own",
             attempt="task='classify', 'pair', 'regress', 'span' or 'tag'"))
     columns = {**(found.columns or {}), **columns}
-    examples = found.read(path, columns)
+    try:
+        examples = found.read(path, columns)
+    except NoColumn as error:
+        flags = [f"--{name}_column" for name in columns if columns[name] == error.column]
+        raise UsageError(explain(str(error), attempt=" or ".join(flags))) from error
     if not examples:
         raise BertTfError(explain(f"{path}: no examples", f"examples of {found.name}"))
     places = {}

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_input import Features, Ragged, by_length
-from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.tokenization.morphemes import pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenized together, padded
@@ -27,7 +27,8 @@ def text_features(examples, reader, labels, problem, class_weights=None):
         int32 `[n, labels]` or float32 `[n]`; -1 or nan where there is none.
 
     Raises:
-        UsageError: a label is unknown, single texts and pairs are mixed, or weights do not fit.
+        BertTfError: a label is unknown; the example's place is named.
+        UsageError: single texts and pairs are mixed, or weights do not fit.
     """
     rows = read_texts({name: pretokenize(reader.tokenizer, texts, progress=True)
                        for name, texts in _texts(examples).items()}, reader)
@@ -99,7 +100,7 @@ def _number(name, example, numbers):
         try:
             check_choice("label", name, numbers)
         except UsageError as error:
-            raise UsageError(f"{example.where}: {error}") from None
+            raise BertTfError(f"{example.where}: {error}") from None
     return numbers[name]
 
 

@@ -48,15 +48,19 @@ class Measurement:
         inputs = [arguments.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
                                     if os.path.isfile(os.path.join(folder, name)))]
         record = self.path("evaluation.json")
+        made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
-        if manifest.finished(record, options, inputs, arguments.overwrite):
+        manifest.check_own(record, made, "data")
+        measured = files.exists(self.path(RESULTS))
+        replace = arguments.overwrite or not measured
+        if manifest.finished(record, options, inputs, replace) and measured:
             print(f"{self.path()}: this is measured already; nothing to do")
             return files.read_json(self.path(RESULTS))
-        for name in (RESULTS, PREDICTIONS, REPORT, os.path.basename(record)):
+        for name in made:
             files.remove(self.path(name))
+        manifest.write(record, options, inputs)
         results = self.measure(folder, served)
         write_results(self.path(), results)
-        manifest.write(record, options, inputs)
         return results
 
     def measure(self, folder, served):

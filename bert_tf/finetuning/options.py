@@ -15,6 +15,9 @@ SCRATCH = "scratch"
 COLUMNS = ("text_column", "text_b_column", "label_column", "id_column")
 # Tokens of an example by the task's kind; of a shorter model all that it has.
 SEQ_LENGTHS = {"text": 128, "span": 384, "tag": 128}
+_ANSWERS = dict.fromkeys(("max_query_length", "doc_stride", "max_answer_length", "n_best",
+                          "null_threshold"))
+_FEATURES = {"combine": "concat", "lstm_size": 768}
 
 
 def add_finetune_flags(parser):
@@ -128,9 +131,9 @@ def _add_feature_flags(parser):
     add("--features", type=int, nargs="+", metavar="LAYER",
         help="train a BiLSTM on these layers of the frozen encoder, 0 the embeddings, -1 the last "
              "layer (BERT paper, section 5.3)")
-    add("--combine", choices=("concat", "weighted_sum"), default="concat",
+    add("--combine", choices=("concat", "weighted_sum"), default=_FEATURES["combine"],
         help="how several --features become one vector")
-    add("--lstm_size", type=cli.positive, metavar="N", default=768,
+    add("--lstm_size", type=cli.positive, metavar="N", default=_FEATURES["lstm_size"],
         help="width of the BiLSTM over --features, half of it from each direction")
 
 
@@ -194,8 +197,8 @@ def complete(flags):
         if not scratch and getattr(flags, name) is not None:
             raise UsageError(f"--{name} beside --init {flags.init}, which brings its own; leave "
                              f"--{name} out, or use --init scratch")
-    if scratch and (flags.freeze == "all" or flags.features):
-        name = "--freeze all" if flags.freeze == "all" else "--features"
+    if scratch and (flags.freeze is not None or flags.features):
+        name = "--features" if flags.features else f"--freeze {flags.freeze}"
         raise UsageError(f"{name} with --init scratch: nothing of the encoder was learned")
     for name in ("freeze", "layer_decay"):
         if flags.features and getattr(flags, name) is not None:
@@ -210,10 +213,27 @@ def complete(flags):
     if flags.stride and flags.long != "windows":
         raise UsageError(explain(f"--stride {flags.stride} with --long {flags.long}",
                                  attempt="--long windows"))
+    if task.kind != "span":
+        _refuse(flags, _ANSWERS, f"is for answers in a text, not for --task {task.name}")
+    if task.kind != "tag":
+        _refuse(flags, {"unit": None}, f"is for tags, not for --task {task.name}")
+    if not flags.features:
+        _refuse(flags, _FEATURES, "is for --features, which are not asked for")
     dev_share(flags)
     name = os.path.basename(os.path.normpath(os.path.abspath(flags.output_dir)))
     flags.export_dir = flags.export_dir or os.path.join("saved_models", name)
     if os.path.realpath(flags.export_dir) == os.path.realpath(flags.output_dir):
         raise UsageError(explain(f"--export_dir {flags.export_dir} is the run folder",
                                  attempt=f"--export_dir {os.path.join('saved_models', name)}"))
+    folder = os.path.realpath(flags.output_dir)
+    if not scratch and os.path.commonpath([folder, os.path.realpath(flags.init)]) == folder:
+        raise UsageError(explain(f"--output_dir {flags.output_dir} holds the model of --init",
+                                 attempt="another output folder"))
     return task
+
+
+def _refuse(flags, defaults, why):
+    """UsageError about the first of some flags that is not its default."""
+    for name, default in defaults.items():
+        if getattr(flags, name) != default:
+            raise UsageError(f"--{name} {getattr(flags, name)} {why}; leave it out")

@@ -83,13 +83,15 @@ class FinetuningRun:
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         options = {name: value for name, value in vars(self.options).items()
                    if name not in _NOT_RESULT}
+        record = self.path("run.json")
+        manifest.check_own(record, _MADE, "task")
         # A run without a trial has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("trials"))
-        if manifest.finished(self.path("run.json"), options, self.inputs(), replace):
+        if manifest.finished(record, options, self.inputs(), replace):
             return
         for name in _MADE:
             files.remove(self.path(name))
-        manifest.write(self.path("run.json"), options, self.inputs())
+        manifest.write(record, options, self.inputs())
 
     def inputs(self):
         """The files that a run depends on."""
@@ -123,6 +125,10 @@ class FinetuningRun:
         if (options.seq_length or 0) > longest:
             raise UsageError(explain(f"--seq_length {options.seq_length} is beyond the model's "
                                      f"{longest} positions", attempt=f"--seq_length {longest}"))
+        shortest = 4 + self.start.tokenizer.vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
+        if options.seq_length and options.seq_length < shortest:
+            raise UsageError(explain(f"--seq_length {options.seq_length}",
+                                     f"{shortest} to {longest}"))
         options.seq_length = options.seq_length or min(SEQ_LENGTHS[self.task.kind], longest)
         labels = self.kind.labels(train)
         self.model_task, self.model_options = self.kind.model_options(labels,

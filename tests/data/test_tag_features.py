@@ -9,7 +9,7 @@ from text_models import VOCABULARY
 from bert_tf.data import tag_features as tag_features_module
 from bert_tf.data.tag_features import tag_features
 from bert_tf.data.task_examples import TagExample
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError
 from bert_tf.tasks.word_reader import WordReader
 from bert_tf.tokenization.tokenizer import Tokenizer
 
@@ -93,7 +93,7 @@ def test_a_tag_without_an_i_tag_is_not_gone_on_with():
 
 
 def test_an_unknown_tag_is_named_with_its_line():
-    with pytest.raises(UsageError, match=r"f line 3: tag='I-AA' is unknown; .* try tag='I-A'"):
+    with pytest.raises(BertTfError, match=r"f line 3: tag='I-AA' is unknown; .* try tag='I-A'"):
         tag_features([make(["a"], ["I-AA"], where="f line 3")], reader(16), LABELS)
 
 

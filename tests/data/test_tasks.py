@@ -46,6 +46,15 @@ def test_several_labels_a_text():
             task(name, multi_label=True)
 
 
+def test_a_column_that_is_missing_is_told_with_its_flag(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("review,stars\nfine,5\n")
+    with pytest.raises(UsageError, match="'text' among review, stars; try --text_column$"):
+        read_task("classify", str(path))
+    with pytest.raises(UsageError, match="'sentence' among review, stars$"):
+        read_task("sst2", str(path))
+
+
 def test_an_unknown_task_is_answered_with_the_nearest():
     with pytest.raises(UsageError, match="task='squad2' is unknown.*try task='squad_v2'"):
         task("squad2")

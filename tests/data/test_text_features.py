@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bert_tf.data import text_features as module
 from bert_tf.data.task_examples import TextExample
 from bert_tf.data.text_features import read_texts, text_features
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.reader import TextReader
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -101,7 +101,7 @@ def test_labels_of_each_problem(reader):
 @pytest.mark.parametrize(("problem", "label"), [("single_label", "yess"),
                                                 ("multi_label", ("no", "yess"))])
 def test_an_unknown_label_names_its_line(reader, problem, label):
-    with pytest.raises(UsageError, match="data.tsv:2: label='yess' is unknown; expected one of "
+    with pytest.raises(BertTfError, match="data.tsv:2: label='yess' is unknown; expected one of "
                                          "no, yes; try label='yes'"):
         text_features(examples(["no" if problem == "single_label" else (), label]), reader,
                       ["no", "yes"], problem)
