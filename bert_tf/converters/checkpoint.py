@@ -76,8 +76,11 @@ def parameter_shapes(config, task):
         task: the object of a model folder's `task.json`, such as `{"task": "encoder"}`.
 
     Raises:
-        UsageError: more layers than any model has.
+        UsageError: more layers than any model has, or a model that no other format can hold.
     """
+    if task.get("features"):
+        raise UsageError(explain("a model that reads layers of a frozen encoder (features), for "
+                                 "which other formats have no place", "one without"))
     shapes = _embeddings(config) | _encoder(config, config.family)
     hidden, kind = config.hidden_size, task["task"]
     if config.bilstm:

@@ -44,6 +44,9 @@ _DEFAULTS = {
             "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "pad_token_id": 0},
 }
 _MOST_LABELS = 10_000  # that a file may leave unnamed
+_SINGLE = "single_label_classification"
+_PROBLEMS = {_SINGLE: "single_label", "multi_label_classification": "multi_label",
+             "regression": "regression"}
 # Keys with one value that we compute.
 _ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
          "inner_group_num": 1, "pruned_heads": {}}
@@ -141,16 +144,36 @@ def write_config(config, masked_lm):
     return {**values, "dtype": "float32", "tie_word_embeddings": True}
 
 
-def read_labels(values, source):
-    """Names of the classes in a `config.json`, in the order of their ids.
+def read_classes(values, source, task):
+    """What of `task.json` a `config.json` says: `labels` in the order of their ids and, where
+    that is not one label of several, the `problem`.
+
+    Args:
+        values: the file's.
+        source: its name, for messages.
+        task: `classifier` or `tagger`, which has one label a token.
 
     Raises:
-        UsageError: the ids have gaps, a name is there twice, or the model gives no one label of
-            several (with one logit it is a regression).
+        UsageError: the ids have gaps, a name is there twice, or there are not as many as the kind
+            of problem has.
     """
-    if values.get("problem_type") not in (None, "single_label_classification"):
-        raise UsageError(explain(f"{source}: problem_type={values['problem_type']!r}",
-                                 "'single_label_classification'"))
+    stated = values.get("problem_type") or _SINGLE
+    known = list(_PROBLEMS) if task == "classifier" else [_SINGLE]
+    if stated not in known:
+        raise UsageError(explain(f"{source}: problem_type={stated!r}",
+                                 " or ".join(map(repr, known))))
+    labels = _read_labels(values, source)
+    problem = _PROBLEMS[stated]
+    if problem == "regression" and len(labels) > 1:
+        raise UsageError(explain(f"{source}: problem_type='regression' of {len(labels)} labels",
+                                 "one"))
+    least = 2 if problem == "single_label" else 1
+    if len(set(labels)) < max(least, len(labels)):
+        raise UsageError(explain(f"{source}: labels {labels!r}", "two or more different names"))
+    return {"labels": labels} | ({} if problem == "single_label" else {"problem": problem})
+
+
+def _read_labels(values, source):
     names = values.get("id2label")
     if names is None:
         count = values.get("num_labels", 2)
@@ -159,13 +182,14 @@ def read_labels(values, source):
         names = {str(i): f"LABEL_{i}" for i in range(count)}
     if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
         raise UsageError(explain(f"{source}: id2label={names!r}", "names for 0, 1, 2, …"))
-    labels = [str(names[str(i)]) for i in range(len(names))]
-    if len(set(labels)) < max(2, len(labels)):
-        raise UsageError(explain(f"{source}: labels {labels!r}", "two or more different names"))
-    return labels
+    return [str(names[str(i)]) for i in range(len(names))]
 
 
-def write_labels(labels):
-    """The keys of `config.json` that name the classes."""
-    return {"id2label": {str(i): label for i, label in enumerate(labels)},
-            "label2id": {label: i for i, label in enumerate(labels)}}
+def write_classes(task):
+    """The keys of `config.json` that name the classes of a classifier's or tagger's `task.json`."""
+    labels, problem = task["labels"], task.get("problem", "single_label")
+    values = {"id2label": {str(i): label for i, label in enumerate(labels)},
+              "label2id": {label: i for i, label in enumerate(labels)}}
+    if problem != "single_label":
+        values["problem_type"] = next(name for name, ours in _PROBLEMS.items() if ours == problem)
+    return values

@@ -62,7 +62,7 @@ def _read_model(folder):
     tensors, dropped = usual_names(safetensors_file.read_folder(folder), family, folder)
     task = _judge_task(values, family, tensors, source)
     if task["task"] in ("classifier", "tagger"):
-        task = {**task, "labels": hf_config.read_labels(values, source)}
+        task = {**task, **hf_config.read_classes(values, source, task["task"])}
     pooled = any(f"{PREFIXES[family]}pooler." in name for name in tensors)
     needs_pooler = task["task"] == "classifier" or task.get("sentence_task")
     config = hf_config.read_config(values, source, bool(pooled or needs_pooler),
@@ -75,8 +75,8 @@ def _read_model(folder):
 
 def _write_model(checkpoint, folder):
     config, task = checkpoint.config, checkpoint.task
-    labels = task.get("labels")
-    plain = {key: value for key, value in task.items() if key != "labels"}
+    # How text is read and answers are found, no file of theirs tells.
+    plain = {key: task[key] for key in ("task", "sentence_task", "generator") if key in task}
     values = hf_config.write_config(config, plain == MASKED_LM)
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain]
     if not architectures:
@@ -84,8 +84,8 @@ def _write_model(checkpoint, folder):
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
     values = {"architectures": architectures, **values}
-    if labels:
-        values |= hf_config.write_labels(labels)
+    if "labels" in task:
+        values |= hf_config.write_classes(task)
     tensors, _ = to_theirs(ROWS[config.family], checkpoint.tensors, architectures[0])
     files.write_json(os.path.join(folder, CONFIG), values)
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)

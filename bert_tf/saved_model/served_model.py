@@ -142,7 +142,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     if seq_length is None:
         seq_length = config.longest if reader is None else reader.seq_length
     elif reader is not None:
-        reader.seq_length, reader.stride = seq_length, min(reader.stride, seq_length - 2)
+        reader.resize(seq_length)
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)

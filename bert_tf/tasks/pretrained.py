@@ -83,7 +83,9 @@ def from_pretrained(path, task=None, config=None, **options):
     told = model.task_config()
     changed = {name for name in (*saved, "features")
                if name in options and told.get(name) != saved.get(name)}
-    gone = "cls/" if changed & {"labels", "features"} else ""  # which the head is about
+    gone = f"cls/{task}/" if "labels" in changed else ""  # the head, which is about them
+    if "features" in changed:
+        gone = "cls/"
     if task != saved_task:
         gone = "cls/features/"
     if gone:

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tasks.reader_base import Reader
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows
 
@@ -12,7 +12,7 @@ _MAX_QUERY_LENGTH = 64  # as in run_squad.py
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class QuestionReader(keras.Layer):
+class QuestionReader(Reader):
     """Tokenizes questions and contexts inside the graph (google-research/bert `run_squad.py`).
 
     Call: a dict of string `[b]` `question` and `context`, or the pair of them -> a dict of windows
@@ -43,33 +43,33 @@ class QuestionReader(keras.Layer):
 
     def __init__(self, tokenizer=None, seq_length=384, doc_stride=None, max_query_length=None,
                  **kwargs):
-        super().__init__(**{"name": "reader", "trainable": False, **kwargs})
-        self.tokenizer = tokenizer
-        self.seq_length = seq_length
-        self.doc_stride = doc_stride or max(1, seq_length // 3)
-        self.max_query_length = max_query_length or min(_MAX_QUERY_LENGTH, seq_length // 3)
+        super().__init__(seq_length, **kwargs)
+        self.doc_stride = max(1, seq_length // 3) if doc_stride is None else doc_stride
+        self.max_query_length = (min(_MAX_QUERY_LENGTH, seq_length // 3)
+                                 if max_query_length is None else max_query_length)
         if tokenizer is not None and not hasattr(tokenizer, "tokenize_with_offsets"):
             raise UsageError(explain(
                 f"question answering with a {type(tokenizer).__name__}, which does not tell where "
                 "a piece comes from", "WordPiece (vocab.txt) or byte-level BPE (vocab.json and "
                 "merges.txt)"))
-        special = 4 if tokenizer is None else 2 + tokenizer.vocabulary.pair_separators
-        for name, value, most in (("max_query_length", self.max_query_length,
-                                   seq_length - special - 1),
-                                  ("doc_stride", self.doc_stride, seq_length)):
-            if not 1 <= value <= most:
-                raise UsageError(explain(f"{name}={value} with seq_length={seq_length}",
-                                         f"1 to {most}" if most > 0 else "a longer window"))
-        self.supports_jit = False  # XLA knows no strings
-        self.built = True
+        self.use(tokenizer)
+        self.check()
 
     def reading(self):
         """The options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "doc_stride": self.doc_stride,
                 "max_query_length": self.max_query_length}
 
+    def limits(self):
+        """See `Reader.limits`: a window has a token of the context at least."""
+        # Of a tokenizer yet to come the least that there may be.
+        separators = 1 if self.tokenizer is None else self.tokenizer.vocabulary.pair_separators
+        return {"max_query_length": self.seq_length - 2 - separators - 1,
+                "doc_stride": self.seq_length}
+
     def call(self, inputs):
         """Read a batch of questions, each about its context."""
+        self.need_tokenizer()
         question, context = questions_of(inputs)
         vocabulary = self.tokenizer.vocabulary
         query = self.tokenizer.tokenize(question)[:, :self.max_query_length]
@@ -97,18 +97,6 @@ class QuestionReader(keras.Layer):
                 **{name: spread(tf.gather(values, windows.values)) for name, values in (
                     ("starts", starts.values), ("ends", ends.values),
                     ("opens", opens), ("closes", closes))}}
-
-    def get_config(self):
-        """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
-        return {**super().get_config(), **self.reading()}
-
-    def save_assets(self, folder):
-        """Keras' hook: write the tokenizer's files into a `.keras` file."""
-        self.tokenizer.save(folder)
-
-    def load_assets(self, folder):
-        """Keras' hook: read what `save_assets` wrote."""
-        self.tokenizer = load_tokenizer(folder)
 
 
 def questions_of(inputs):

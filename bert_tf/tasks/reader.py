@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import INPUTS
-from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tasks.reader_base import Reader
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows, stack_windows
 
@@ -14,7 +14,7 @@ LONG = ("head", "head_tail", "windows")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class TextReader(keras.Layer):
+class TextReader(Reader):
     """Tokenizes and packs text inside the graph.
 
     Call: string `[b]` or `[b, 1]`, or a dict of `text`, or of `text_a` and `text_b`, or a pair
@@ -39,30 +39,28 @@ class TextReader(keras.Layer):
 
     def __init__(self, tokenizer=None, seq_length=128, long="head", stride=None, pair=False,
                  **kwargs):
-        super().__init__(**{"name": "reader", "trainable": False, **kwargs})
-        self.tokenizer = tokenizer
-        self.seq_length = seq_length
+        super().__init__(seq_length, **kwargs)
         self.long = check_choice("long", long, LONG)
-        self.stride = stride or max(1, seq_length // 2)
+        self.stride = max(1, seq_length // 2) if stride is None else stride
         self.pair = pair
-        if not 1 <= self.stride <= seq_length - 2:
-            raise UsageError(explain(f"stride={stride} with seq_length={seq_length}",
-                                     f"1 to {seq_length - 2}"))
-        self.supports_jit = False  # XLA knows no strings
-        self.built = True
+        self.check()
+        self.use(tokenizer)
 
     def reading(self):
         """The options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride,
                 "pair": self.pair}
 
+    def limits(self):
+        """See `Reader.limits`."""
+        return {"stride": self.seq_length - 2}
+
     def call(self, text):
         """Read a batch of texts or of pairs, at least one position each."""
         return {name: not_empty(ids) for name, ids in self._read(text).items()}
 
     def _read(self, text):
-        if self.tokenizer is None:  # a copy, as of `keras.models.clone_model`
-            raise UsageError(explain(f"{self.name} without a tokenizer", "TextReader(tokenizer)"))
+        self.need_tokenizer()
         segments = [self.tokenizer.tokenize(segment) for segment in texts_of(text)]
         if self.long == "head" or len(segments) == 2:
             if self.long != "head":
@@ -91,18 +89,6 @@ class TextReader(keras.Layer):
         batch = tf.nest.flatten(text)[0].shape[0]
         shape = (batch, None, None) if self.long == "windows" else (batch, None)
         return {name: keras.KerasTensor(shape, "int32") for name in INPUTS}
-
-    def get_config(self):
-        """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
-        return {**super().get_config(), **self.reading()}
-
-    def save_assets(self, folder):
-        """Keras' hook: write the tokenizer's files into a `.keras` file."""
-        self.tokenizer.save(folder)
-
-    def load_assets(self, folder):
-        """Keras' hook: read what `save_assets` wrote."""
-        self.tokenizer = load_tokenizer(folder)
 
 
 class ReadsText:

@@ -89,7 +89,8 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
         if self.pooling.pooling == "none":
             raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
                                      "different lengths", attempt="calling the model"))
-        texts = np.array(texts, object).reshape(len(texts), -1)  # [n, 1 or 2]
+        texts = np.array(texts, object)
+        texts = texts[:, np.newaxis] if texts.ndim == 1 else texts  # [n, 1 or 2]
         vectors = np.zeros((len(texts), self.width), "float32")
         order = np.argsort([sum(map(len, row)) for row in texts], kind="stable")
         for start in range(0, len(order), batch_size):

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.reader import not_empty, texts_of
-from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tasks.reader_base import Reader
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.units import UNITS, CharacterPieces, cut_units
@@ -13,7 +13,7 @@ from bert_tf.tokenization.windows import cut_windows
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class WordReader(keras.Layer):
+class WordReader(Reader):
     """Cuts text into units and those into pieces, inside the graph.
 
     Call: string `[b]` or `[b, 1]` -> a dict of windows and of the units in them:
@@ -42,23 +42,23 @@ class WordReader(keras.Layer):
     """
 
     def __init__(self, tokenizer=None, seq_length=128, unit="word", stride=None, **kwargs):
-        super().__init__(**{"name": "reader", "trainable": False, **kwargs})
-        self.seq_length = seq_length
+        super().__init__(seq_length, **kwargs)
         self.unit = check_choice("unit", unit, UNITS)
-        self.stride = stride or max(1, seq_length // 2)
-        if not 1 <= self.stride <= seq_length - 2:
-            raise UsageError(explain(f"stride={self.stride} with seq_length={seq_length}",
-                                     f"1 to {seq_length - 2}"))
-        self._use(tokenizer)
-        self.supports_jit = False  # XLA knows no strings
-        self.built = True
+        self.stride = max(1, seq_length // 2) if stride is None else stride
+        self.check()
+        self.use(tokenizer)
 
     def reading(self):
         """The options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "unit": self.unit, "stride": self.stride}
 
+    def limits(self):
+        """See `Reader.limits`."""
+        return {"stride": self.seq_length - 2}
+
     def call(self, text, breaks=None):
         """Read texts; `breaks`: where a unit begins in any case, as of `cut_units`."""
+        self.need_tokenizer()
         texts = texts_of(text)
         if len(texts) > 1:
             raise UsageError(explain("a pair of texts to tag", "single texts"))
@@ -98,19 +98,8 @@ class WordReader(keras.Layer):
         return self.tokenizer.tokenize(
             tf.strings.join([tf.where(units.spaced, " ", ""), units.text]))
 
-    def _use(self, tokenizer):
-        self.tokenizer = tokenizer
+    def use(self, tokenizer):
+        """See `Reader.use`."""
+        super().use(tokenizer)
         of_characters = self.unit == "character" and isinstance(tokenizer, Tokenizer)
         self._characters = CharacterPieces(tokenizer) if of_characters else None
-
-    def get_config(self):
-        """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
-        return {**super().get_config(), **self.reading()}
-
-    def save_assets(self, folder):
-        """Keras' hook: write the tokenizer's files into a `.keras` file."""
-        self.tokenizer.save(folder)
-
-    def load_assets(self, folder):
-        """Keras' hook: read what `save_assets` wrote."""
-        self._use(load_tokenizer(folder))

@@ -1,5 +1,6 @@
 """The signature `answer` against the Keras model and Python's own slices."""
 
+import functools
 import os
 
 import numpy as np
@@ -14,6 +15,8 @@ from bert_tf.saved_model.answers import clear_decisions
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures, unanswered
+from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.span import Span
 
 QUESTIONS = ["the dog ?", "", "안녕", "fox fox " * 20, "a"]
@@ -49,6 +52,19 @@ def test_the_options_of_the_model_are_served(exported):
     answer = export.call("answer", question=QUESTIONS, context=CONTEXTS)
     some = answer["answers"][:, 0] != b""
     np.testing.assert_array_equal(answer["has_answer"], some & (answer["no_answer_score"] <= -0.5))
+
+
+def test_a_shorter_window_may_be_chosen(exported, tmp_path):
+    export = exported("span")
+    version = export_saved_model(export.folder, str(tmp_path / "out"), seq_length=8)
+    signature = tf.saved_model.load(version).signatures["answer"]
+    answer = signature(question=tf.constant(QUESTIONS), context=tf.constant(CONTEXTS))
+    model = from_pretrained(export.folder)
+    model.reader = QuestionReader(model.reader.tokenizer, 8, 4, 4)
+    for name, expected in model.answer(QUESTIONS, CONTEXTS).items():
+        compare = (np.testing.assert_array_equal if not expected.dtype.is_floating
+                   else functools.partial(np.testing.assert_allclose, atol=1e-4))
+        compare(answer[name], expected)
 
 
 def test_a_tokenizer_without_offsets_answers_nothing_and_says_so(tmp_path):

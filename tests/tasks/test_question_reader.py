@@ -148,6 +148,21 @@ def test_round_trip(tokenizers):
     assert (defaults["doc_stride"], defaults["max_query_length"]) == (128, 64)
 
 
+def test_the_longest_question_is_loaded_before_its_tokenizer(tokenizers):
+    most = QuestionReader(tokenizers["word_piece"], 16, max_query_length=12)
+    assert type(most).from_config(most.get_config()).reading() == most.reading()
+
+
+def test_another_window_leaves_room_for_the_context(tokenizers):
+    reader = QuestionReader(tokenizers["word_piece"], 32, 20, 12)
+    reader.resize(14)
+    assert reader.reading() == {"seq_length": 14, "doc_stride": 14, "max_query_length": 10}
+    reader.resize(16)
+    assert reader.reading() == {"seq_length": 16, "doc_stride": 14, "max_query_length": 10}
+    with pytest.raises(UsageError, match="max_query_length=1 with seq_length=4; expected a longer"):
+        reader.resize(4)
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"seq_length": 16, "max_query_length": 13}, "max_query_length=13 with seq_length=16; "
                                                  "expected 1 to 12"),

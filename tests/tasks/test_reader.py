@@ -93,6 +93,10 @@ def test_what_is_refused():
         TextReader(None, 8, "tail")
     with pytest.raises(UsageError, match="stride=7 with seq_length=8; expected 1 to 6"):
         TextReader(None, 8, stride=7)
+    with pytest.raises(UsageError, match="stride=0 with seq_length=8; expected 1 to 6"):
+        TextReader(None, 8, stride=0)
+    with pytest.raises(UsageError, match="a TextReader without a tokenizer"):
+        TextReader(None, 8)(text)
     with pytest.raises(UsageError, match="the string 'a text'; expected a list of strings"):
         text_tensors("a text")
 

@@ -79,6 +79,7 @@ def test_text_and_ids_and_a_model_of_the_users_own():
     assert vectors.shape == (6, model.width) == (6, 64) and vectors.dtype == "float32"
     np.testing.assert_allclose(model(ids_of()), vectors, atol=1e-6)
     np.testing.assert_allclose(model.embed(TEXTS, batch_size=2), vectors, atol=1e-6)
+    assert model.embed([]).shape == (0, model.width)
     text = keras.Input((), dtype="string")
     scaled = keras.Model(text, keras.layers.Rescaling(2.0)(model(text)))
     np.testing.assert_allclose(scaled(tf.constant(TEXTS)), 2 * vectors, atol=1e-6)

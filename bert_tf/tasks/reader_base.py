@@ -1,0 +1,68 @@
+"""What the layers have in common that read text: a tokenizer, a window, plain options."""
+
+import keras
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization.load import load_tokenizer
+
+
+class Reader(keras.Layer):
+    """Base of `TextReader`, `QuestionReader` and `WordReader`.
+
+    A subclass has `reading()`, its options as plain values, and `limits()`; its constructor ends
+    with `check()` and `use(tokenizer)`.
+
+    Args:
+        seq_length: the window in tokens, special ones counted.
+    """
+
+    def __init__(self, seq_length, **kwargs):
+        super().__init__(**{"name": "reader", "trainable": False, **kwargs})
+        self.seq_length = seq_length
+        self.supports_jit = False  # XLA knows no strings
+        self.built = True
+
+    def limits(self):
+        """`{option: the most that it may be in this window}`; the least is 1."""
+        raise NotImplementedError
+
+    def check(self):
+        """Raise UsageError if an option is beyond its limit."""
+        for name, most in self.limits().items():
+            value = getattr(self, name)
+            if not 1 <= value <= most:
+                raise UsageError(explain(f"{name}={value} with seq_length={self.seq_length}",
+                                         f"1 to {most}" if most > 0 else "a longer window"))
+
+    def resize(self, seq_length):
+        """Take another window; an option beyond its limit there becomes the limit.
+
+        Raises:
+            UsageError: the window has no room for text.
+        """
+        self.seq_length = seq_length
+        for name, most in self.limits().items():
+            setattr(self, name, max(1, min(getattr(self, name), most)))
+        self.check()
+
+    def use(self, tokenizer):
+        """Read with this tokenizer, which may be None in a layer whose file is being loaded."""
+        self.tokenizer = tokenizer
+
+    def need_tokenizer(self):
+        """Raise UsageError without a tokenizer, as in a `keras.models.clone_model`."""
+        if self.tokenizer is None:
+            kind = type(self).__name__
+            raise UsageError(explain(f"a {kind} without a tokenizer", f"{kind}(tokenizer)"))
+
+    def get_config(self):
+        """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
+        return {**super().get_config(), **self.reading()}
+
+    def save_assets(self, folder):
+        """Keras' hook: write the tokenizer's files into a `.keras` file."""
+        self.tokenizer.save(folder)
+
+    def load_assets(self, folder):
+        """Keras' hook: read what `save_assets` wrote."""
+        self.use(load_tokenizer(folder))
