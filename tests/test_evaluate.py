@@ -93,6 +93,21 @@ def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path):
     assert len(lines_of(tmp_path / "out")) == 40
 
 
+def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys):
+    model = Classifier(config(num_hidden_layers=1), LABELS, seed=4,
+                       reader=TextReader(tokenizer(), 8, pair=True))
+    model.save_pretrained(str(tmp_path / "pairs"))
+    write_table(tmp_path / "pairs.tsv", examples(4, pairs=True))
+    assert measure(tmp_path, "pairs", tmp_path / "out",
+                   "--data", str(folder / "data.tsv")) == 2
+    assert "data.tsv line 2: single texts; expected pairs of texts; try --text_b_column" in \
+        capsys.readouterr().err
+    words = ["--task", "pair", "--data", str(tmp_path / "pairs.tsv")]
+    assert measure(folder, "saved/1", tmp_path / "out", *words) == 2
+    assert "pairs of texts; expected single texts" in capsys.readouterr().err
+    assert measure(tmp_path, "pairs", tmp_path / "out", *words) == 0
+
+
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--task", "conll"], 2, "whose task is classifier; expected a model for tagger"),
     (["--task", "cola"], 2, "tells the labels bad, good; expected those of --task cola: 0, 1"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -105,6 +106,15 @@ def test_a_finished_run_says_so_and_another_is_refused(finished, capsys, monkeyp
     assert cli.run(finetune.main, arguments(finished, "--seeds", "3")) == 2
     assert "seeds was 2, now 3" in capsys.readouterr().err
     assert not (finished / "saved" / "run" / "2").exists()
+
+
+def test_a_saved_model_that_is_gone_is_exported_again(finished, monkeypatch):
+    monkeypatch.setattr(trial, "train", None)
+    version = finished / "saved" / "run" / "1"
+    before = files.read_json(str(finished / "run" / "results.json"))
+    shutil.rmtree(version)
+    assert cli.run(finetune.main, arguments(finished, "--seeds", "2")) == 0
+    assert files.read_json(str(version / "assets.extra" / "results.json")) == before
 
 
 def test_a_run_that_is_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):

@@ -72,6 +72,8 @@ class Measurement:
         kind = make_kind(task, self.kind_options(), about["task"])
         _check_fits(task, kind, about, arguments.model)
         examples = read_task(task, arguments.data, flags.columns(arguments))
+        if about["task"] == "classifier":
+            _check_pairs(examples, about, served)
         if served:
             about["pretokenize"] = _pretokenize(folder)
             signatures = tf.saved_model.load(arguments.model).signatures
@@ -128,6 +130,16 @@ def _check_fits(task, kind, about, model):
     if labels and task.labels and problem != "regression" and set(task.labels) - set(labels):
         raise UsageError(explain(f"{model} tells the labels {', '.join(labels)}",
                                  f"those of --task {task.name}: {', '.join(task.labels)}"))
+
+
+def _check_pairs(examples, about, served):
+    """Refuse single texts for a model of pairs, and the other way round where that cannot be."""
+    told = (about.get("reading") or {}).get("pair", False)
+    given = examples[0].text_b is not None
+    if told != given and (told or served):
+        names = ["single texts", "pairs of texts"]
+        raise UsageError(explain(f"{examples[0].where}: {names[given]}", names[told],
+                                 "--text_b_column" if told else "--task classify"))
 
 
 def _load(folder, kind):

@@ -70,14 +70,18 @@ class FinetuningRun:
         files.make_folder(self.path())
         files.clean_temporary(self.path())
         self.claim()
+        if not files.exists(self.path(RESULTS)):
+            tf.config.experimental.enable_op_determinism()
+            self.prepare(*self.examples())
+            self.publish(*self.search())
         version = published_version(self.options.export_dir, self.path())
         if version:
             print(f"{self.path()}: this run is finished already; nothing to do")
-            return files.read_json(self.path(RESULTS)), version
-        tf.config.experimental.enable_op_determinism()
-        train, dev = self.examples()
-        self.prepare(train, dev)
-        return self.publish(*self.search())
+        else:
+            version = export_saved_model(self.path(), self.options.export_dir)
+        for name in files.list_folder(self.path("trials")):
+            files.remove(self.path("trials", name, "best"))
+        return files.read_json(self.path(RESULTS)), version
 
     def claim(self):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
@@ -208,7 +212,7 @@ class FinetuningRun:
         return better(sound, key=lambda number: records[number]["metrics"][name])
 
     def publish(self, search, best, records):
-        """Save the best model, measure it, export it, and write what came out."""
+        """Save the best model, measure it, and write what came out, `results.json` last."""
         model = self.build(best.settings.seed)
         weights = best_weights(best.folder)
         assign_variables(model.weights, weights, best.folder)
@@ -229,11 +233,6 @@ class FinetuningRun:
                    "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),
                    "command": self.command}
         write_results(self.path(), results)
-        version = (published_version(self.options.export_dir, self.path())
-                   or export_saved_model(self.path(), self.options.export_dir))
-        for name in files.list_folder(self.path("trials")):
-            files.remove(self.path("trials", name, "best"))
-        return results, version
 
 
 def _files_of(path):

@@ -8,6 +8,9 @@ from bert_tf.models.families import INPUTS
 def average_windows(inputs, vectors_of):
     """The mean of the windows' vectors; a window without a real token does not count.
 
+    Dropout draws by a window's place among those of its replica, so that another number of
+    replicas is another draw.
+
     Args:
         inputs: dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
             `[b, windows, seq_length]`.

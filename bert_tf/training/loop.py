@@ -39,7 +39,8 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
         folder: run folder; gets `checkpoints/`, `metrics.jsonl` and `logs/`.
         evaluator: called without arguments instead of going through `eval_data`; gives
             `{name: float}`.
-        monitor: name of an evaluation's figure, and `min` or `max`, whichever of two is better.
+        monitor: name of an evaluation's figure, and `min` or `max`, whichever of two is better;
+            any number is better than nan.
         keep_best: keep the weights of the best evaluation, see `best_weights`.
         patience: end the run after so many evaluations that were no better than the best.
 
@@ -94,6 +95,13 @@ def _explained_want_of_memory():
         raise BertTfError(explain("a step does not fit into the device's memory",
                                   attempt="a larger accumulate_steps, a smaller batch_size or "
                                           "dtype=bfloat16")) from error
+
+
+def _is_better(better, figure, best):
+    """Whether `figure` is better than `best` by `min` or `max`; any number is better than nan."""
+    if math.isnan(figure) or math.isnan(best):
+        return math.isnan(best) and not math.isnan(figure)
+    return better(best, figure) != best
 
 
 class _Run:
@@ -214,7 +222,7 @@ class _Run:
         self.log.say(f"step {self.step}, held out: {shown}")
         name, better = self.monitor
         figure = self.evaluation[name]
-        if self.best is not None and better(self.best[name], figure) == self.best[name]:
+        if self.best is not None and not _is_better(better, figure, self.best[name]):
             self.no_better += 1
             return
         self.no_better = 0

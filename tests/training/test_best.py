@@ -57,6 +57,17 @@ def test_better_is_what_is_said(tiny, better, step):
         best_weights(str(tiny.root / "run"))
 
 
+@pytest.mark.parametrize("better", [max, min])
+def test_no_number_is_never_the_better_one(tiny, better):
+    nan = float("nan")
+    _, result = tiny.train("run", judge=Judge(nan, nan, 0.5, nan), train_steps=4, **OPTIONS,
+                           judging={"monitor": ("f1", better)})
+    assert result["best"]["step"] == 3
+    _, result = tiny.train("patient", judge=Judge(*[nan] * 3), train_steps=9, **OPTIONS,
+                           judging={"monitor": ("f1", better), "patience": 2})
+    assert result["step"] == 3
+
+
 def test_the_loss_on_held_out_examples_by_itself(tiny):
     _, result = tiny.train("run", eval_examples=16, train_steps=4, schedule=0.3, **OPTIONS,
                            judging={"keep_best": True})
