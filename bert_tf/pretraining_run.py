@@ -19,7 +19,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import published_version
-from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_task
+from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_saved_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
@@ -177,7 +177,7 @@ class PretrainingRun:
         task, options = _MODELS[self.arguments.objective]
         options = {**options, "dtype": train_config.policy, "seed": train_config.seed}
         if task == "replaced_tokens":
-            saved = read_task(start, {}).get("generator") if start else None
+            saved = read_saved_task(start, {}).get("generator") if start else None
             options["generator"] = saved or generator_config(config, self.arguments.preset)
         if not start:
             return TASKS[task](config, **options)

@@ -10,7 +10,7 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, par
 from bert_tf.converters.tokenizer_files import copy_tokenizer, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
-from bert_tf.tasks.pretrained import read_task
+from bert_tf.tasks.pretrained import read_saved_task
 
 
 def read(path):
@@ -29,7 +29,7 @@ def read(path):
     config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     reader = variables.VariableReader(prefix)
-    task = read_task(folder, reader.shapes)
+    task = read_saved_task(folder, reader.shapes)
     _check_labels(task, os.path.join(folder, TASK))
     expected = parameter_shapes(config, task)
     check_shapes(expected, reader.shapes, prefix)

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.task_examples import number_of
 from bert_tf.data.task_input import Features, Ragged
-from bert_tf.errors import BertTfError, UsageError, check_choice
 from bert_tf.tokenization.morphemes import analysed_places, original_offsets, pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are read together
@@ -98,7 +98,8 @@ def _joined(parts):
 def _label_ids(examples, labels, units, splits):
     """Int32, one a token of all rows."""
     numbers = {name: index for index, name in enumerate(labels)}
-    tags = [_number(tag, example, numbers) for example in examples for tag in example.tags]
+    tags = [number_of(tag, numbers, example, "tag") for example in examples
+            for tag in example.tags]
     goes_on = [numbers.get("I-" + name[2:], _IGNORED) if name.startswith("B-") else number
                for name, number in numbers.items()]
     word, row, position = units.T
@@ -107,12 +108,3 @@ def _label_ids(examples, labels, units, splits):
     label_ids = np.full(splits[-1], _IGNORED, np.int32)
     label_ids[splits[row] + position] = np.where(first, tag, np.array(goes_on, np.int32)[tag])
     return label_ids
-
-
-def _number(tag, example, numbers):
-    if tag not in numbers:
-        try:
-            check_choice("tag", tag, numbers)
-        except UsageError as error:
-            raise BertTfError(f"{example.where}: {error}") from None
-    return numbers[tag]

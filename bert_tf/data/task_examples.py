@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from bert_tf.errors import BertTfError, UsageError, check_choice
+
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
@@ -65,3 +67,13 @@ class TagExample:
             starts.append(end)
             end += len(word) + space
         return starts
+
+
+def number_of(name, numbers, example, what="label"):
+    """`numbers[name]`; BertTfError with the example's place where there is no such label or tag."""
+    if name not in numbers:
+        try:
+            check_choice(what, name, numbers)
+        except UsageError as error:
+            raise BertTfError(f"{example.where}: {error}") from None
+    return numbers[name]

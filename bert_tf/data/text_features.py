@@ -3,8 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.task_examples import number_of
 from bert_tf.data.task_input import Features, Ragged, by_length
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.morphemes import pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenized together, padded
@@ -95,18 +96,9 @@ def _texts(examples):
             "text_b": [example.text_b for example in examples]}
 
 
-def _number(name, example, numbers):
-    if name not in numbers:
-        try:
-            check_choice("label", name, numbers)
-        except UsageError as error:
-            raise BertTfError(f"{example.where}: {error}") from None
-    return numbers[name]
-
-
 def _single(examples, labels):
     numbers = {name: index for index, name in enumerate(labels)}
-    return np.array([-1 if example.label is None else _number(example.label, example, numbers)
+    return np.array([-1 if example.label is None else number_of(example.label, numbers, example)
                      for example in examples], np.int32)
 
 
@@ -117,7 +109,7 @@ def _multi(examples, labels):
         if example.label is None:
             row[:] = -1
         else:
-            row[[_number(name, example, numbers) for name in example.label]] = 1
+            row[[number_of(name, numbers, example) for name in example.label]] = 1
     return rows
 
 

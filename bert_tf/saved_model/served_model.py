@@ -12,7 +12,7 @@ from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import EncoderModel
 from bert_tf.models.pretrained import CHECKPOINT
 from bert_tf.saved_model.embeddings import served_pooling
-from bert_tf.tasks.pretrained import from_pretrained, read_task
+from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.span import Span
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
@@ -122,7 +122,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         UsageError: an option or the tokenizer does not fit the model.
     """
     shapes = variables.VariableReader(os.path.join(model_folder, CHECKPOINT)).shapes
-    task = read_task(model_folder, shapes)
+    task = read_saved_task(model_folder, shapes)
     options, notes = {}, []
     if task.get("generator"):
         options["generator"] = None

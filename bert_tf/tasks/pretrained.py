@@ -68,7 +68,7 @@ def from_pretrained(path, task=None, config=None, **options):
     saved_config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     tensors = variables.read_variables(prefix)
-    saved = read_task(folder, tensors)
+    saved = read_saved_task(folder, tensors)
     saved_task = saved.pop("task")
     reading = saved.pop("reading", None)
     task = check_choice("task", saved_task if task is None else task, TASKS)
@@ -83,9 +83,7 @@ def from_pretrained(path, task=None, config=None, **options):
     told = model.task_config()
     changed = {name for name in (*saved, "features")
                if name in options and told.get(name) != saved.get(name)}
-    gone = f"cls/{task}/" if "labels" in changed else ""  # the head, which is about them
-    if "features" in changed:
-        gone = "cls/"
+    gone = "cls/" if changed & {"labels", "features"} else ""  # which the head is about
     if task != saved_task:
         gone = "cls/features/"
     if gone:
@@ -116,7 +114,7 @@ def _refuse_further(tensors, model_variables, prefix):
                          + "\n".join(f"+ {name} {tensors[name].shape}" for name in further))
 
 
-def read_task(folder, tensors):
+def read_saved_task(folder, tensors):
     """What `task.json` says; of a folder without one, what its tensors' names tell.
 
     Raises:

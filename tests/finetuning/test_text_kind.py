@@ -127,7 +127,7 @@ def test_what_cannot_be_learned_is_refused():
         make("mrpc", long="windows")
     kind = make()
     model = build(kind, sorted(MARKS))
-    with pytest.raises(UsageError, match="line 3: label='goood' is unknown.*'good'"):
+    with pytest.raises(BertTfError, match="line 3: label='goood' is unknown.*'good'"):
         kind.asked(model, relabelled(made, lambda number: "goood" if number == 2 else "good"))
 
 

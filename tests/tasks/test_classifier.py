@@ -69,7 +69,7 @@ def test_pairs():
 def test_no_reader_no_text():
     with pytest.raises(UsageError, match="classifier was given text and has no reader"):
         classifier(reader=None)(TEXTS)
-    with pytest.raises(UsageError, match="reader without a tokenizer"):
+    with pytest.raises(UsageError, match="a TextReader without a tokenizer"):
         keras.models.clone_model(classifier())(TEXTS)
 
 
