@@ -79,6 +79,14 @@ def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
     assert "holds the result of another run (model was" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("model", ["model", "saved/1"])
+def test_an_unknown_label_is_told_with_its_line(folder, model, tmp_path, capsys):
+    table = tmp_path / "data.tsv"
+    table.write_text("text\tlabel\nthe film\tgood\nthe end\tbest\n")
+    assert measure(folder, model, tmp_path / "out", "--data", str(table)) == 1
+    assert f"{table} line 3: label='best' is unknown; expected one" in capsys.readouterr().err
+
+
 def test_the_results_of_a_run_are_not_replaced(folder, tmp_path, capsys):
     (tmp_path / "results.json").write_text("{}")
     assert measure(folder, "model", tmp_path, "--overwrite") == 2

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.task_examples import number_of
 from bert_tf.data.task_input import by_length
 from bert_tf.data.text_features import text_features
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -46,8 +47,7 @@ class TextKind(Kind):
         if self.task.labels:
             return list(self.task.labels)
         several = self.problem == "multi_label"
-        names = {name for example in train
-                 for name in (example.label if several else (example.label,))}
+        names = {name for example in train for name in self._names(example)}
         if len(names) < (1 if several else 2):
             raise BertTfError(explain(f"the only label of {len(train)} examples is "
                                       f"{next(iter(names), None)!r}", "two or more"))
@@ -95,6 +95,10 @@ class TextKind(Kind):
             about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
             examples: list of `TextExample`.
         """
+        numbers = {name: index for index, name in enumerate(about["labels"])}
+        for example in examples:
+            for name in self._names(example):
+                number_of(name, numbers, example)  # an unknown one is told with its line
         texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
                  **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
         if about.get("pretokenize"):
@@ -135,6 +139,12 @@ class TextKind(Kind):
         if self.problem != "regression":
             gold, predicted = self._both(examples, predictions)
             write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
+
+    def _names(self, example):
+        """Names of the labels of an example, a tuple; of a number none."""
+        if self.problem == "regression" or example.label is None:
+            return ()
+        return example.label if self.problem == "multi_label" else (example.label,)
 
     def _both(self, examples, predictions):
         """What is right and what was told, two lists."""
