@@ -50,8 +50,9 @@ _replace = dataclasses.replace
 _COLA = Row("cola", "cola/in_domain_train.tsv", "cola/in_domain_dev.tsv")
 _POLARITY = Row("polarity", "polarity/reviews_a.tsv.gz", 0.1, seq_length=256, peer=False)
 _WNUT = Row("conll", "wnut17/train.conll", "wnut17/dev.conll")
-_NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epochs=2,
-            seq_length=64, start="korean", peer=False)
+_NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epochs=3,
+            learning_rates=(3e-4,), seq_length=64, start="korean", peer=False,
+            flags=("--dtype", "bfloat16", "--batch_size", "64", "--dropout", "0.1"))
 ROWS = {
     "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
     "cola/scratch": _replace(_COLA, scratch=True),
