@@ -40,7 +40,6 @@ from bert_tf.evaluation.tagging import tagging_metrics
 from bert_tf.finetuning.results import spread
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BATCH_SIZE = 32
 # A third of the peer's time is what CoLA is held to.
 MOST_TIME = {"cola/minilm": 1 / 3}
 
@@ -102,7 +101,7 @@ class Bench:
             "--export_dir", os.path.join(folder, "saved_model"),
             *(("--init", "scratch", "--config", start) if row.scratch else ("--init", start)),
             "--epochs", str(epochs), "--learning_rate", str(rate), "--seed", str(seed),
-            "--batch_size", str(BATCH_SIZE), "--seq_length", str(row.seq_length), *row.flags]
+            "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length), *row.flags]
         wall = _run(command, folder)
         results = files.read_json(os.path.join(folder, "run", "results.json"))
         record = results["seeds"][0]
@@ -129,7 +128,7 @@ class Bench:
             "--train", os.path.join(folder, "train.jsonl"),
             "--dev", os.path.join(folder, "dev.jsonl"), "--output_dir", folder,
             "--epochs", str(epochs), "--learning_rate", str(rate), "--seed", str(seed),
-            "--batch_size", str(BATCH_SIZE), "--seq_length", str(row.seq_length)]
+            "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length)]
         wall = _run(command, folder)
         metrics = [measure(row, dev, _read_lines(os.path.join(folder, f"predictions_{n}.jsonl")),
                            labels) for n in range(1, epochs + 1)]

