@@ -16,6 +16,7 @@ class SelfAttention(keras.Layer):
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
     `context [batch, from, hidden]`; with `return_attention_probs=True`
     `(context, attention_probs [batch, heads, from, to])`, both in the compute type.
+    With `queries=N` only the first N positions ask: `from` of the results is N.
     The probabilities returned are those before dropout.
 
     Args:
@@ -50,20 +51,23 @@ class SelfAttention(keras.Layer):
             layer.build(hidden_shape)
         self.dropout.build((None, self.num_attention_heads, None, None))
 
-    def call(self, hidden, adder, training=False, return_attention_probs=False):
-        """Attend from every position of `hidden` to the positions that `adder` leaves open."""
+    def call(self, hidden, adder, training=False, return_attention_probs=False, queries=None):
+        """Attend from positions of `hidden` to the positions that `adder` leaves open."""
         check_rank("hidden", hidden, 3)
         check_rank("adder", adder, 4)
+        asking = hidden
+        if queries is not None:
+            asking, adder = hidden[:, :queries], adder[:, :, :queries]
         # Scaling the query is cheaper than scaling the scores.
-        query = self._heads(self.query(hidden) * self.head_size**-0.5)  # [B, N, F, H]
+        query = self._heads(self.query(asking) * self.head_size**-0.5)  # [B, N, F, H]
         key = self._heads(self.key(hidden))  # [B, N, T, H]
         value = self._heads(self.value(hidden))  # [B, N, T, H]
         scores = tf.matmul(query, key, transpose_b=True) + adder  # [B, N, F, T]
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
         context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])  # [B, F, N, H]
-        context = tf.reshape(context, tf.shape(hidden))  # [B, F, D]
-        context.set_shape(hidden.shape)
+        context = tf.reshape(context, tf.shape(asking))  # [B, F, D]
+        context.set_shape(asking.shape)
         return (context, attention_probs) if return_attention_probs else context
 
     def _heads(self, projected):

@@ -35,11 +35,13 @@ class Attention(keras.Layer):
         self.self_attention.build(hidden_shape)
         self.attention_output.build(hidden_shape)
 
-    def call(self, hidden, adder, training=False, return_attention_probs=False):
+    def call(self, hidden, adder, training=False, return_attention_probs=False, queries=None):
         """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
         context, attention_probs = self.self_attention(hidden, adder, training=training,
-                                                       return_attention_probs=True)
-        output = self.attention_output(context, hidden, training=training)
+                                                       return_attention_probs=True,
+                                                       queries=queries)
+        residual = hidden if queries is None else hidden[:, :queries]
+        output = self.attention_output(context, residual, training=training)
         return (output, attention_probs) if return_attention_probs else output
 
     def get_config(self):
@@ -58,7 +60,8 @@ class TransformerBlock(keras.Layer):
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
     convolutions `sequence_ids` int `[batch, from]` (see `Conv`) -> `[batch, from, hidden]`; with
-    `return_attention_probs=True` also `attention_probs [batch, heads, from, to]`.
+    `return_attention_probs=True` also `attention_probs [batch, heads, from, to]`; with
+    `queries=N` only the first N positions (not with convolutions, which look at neighbours).
 
     Args:
         hidden_size, num_attention_heads, intermediate_size: widths.
@@ -91,10 +94,10 @@ class TransformerBlock(keras.Layer):
         self.block_output.build(self.intermediate.dense.compute_output_shape(hidden_shape))
 
     def call(self, hidden, adder, sequence_ids=None, training=False,
-             return_attention_probs=False):
+             return_attention_probs=False, queries=None):
         """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
         hidden, attention_probs = self.attention(hidden, adder, training=training,
-                                                 return_attention_probs=True)
+                                                 return_attention_probs=True, queries=queries)
         intermediate = self.intermediate(hidden, sequence_ids, training=training)
         hidden = self.block_output(intermediate, hidden, sequence_ids, training=training)
         return (hidden, attention_probs) if return_attention_probs else hidden

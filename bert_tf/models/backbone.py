@@ -82,8 +82,12 @@ class Backbone(keras.Layer):
             if layer is not None:
                 layer.build(hidden)
 
-    def call(self, inputs, training=False, encoder_outputs=None):
-        """Encode a batch of token ids; `encoder_outputs` as of the constructor, None for that."""
+    def call(self, inputs, training=False, encoder_outputs=None, pooled_only=False):
+        """Encode a batch of token ids; `encoder_outputs` as of the constructor, None for that.
+
+        With `pooled_only=True` the result is `pooled_output` alone, and the last layer computes
+        no other position where the first one is pooled.
+        """
         return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
         input_mask = inputs["input_mask"]
         hidden = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
@@ -93,19 +97,28 @@ class Backbone(keras.Layer):
         adder = padding_adder(input_mask, self.compute_dtype)
         if self.config.attention == "causal":
             adder += causal_adder(tf.shape(input_mask)[1], self.compute_dtype)
-        encoder_outputs, attention_probs = self.encoder(hidden, adder, input_mask,
-                                                        training=training)
+        encoder_outputs, attention_probs = self.encoder(
+            hidden, adder, input_mask, training=training,
+            queries=1 if pooled_only and self._pools_first else None)
         sequence_output = encoder_outputs[-1]
         if self.bilstm is not None:
             sequence_output = self.bilstm(sequence_output, input_mask)
-        outputs = {"sequence_output": sequence_output,
-                   "pooled_output": self._pool(sequence_output, input_mask)}
+        pooled_output = self._pool(sequence_output, input_mask)
+        if pooled_only:
+            return tf.cast(pooled_output, tf.float32)
+        outputs = {"sequence_output": sequence_output, "pooled_output": pooled_output}
         if return_outputs:
             outputs["embedding_output"] = hidden
             outputs["encoder_outputs"] = encoder_outputs
         if self.attention_probs:
             outputs["attention_probs"] = attention_probs
         return tf.nest.map_structure(lambda x: tf.cast(x, tf.float32), outputs)
+
+    @property
+    def _pools_first(self):
+        """Whether `pooled_output` needs no other output of the last layer than the first."""
+        return (self.config.pooling != "last" and self.bilstm is None
+                and self.config.feed_forward == "dense")
 
     def _pool(self, sequence_output, input_mask):
         if self.pooler is not None:

@@ -13,7 +13,8 @@ class Encoder(keras.Layer):
     Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
     convolutions `sequence_ids` int `[batch, seq_length]` -> `(encoder_outputs, attention_probs)`:
     for each layer its output `[batch, seq_length, hidden]` and its probabilities
-    `[batch, heads, from, to]`, in the compute type.
+    `[batch, heads, from, to]`, in the compute type. With `queries=N` the last layer computes only
+    the first N positions.
 
     Args:
         num_hidden_layers: number of layers L.
@@ -36,15 +37,17 @@ class Encoder(keras.Layer):
         for block in self.blocks:
             block.build(hidden_shape)
 
-    def call(self, hidden, adder, sequence_ids=None, training=False):
+    def call(self, hidden, adder, sequence_ids=None, training=False, queries=None):
         """Outputs and attention probabilities of every layer."""
         encoder_outputs, attention_probs = [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
+            is_last = i == self.num_hidden_layers - 1
             # Layers of one block drop different elements.
             with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
                 hidden, probs = block(hidden, adder, sequence_ids, training=training,
-                                      return_attention_probs=True)
+                                      return_attention_probs=True,
+                                      queries=queries if is_last else None)
             encoder_outputs.append(hidden)
             attention_probs.append(probs)
         return encoder_outputs, attention_probs

@@ -76,6 +76,8 @@ class Labelled(ReadsText, Objective):
     def _hidden(self, batch, output, training):
         inputs = {name: batch[name] for name in INPUTS}
         if self.feature_lstm is None:
+            if output == "pooled_output":
+                return self.encoder.backbone(inputs, training=training, pooled_only=True)
             return self.encoder(inputs, training=training)[output]
         read = self.feature_lstm(hidden_states(self.encoder, inputs), inputs["input_mask"])
         return both_ends(read, inputs["input_mask"]) if output == "pooled_output" else read

@@ -111,6 +111,29 @@ def test_poolings(family):
 
 
 @pytest.mark.parametrize("changes", [
+    {}, {"pooling": "first"}, {"pooling": "last"}, {"bilstm": True}, {"num_hidden_groups": 1},
+    {"feed_forward": "conv", "conv_kernel_size": 3}])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_pooled_output_alone(family, changes):
+    """It is the same vector, and the same gradients come from it."""
+    if family == "gpt" and "conv_kernel_size" in changes:
+        changes = {}  # refused: a convolution looks ahead
+    model = build_encoder(tiny(family, **changes), seed=1)
+    backbone, found = model.backbone, []
+    for pooled_only in (False, True):
+        with tf.GradientTape() as tape:
+            pooled = backbone(INPUTS, pooled_only=pooled_only)
+            pooled = pooled if pooled_only else pooled["pooled_output"]
+            loss = tf.reduce_sum(tf.sin(3 * pooled))
+        found.append((pooled, *tape.gradient(
+            loss, [variable.value for variable in model.trainable_variables],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other),
+                                   atol=2e-5)
+
+
+@pytest.mark.parametrize("changes", [
     {"position_embedding": "sinusoidal"}, {"feed_forward": "conv", "conv_kernel_size": 3},
     {"bilstm": True}, {"hidden_act": "relu"}, {"embedding_size": 8}])
 @pytest.mark.parametrize("family", ["bert", "roberta"])
