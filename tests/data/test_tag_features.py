@@ -37,8 +37,7 @@ def test_by_hand():
                              make(["good", "."], ["I-A", "O"], [False, False])],
                             reader(16), LABELS)
     assert pieces(features, 0) == ["[CLS]", "a", "c", "[UNK]", "d", "b", "[UNK]", "[SEP]"]
-    # What the tokenizer cuts goes on with its word.
-    assert features.rows["label_ids"][0].tolist() == [-1, 1, 3, 4, 4, 0, 0, -1]
+    assert features.rows["label_ids"][0].tolist() == [-1, 1, 3, -1, -1, 0, -1, -1]
     assert features.rows["label_ids"][1].tolist() == [-1, 2, 0, -1]
     assert features.example.tolist() == [0, 1]
     assert features.units[:, 0].tolist() == [0, 1, 1, 1, 3, 3, 4, 5]
@@ -73,11 +72,10 @@ def test_every_word_has_its_tag_once(rows, seq_length, chunk):
     seen = set()
     for word, row, position in features.units:
         assert features.example[row] == example_of[word]
-        label = LABELS[features.rows["label_ids"][row][position]]
-        tag = words[word][1]
-        assert label == (tag.replace("B-", "I-") if word in seen else tag)
+        label = features.rows["label_ids"][row][position]
+        assert label == (-1 if word in seen else LABELS.index(words[word][1]))
         seen.add(word)
-    assert (features.rows["label_ids"].values >= 0).sum() == len(features.units)
+    assert (features.rows["label_ids"].values >= 0).sum() == len(seen)
     assert set(features.example) == set(range(len(rows)))
     assert max(features.lengths, default=0) <= seq_length
 
