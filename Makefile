@@ -5,13 +5,22 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 
-.PHONY: pretrain test lint lock clean
+.PHONY: pretrain test chromium lint lock clean
 
 pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
 
-test: lint
+test: lint chromium
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+# Tests of the page that the server shows need a browser; where there is none and it cannot be
+# installed they are skipped.
+chromium:
+	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ] || { \
+	  echo "installing chromium for the tests of the page"; export DEBIAN_FRONTEND=noninteractive; \
+	  timeout 120 apt-get -qq update >/dev/null 2>&1; \
+	  timeout 600 apt-get -qq install -y --no-install-recommends chromium >/dev/null 2>&1; \
+	} || echo "chromium cannot be installed: those tests will be skipped"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -10,7 +10,8 @@ import sys
 from bert_tf.config import FORMATS
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
-COMMANDS = ("learn_vocab", "create_data", "pretrain", "finetune", "evaluate", "export", "convert")
+COMMANDS = ("learn_vocab", "create_data", "pretrain", "finetune", "evaluate", "export", "serve",
+            "query", "convert")
 
 
 class Parser(argparse.ArgumentParser):

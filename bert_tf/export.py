@@ -4,6 +4,11 @@
 
 The version is written beside those that are there, checked against the Keras model and published
 whole. serving/README.md tells how to serve it and what its signatures take.
+
+    python -m bert_tf.export --serving_config
+
+lists the models of saved_models/ in serving/models.local.config, as every export into it does:
+for when models were removed, or copied there.
 """
 
 import argparse
@@ -17,7 +22,7 @@ from bert_tf.errors import UsageError, explain
 def _parser():
     parser = cli.Parser("export", __doc__)
     add = parser.add_argument
-    add("--model", required=True, metavar="PATH",
+    add("--model", metavar="PATH",
         help="run folder (runs/NAME) or model folder (save_pretrained)")
     add("--export_dir", metavar="saved_models/NAME",
         help="the served model's folder (default: named as the run or the model folder)")
@@ -31,6 +36,9 @@ def _parser():
     add("--max_new_tokens", type=cli.positive,
         help="tokens that generate and sample add, for which so much of the window is kept "
              "(default: 32, of a window below 96 a third)")
+    add("--serving_config", action="store_true",
+        help="write serving/models.local.config, with or without an export; an error where there "
+             "is no folder serving/ beside saved_models/")
     _add_embedding_flags(parser.add_argument_group(
         "the vector of a text, signature embed",
         "Where a flag is not given, what the model says if it is an embedder, else a plain mean."))
@@ -87,7 +95,15 @@ def _term_weights(arguments):
 def main(argv=None):
     arguments = _parser().parse_args(argv)
     embedding = _embedding(arguments)
+    if arguments.model is None and not arguments.serving_config:
+        raise UsageError(explain("nothing to do", "--model or --serving_config"))
+    if arguments.model is not None:
+        _export(arguments, embedding)
+    if arguments.serving_config:
+        _write_serving_config(arguments.export_dir)
 
+
+def _export(arguments, embedding):
     from bert_tf.saved_model.save import EXPORT, export_saved_model
 
     version = export_saved_model(
@@ -99,6 +115,18 @@ def main(argv=None):
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:
         print(f"note: {note}")
+
+
+def _write_serving_config(export_dir):
+    from bert_tf.saved_model.server_config import write_local_config
+
+    saved_models = os.path.dirname(os.path.abspath(export_dir)) if export_dir else "saved_models"
+    path = write_local_config(saved_models)
+    if path is None:
+        raise UsageError(explain(f"--serving_config for {saved_models}",
+                                 "a folder saved_models with a folder serving beside it",
+                                 "it in the checkout's folder"))
+    print(f"wrote {os.path.relpath(path)}")
 
 
 if __name__ == "__main__":

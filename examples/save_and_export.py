@@ -63,11 +63,11 @@ def main(folder):
     model_folder = os.path.join(folder, "model")
     model.save_pretrained(model_folder)
     version = export_saved_model(model_folder, os.path.join(folder, "saved_models", "languages"))
-    served = tf.saved_model.load(version).signatures["classify"](text=tf.constant(NEW))
+    served = tf.saved_model.load(version).signatures["predict"](text=tf.constant(NEW))
     scores = model.probabilities(logits)
-    print(f"largest difference as served: {np.abs(served['scores'] - scores).max():.0e}")
-    for text, row in zip(NEW, served["scores"].numpy(), strict=True):
-        print(f"{text}: {LABELS[int(row.argmax())]} ({row.max():.2f})")
+    print(f"largest difference as served: {np.abs(served['probabilities'] - scores).max():.0e}")
+    for text, label, score in zip(NEW, served["label"].numpy(), served["score"], strict=True):
+        print(f"{text}: {label.decode()} ({score:.2f})")
 
 
 if __name__ == "__main__":

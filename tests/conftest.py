@@ -21,6 +21,15 @@ def shared():
     return SHARED
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """A folder that all processes of one run of the tests share, for what takes long to make."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made_once"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def two_virtual_devices():
     """Two CPU devices in one process, so that MirroredStrategy has two replicas."""

@@ -29,13 +29,29 @@ def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path):
                           cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ("exported saved_models/demo/1\nsignatures: serving_default embed_ids "
-                           "encode_ids embed encode fill_mask next_sentence\n")
+                           "encode_ids describe embed encode fill_mask next_sentence\n")
     assert (tmp_path / "saved_models/demo/1/saved_model.pb").exists()
     config = (tmp_path / "serving/models.local.config").read_text()
     assert str(tmp_path / "saved_models" / "demo") in config
 
 
+def test_the_serving_config_follows_what_was_copied_and_removed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "saved_models/copied/7").mkdir(parents=True)
+    assert cli.run(export.main, ["--serving_config"]) == 2
+    assert "expected a folder saved_models with a folder serving" in capsys.readouterr().err
+    (tmp_path / "serving").mkdir()
+    assert cli.run(export.main, ["--serving_config"]) == 0
+    assert capsys.readouterr().out == "wrote serving/models.local.config\n"
+    config = tmp_path / "serving/models.local.config"
+    assert str(tmp_path / "saved_models/copied") in config.read_text()
+    (tmp_path / "saved_models/copied/7").rmdir()
+    assert cli.run(export.main, ["--serving_config", "--export_dir", "saved_models/any"]) == 0
+    assert "config {" not in config.read_text()
+
+
 @pytest.mark.parametrize(("arguments", "code", "message"), [
+    (["--dtype", "float32"], 2, "nothing to do; expected --model or --serving_config"),
     (["--model", "nowhere"], 1, "nowhere holds no model; expected a model folder"),
     (["--model", "demo", "--seq_length", "99"], 2, "seq_length=99; expected 5 to 16"),
     (["--model", "demo", "--export_dir", "file"], 1, "cannot create file"),

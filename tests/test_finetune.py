@@ -86,10 +86,12 @@ def test_what_is_served_is_what_was_measured(finished):
     lines = lines_of(finished / "run")
     texts = {each.id: each.text_a for each in examples(120)}
     version = finished / "saved" / "run" / "1"
-    classify = tf.saved_model.load(str(version)).signatures["classify"]
-    answer = classify(text=tf.constant([texts[line["id"]] for line in lines]))
-    np.testing.assert_allclose(answer["scores"], [list(line["scores"].values()) for line in lines],
-                               atol=2e-6)
+    predict = tf.saved_model.load(str(version)).signatures["predict"]
+    answer = predict(text=tf.constant([texts[line["id"]] for line in lines]))
+    np.testing.assert_allclose(answer["probabilities"],
+                               [list(line["scores"].values()) for line in lines], atol=2e-6)
+    assert [label.decode() for label in answer["label"].numpy()] == [
+        line["label"] for line in lines]
     assert answer["labels"].numpy()[0].tolist() == [b"bad", b"good"]
     extra = version / "assets.extra"
     assert files.read_json(str(extra / "results.json")) == files.read_json(
@@ -157,12 +159,12 @@ def test_overwrite_from_a_model_folder_with_pairs(tmp_path, capsys):
     assert "holds the result of another run" in capsys.readouterr().err
     assert cli.run(finetune.main, [*command, "--overwrite"]) == 0
     assert not (run / "dev_ids.json").exists()
-    classify = tf.saved_model.load(str(tmp_path / "saved" / "1")).signatures["classify"]
+    predict = tf.saved_model.load(str(tmp_path / "saved" / "1")).signatures["predict"]
     made = examples(20, seed=1, pairs=True)
-    answer = classify(text_a=tf.constant([each.text_a for each in made]),
-                      text_b=tf.constant([each.text_b for each in made]))
-    np.testing.assert_allclose(answer["scores"], [list(line["scores"].values())
-                                                  for line in lines_of(run)], atol=2e-6)
+    answer = predict(text_a=tf.constant([each.text_a for each in made]),
+                     text_b=tf.constant([each.text_b for each in made]))
+    np.testing.assert_allclose(answer["probabilities"], [list(line["scores"].values())
+                                                         for line in lines_of(run)], atol=2e-6)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):

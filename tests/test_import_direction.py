@@ -23,6 +23,7 @@ ALLOWED = {
                    "saved_model", "converters", "cli"},
     "saved_model": {"models", "tasks", "tokenization", "layers"},
     "converters": {"models", "tasks", "tokenization"},
+    "serving": {"tokenization", "cli"},
 }
 # The rest of an entry point, imported by that alone.
 WIRING = {"pretraining_options", "pretraining_report", "pretraining_run"}
@@ -69,6 +70,17 @@ def test_rooms_import_in_one_direction():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_client_knows_the_protocol_and_nothing_of_the_server():
+    shared = {"protocol", "request"}
+    paths = [PACKAGE / "serving" / f"{name}.py" for name in shared]
+    paths += (PACKAGE / "serving").glob("client*.py")
+    wrong = [f"{path.name} imports {name}" for path in paths for name in _imports(path)
+             if name.startswith("bert_tf.serving")
+             and not name.startswith("bert_tf.serving.client")
+             and not set(name.split(".")) & shared]
+    assert len(paths) > len(shared) and not wrong, "\n".join(wrong)
+
+
 def test_ground_floor_and_entry_points_load_nothing_heavy():
     wrong = []
     for room, path in _modules():
@@ -83,7 +95,9 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
 
 @pytest.mark.parametrize("module", ["bert_tf", "bert_tf.pretrain", "bert_tf.create_data",
                                     "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
-                                    "bert_tf.evaluate"])
+                                    "bert_tf.evaluate", "bert_tf.serve", "bert_tf.query",
+                                    "bert_tf.serving.client", "bert_tf.serving.client_grpc",
+                                    "bert_tf.serving.client_rest"])
 def test_import_is_light(module):
     code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -11,6 +11,7 @@ from bert_tf.evaluation.classification import classification_metrics, multi_labe
 from bert_tf.evaluation.confusion import write_confusion
 from bert_tf.evaluation.similarity import regression_metrics
 from bert_tf.finetuning.kind import Kind
+from bert_tf.tasks.classifier import CHOSEN_FROM
 from bert_tf.tasks.reader import TextReader
 from bert_tf.tokenization.morphemes import analyse
 
@@ -70,7 +71,7 @@ class TextKind(Kind):
         """`{"id", "label", "score", "scores"}`, `{"id", "labels", "scores"}` or `{"id", "score"}`.
 
         `score` is the probability of the label, or the number; `scores` are those of all labels.
-        A label of several is told where its probability is at least 0.5.
+        A label of several is told where its probability is at least `CHOSEN_FROM`.
         """
         features = self.asked(model, examples)
         told = np.zeros([len(examples), len(model.labels)], np.float64)
@@ -91,10 +92,13 @@ class TextKind(Kind):
         """The same lines from a SavedModel.
 
         Args:
-            signatures: of the loaded SavedModel, among them `classify`.
+            signatures: of the loaded SavedModel, among them `predict`.
             about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
             examples: list of `TextExample`.
         """
+        if "predict" not in signatures:
+            raise UsageError(explain("a SavedModel without the signature `predict`",
+                                     attempt="exporting the model anew"))
         numbers = {name: index for index, name in enumerate(about["labels"])}
         for example in examples:
             for name in self._names(example):
@@ -106,9 +110,10 @@ class TextKind(Kind):
         told = np.zeros([len(examples), len(about["labels"])], np.float64)
         sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
         for rows in by_length(sizes, _BATCH_CHARACTERS):
-            answer = signatures["classify"](**{name: tf.constant([column[row] for row in rows])
-                                               for name, column in texts.items()})
-            told[rows] = answer["scores"]
+            answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
+                                              for name, column in texts.items()})
+            told[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
+                          else answer["probabilities"])
         return [self.line(example, values, about["labels"])
                 for example, values in zip(examples, told, strict=True)]
 
@@ -121,7 +126,7 @@ class TextKind(Kind):
         if self.problem == "multi_label":
             return {"id": example.id, "scores": scores,
                     "labels": [name for name, value in zip(labels, values, strict=True)
-                               if value >= 0.5]}
+                               if value >= CHOSEN_FROM]}
         label = labels[int(np.argmax(values))]
         return {"id": example.id, "label": label, "score": scores[label], "scores": scores}
 

@@ -28,6 +28,9 @@ SERVING_TEXT_OPS = frozenset((
     "UnicodeScriptTokenizeWithOffsets", "WhitespaceTokenizeWithOffsets",
     "WordpieceTokenizeWithOffsets"))
 
+_METHODS = {"classify": tf.saved_model.CLASSIFY_METHOD_NAME,
+            "regress": tf.saved_model.REGRESS_METHOD_NAME}
+
 
 def _read(saved_model):
     proto = saved_model_pb2.SavedModel()
@@ -49,10 +52,20 @@ def used_ops(saved_model):
     return {node.op for node in _nodes(proto)} - functions
 
 
-def drop_custom_gradients(saved_model):
-    """Forget the gradients that layers wrote out: a program that loads the graph has none of
-    them and would be warned at every node, while TensorFlow finds its own for the ops inside."""
+def finish_graph(saved_model):
+    """Say what servers and loaders want to know, and leave out what would only trouble them.
+
+    The signatures of the Classify and Regress APIs name their method, `tf.saved_model.save` calls
+    all of them `predict`: TF Serving with `--enable_signature_method_name_check` asks for it
+    (`servables/tensorflow/classifier.cc`). The gradients that layers wrote out are forgotten: a
+    program that loads the graph has none of them and would be warned at every node, while
+    TensorFlow finds its own for the ops inside.
+    """
     proto = _read(saved_model)
+    signature_defs = proto.meta_graphs[0].signature_def
+    for name, method in _METHODS.items():
+        if name in signature_defs:
+            signature_defs[name].method_name = method
     for node in _nodes(proto):
         node.attr.pop("_gradient_op_type", None)
     files.write_bytes(os.path.join(saved_model, "saved_model.pb"), proto.SerializeToString())

@@ -14,20 +14,25 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
-from bert_tf.saved_model.ops import drop_custom_gradients, unservable_ops
+from bert_tf.saved_model.description import description
+from bert_tf.saved_model.ops import finish_graph, unservable_ops
 from bert_tf.saved_model.served_model import load_served
-from bert_tf.saved_model.server_config import versions, write_local_config
+from bert_tf.saved_model.server_config import (
+    versions,
+    write_batching_params,
+    write_local_config,
+)
 from bert_tf.saved_model.signatures import signatures, unanswered
 from bert_tf.saved_model.source import find_source
-from bert_tf.saved_model.verify import sample_requests, verify
-from bert_tf.saved_model.warmup import write_warmup
+from bert_tf.saved_model.verify import verify
+from bert_tf.saved_model.warmup import warmup_requests, write_warmup
 from bert_tf.tokenization.load import tokenizer_files
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
 
-EXPORT = "export.json"  # in assets.extra/: signatures, options, and notes: what is not served
+EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not served), description
 
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
@@ -77,7 +82,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             _write(served, source.model_folder, folder)
             verify(served, folder, DTYPES[dtype])
             _write_extra(served, source, folder)
-    write_local_config(export_dir)
+    write_local_config(os.path.dirname(os.path.abspath(export_dir)))
     return version
 
 
@@ -101,17 +106,20 @@ def _write(served, model_folder, folder):
         with scope:
             return function(served, **inputs)
 
-    functions = {
-        name: tf.function(functools.partial(graph, signature.function), autograph=False)
-        .get_concrete_function(**signature.inputs)
-        for name, signature in signatures(served).items()}
+    made, functions = {}, {}
+    for name, signature in signatures(served).items():
+        if id(signature) not in made:  # the default's graph is there once
+            made[id(signature)] = tf.function(
+                functools.partial(graph, signature.function), autograph=False
+            ).get_concrete_function(**signature.inputs)
+        functions[name] = made[id(signature)]
     try:
         tf.saved_model.save(exported, folder, signatures=functions)
     except tf.errors.OpError as error:
         if "No space left" in str(error.message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise BertTfError(f"cannot write {folder}: {error.message}") from error
-    drop_custom_gradients(folder)
+    finish_graph(folder)
     unservable = unservable_ops(folder)
     if unservable:
         raise BertTfError("TF Serving does not link these ops of the graph: "
@@ -145,8 +153,6 @@ def _write_extra(served, source, folder):
         notes.append(f"no signature answers for {', '.join(unanswered(served))}: what the encoder "
                      "gives is served, the head is not")
     files.write_json(os.path.join(extra, EXPORT), {
-        "signatures": list(signatures(served)), "notes": notes,
-        "dtype": keras.backend.standardize_dtype(served.model.compute_dtype),
-        "seq_length": served.seq_length, "top_k": served.top_k,
-        "max_new_tokens": served.max_new_tokens, "embedding": served.pooling.options()})
-    write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), sample_requests(served))
+        "signatures": list(signatures(served)), "notes": notes, **description(served)})
+    write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), *warmup_requests(served))
+    write_batching_params(folder)

@@ -51,6 +51,16 @@ class ServedModel:
         """Names of what the model was trained for, as `Objective.tasks`; of a `Span` one."""
         return ("span",) if isinstance(self.model, Span) else getattr(self.model, "tasks", ())
 
+    @property
+    def pair(self):
+        """Whether the model is about pairs of texts."""
+        return getattr(getattr(self.model, "reader", None), "pair", False)
+
+    @property
+    def text_names(self):
+        """What the texts are called that the model was trained on."""
+        return ("text_a", "text_b") if self.pair else ("text",)
+
     def read(self, inputs, split_special=False):
         """Token ids, mask and segment ids int32 `[B, S]` of what a signature is given.
 

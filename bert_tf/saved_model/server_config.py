@@ -1,4 +1,4 @@
-"""`serving/models.local.config`: this machine's models for `tensorflow_model_server`."""
+"""Files for `tensorflow_model_server`: this machine's models, and how a model's requests merge."""
 
 import json
 import os
@@ -13,6 +13,20 @@ _MODEL = """\
     model_version_policy {{ latest {{ num_versions: 1 }} }}
   }}
 """
+# What holds for 2 to 64 cores: the threads that run batches are the server's own matter.
+BATCHING_PARAMS = """\
+# How requests to this model merge, of tensorflow_model_server --enable_batching
+# --enable_per_model_batching_parameters; serving/DEPLOYMENT.md tells what to change and when.
+# Rows of a batch, and of one request at most.
+max_batch_size { value: 32 }
+# No request waits for others while a thread is idle; under load batches fill by themselves.
+batch_timeout_micros { value: 0 }
+# Batches of a signature that may wait; beyond them requests fail at once with UNAVAILABLE.
+max_enqueued_batches { value: 32 }
+# Not here: enable_large_batch_splitting joins what the parts of a request gave, and the server
+# stops if they are of different lengths, as tokens are; pad_variable_length_inputs fills token
+# ids and masks with a row's first element.
+"""
 
 
 def versions(export_dir):
@@ -21,16 +35,21 @@ def versions(export_dir):
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
-def write_local_config(export_dir):
-    """List every model beside `export_dir`, with absolute paths, in `serving/models.local.config`.
+def write_batching_params(version):
+    """Write `batching_params.pbtxt`, `BatchingParameters` in text form, into a version's folder."""
+    files.write_text(os.path.join(version, "batching_params.pbtxt"), BATCHING_PARAMS)
 
-    Written where `export_dir` is `…/saved_models/NAME` and the folder `…/serving` exists, as in a
+
+def write_local_config(saved_models):
+    """List every model in `saved_models`, with absolute paths, in `serving/models.local.config`.
+
+    Written where `saved_models` is `…/saved_models` and the folder `…/serving` exists, as in a
     checkout; elsewhere nothing is written. A model is a folder of `saved_models` with at least one
     version in it.
 
     Returns: the path written, or None.
     """
-    saved_models = os.path.dirname(os.path.abspath(export_dir))
+    saved_models = os.path.abspath(saved_models)
     serving = os.path.join(os.path.dirname(saved_models), "serving")
     if os.path.basename(saved_models) != "saved_models" or not os.path.isdir(serving):
         return None

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.saved_model.answers import answer
+from bert_tf.saved_model.classification import classify, predict, regress
+from bert_tf.saved_model.description import describe
 from bert_tf.saved_model.embeddings import embed
 from bert_tf.saved_model.entities import tag
 from bert_tf.tasks import generation
@@ -68,18 +70,6 @@ def replaced(served, **inputs):
     probability = tf.sigmoid(served.model.discriminate(inputs))
     return {"probability": probability * tf.cast(inputs["input_mask"], tf.float32),
             **_tokens(served, inputs)}
-
-
-def classify(served, **inputs):
-    """`scores [B, L]` of the labels, and their names, `labels [B, L]`.
-
-    Probabilities that sum to 1, of several labels a text one of each, of a regression the number
-    itself. How text is read, the model's `reader` says where it has one.
-    """
-    model = served.model
-    inputs = inputs if model.reader is not None else served.read(inputs)
-    scores = model.probabilities(model(inputs, training=False))
-    return {"scores": scores, "labels": tf.broadcast_to(model.labels, tf.shape(scores))}
 
 
 def generate(served, seed=None, **inputs):
@@ -138,21 +128,21 @@ def _ids(*names):
 
 _TEXT, _PAIR = _texts("text"), _texts("text_a", "text_b")
 _QUESTION = _texts("question", "context")
+_EXAMPLES = _texts("inputs")  # serialized `tf.Example`s
 _PROMPT = _ids("input_word_ids", "input_mask")
 _IDS = {**_PROMPT, **_ids("input_type_ids")}
 _SEED = {"seed": tf.TensorSpec([None], tf.int32, "seed")}
 
 BY_IDS = {
-    "serving_default": Signature(embed, _IDS),
     "embed_ids": Signature(embed, _IDS),
     "encode_ids": Signature(encode, _IDS),
     "replaced_ids": Signature(replaced, _IDS, "replaced"),
     "generate_ids": Signature(generate, _PROMPT, "language_model"),
     "sample_ids": Signature(generate, {**_PROMPT, **_SEED}, "language_model"),
+    "describe": Signature(describe, _TEXT),
 }
-# Where the model's tokenizer runs in the graph, these too, and in place of those.
+# Where the model's tokenizer runs in the graph, these too.
 BY_TEXT = {
-    "serving_default": Signature(embed, _TEXT),
     "embed": Signature(embed, _TEXT),
     "encode": Signature(encode, _TEXT),
     "fill_mask": Signature(fill_mask, _TEXT, "masked_lm"),
@@ -161,23 +151,33 @@ BY_TEXT = {
     "replaced": Signature(replaced, _TEXT, "replaced"),
     "generate": Signature(generate, _TEXT, "language_model"),
     "sample": Signature(generate, {**_TEXT, **_SEED}, "language_model"),
-    "classify": Signature(classify, _TEXT, "classifier"),
+    "predict": Signature(predict, _TEXT, "classifier"),
+    "classify": Signature(classify, _EXAMPLES, "classifier"),
+    "regress": Signature(regress, _EXAMPLES, "classifier"),
     "tag": Signature(tag, _TEXT, "tagger"),
     "answer": Signature(answer, _QUESTION, "span"),
 }
 # Of a model whose reader is for pairs, in place of those.
-BY_PAIR = {"classify": Signature(classify, _PAIR, "classifier")}
+BY_PAIR = {"predict": Signature(predict, _PAIR, "classifier")}
+DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+# What `serving_default` is: the first of these that there is.
+_DEFAULTS = ("predict", "tag", "answer", "embed", "embed_ids")
 
 
 def signatures(served):
-    """`{name: Signature}`: the rows of the tables that a `ServedModel` can answer."""
+    """`{name: Signature}`: the rows of the tables that a `ServedModel` can answer.
+
+    The first is `serving_default`, the same object as the row that it stands for.
+    """
     rows = BY_IDS if served.tokenizer is None else {**BY_IDS, **BY_TEXT}
-    if getattr(getattr(served.model, "reader", None), "pair", False):
+    if served.pair:
         rows = {**rows, **BY_PAIR}
+    left_out = {"classify" if getattr(served.model, "problem", "") == "regression" else "regress"}
     if not hasattr(served.tokenizer, "tokenize_with_offsets"):
-        rows = {name: signature for name, signature in rows.items() if name != "answer"}
-    return {name: signature for name, signature in rows.items()
-            if signature.task in (None, *served.tasks)}
+        left_out.add("answer")
+    rows = {name: signature for name, signature in rows.items()
+            if name not in left_out and signature.task in (None, *served.tasks)}
+    return {DEFAULT: next(rows[name] for name in _DEFAULTS if name in rows), **rows}
 
 
 def unanswered(served):

@@ -1,15 +1,21 @@
 """Whether an exported graph answers as the Keras model does, on real text."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model import answers, entities
-from bert_tf.saved_model.signatures import continuation, generate, signatures
+from bert_tf.saved_model.answers import answer
+from bert_tf.saved_model.classification import predict
+from bert_tf.saved_model.entities import tag
+from bert_tf.saved_model.requests import make_requests
+from bert_tf.saved_model.signatures import continuation, fill_mask, generate, signatures
+from bert_tf.tasks.classifier import CHOSEN_FROM
 
 _TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요, [MASK] 반갑습니다 ㅋㅋ",
           "Café 🙂 [MASK] [MASK]!", "A sentence that is longer than any window. " * 400]
-_RANKED = {"fill_mask": ("tokens",), "answer": ("answers", "starts", "ends")}
 _LENGTHS = (7, 1, 3, 5, 6)  # tokens of the rows, where there is no text
 
 
@@ -26,32 +32,50 @@ def verify(served, folder, tolerance):
     """
     reloaded = tf.saved_model.load(folder)
     rows = signatures(served)
-    for name, inputs in sample_requests(served).items():
+    for name, inputs in make_requests(served, _TEXTS, _LENGTHS).items():
         actual = tf.nest.map_structure(np.asarray, reloaded.signatures[name](**inputs))
-        if rows[name].function is generate:
+        function = rows[name].function
+        if function is generate:
             expected = _continuation(served, inputs, actual, tolerance)
         else:
-            expected = rows[name].function(served, **inputs)
+            expected = function(served, **inputs)
         expected = tf.nest.map_structure(np.asarray, expected)
-        if rows[name].function is entities.tag:
+        if function is tag:
             # Of labels as likely as each other another may be told.
             clear = entities.clear_texts(served, inputs["text"], tolerance)
-            actual, expected = (entities.only(answer, clear) for answer in (actual, expected))
+            actual, expected = (entities.only(given, clear) for given in (actual, expected))
+        clear = _clear_choices(served, function, expected, tolerance)
         for output, values in expected.items():
-            if output in _RANKED.get(name, ()):
-                # What is as likely as each other may change places.
-                same = clear_ranks(expected["scores"], tolerance)
-                agree = np.array_equal(values[same], actual[output][same])
-            elif output == "has_answer":
-                same = answers.clear_decisions(served, expected, tolerance)
-                agree = np.array_equal(values[same], actual[output][same])
-            elif values.dtype == np.float32:
-                agree = near(actual[output], values, tolerance)
+            same = clear.get(output, np.ones(len(values), bool))
+            if values.dtype == np.float32:
+                agree = near(actual[output][same], values[same], tolerance)
             else:
-                agree = np.array_equal(values, actual[output])
+                agree = np.array_equal(values[same], actual[output][same])
             if not agree:
                 raise BertTfError(f"the reloaded SavedModel gives another `{output}` for the "
                                   f"signature `{name}` than the Keras model; nothing is published")
+
+
+def _clear_choices(served, function, expected, tolerance):
+    """`{output: bool}` of outputs that choose: where the choice is no near tie.
+
+    What is nearly as likely as another may change places with it; `expected` is what the Keras
+    model answers. The arrays have the shape of the output, or of its first axes.
+    """
+    if function is fill_mask:
+        return {"tokens": clear_ranks(expected["scores"], tolerance)}
+    if function is answer:
+        ranks = clear_ranks(expected["scores"], tolerance)
+        decided = answers.clear_decisions(served, expected, tolerance)
+        return {**dict.fromkeys(("answers", "starts", "ends"), ranks), "has_answer": decided,
+                **dict.fromkeys(answers.BEST, decided & ranks[:, 0]), "score": decided}
+    if function is predict and "label" in expected:
+        probabilities = expected["probabilities"]
+        best = np.sort(probabilities, axis=-1)[:, -2:]
+        return {"label": best[:, -1] - best[:, 0] > 2 * tolerance if best.shape[1] > 1
+                else np.ones(len(best), bool),
+                "chosen": np.abs(probabilities - CHOSEN_FROM) > 2 * tolerance}
+    return {}
 
 
 def _continuation(served, inputs, actual, tolerance):
@@ -80,7 +104,7 @@ def _continuation(served, inputs, actual, tolerance):
 
 def near(actual, expected, tolerance):
     """Whether each row of `actual [B, …]` is within `tolerance` of its expected one's size."""
-    expected = expected.reshape(len(expected), -1)
+    expected = expected.reshape(len(expected), math.prod(expected.shape[1:]))
     error = np.linalg.norm(actual.reshape(expected.shape) - expected, axis=1)
     return bool(np.all(error <= tolerance * np.maximum(np.linalg.norm(expected, axis=1), 1)))
 
@@ -88,26 +112,6 @@ def near(actual, expected, tolerance):
 def clear_ranks(scores, tolerance):
     """Bool of the shape of `scores [B, M, k]`: no neighbour is within twice the tolerance."""
     gaps = np.abs(np.diff(scores, axis=-1)) > 2 * tolerance
-    edge = np.ones_like(gaps[..., :1])
+    edge = np.ones(scores[..., :1].shape, bool)
     # The last rank's next neighbour is not in the answer.
     return np.concatenate([edge, gaps], -1) & np.concatenate([gaps, ~edge], -1)
-
-
-def sample_requests(served):
-    """`{signature: inputs}`, five rows for every signature that the model has."""
-    tensors = _sample_ids(served)
-    if served.tokenizer is not None:
-        mask_token = served.tokenizer.vocabulary.special_tokens[-1]
-        texts = tf.constant([text.replace("[MASK]", mask_token) for text in _TEXTS])
-        tensors = {"text": texts, "text_a": texts, "text_b": texts[::-1],
-                   "question": texts, "context": texts[::-1], **served.read({"text": texts})}
-    tensors["seed"] = tf.range(len(_LENGTHS))
-    return {name: {key: tensors[key] for key in signature.inputs}
-            for name, signature in signatures(served).items()}
-
-
-def _sample_ids(served):
-    mask = tf.sequence_mask(tf.minimum(_LENGTHS, served.seq_length), dtype=tf.int32)
-    ids = tf.reshape(tf.range(tf.size(mask)), tf.shape(mask)) % served.model.config.vocab_size
-    return {"input_word_ids": ids * mask, "input_mask": mask,
-            "input_type_ids": tf.zeros_like(mask)}

@@ -5,19 +5,49 @@
 written here by number, so that an export does not depend on tensorflow-serving-api.
 """
 
+import math
+
 import tensorflow as tf
 
+from bert_tf.saved_model.requests import make_requests
 
-def write_warmup(path, requests):
+_SENTENCE = "The quick brown fox [MASK] over the lazy dog. "
+_LENGTHS = (8, 64)  # tokens, about; and the whole window
+
+
+def warmup_requests(served):
+    """Requests to every signature of a `ServedModel`: a short text, a middling one, the window.
+
+    One row each suffices: kernels and memory are set up for a length, whatever the rows.
+
+    Returns: list of `{signature: {input: tensor}}`, one for each length.
+    """
+    window = served.seq_length
+    lengths = sorted({min(length, window) for length in (*_LENGTHS, window)})
+    return [make_requests(served, [_text(served, length)], [length]) for length in lengths]
+
+
+def write_warmup(path, *requests):
     """Write the warm-up file.
 
     Args:
         path: file to write; not atomic, it belongs into a version that is still being built.
-        requests: `{signature name: {input name: tensor}}`; TF Serving takes up to 1,000.
+        requests: dicts `{signature name: {input name: tensor}}`; TF Serving takes up to 1,000
+            requests in all.
     """
     with tf.io.TFRecordWriter(path) as writer:
-        for signature, inputs in requests.items():
-            writer.write(_prediction_log(signature, inputs))
+        for some in requests:
+            for signature, inputs in some.items():
+                writer.write(_prediction_log(signature, inputs))
+
+
+def _text(served, length):
+    """Sentences of about `length` tokens; those that fill the window are longer."""
+    if served.tokenizer is None:
+        return ""
+    tokens = max(1, int(served.tokenizer.tokenize(tf.constant([_SENTENCE])).row_lengths()[0]))
+    times = math.ceil(length / tokens) if length == served.seq_length else length // tokens
+    return _SENTENCE * max(1, times)
 
 
 def _prediction_log(signature, inputs):

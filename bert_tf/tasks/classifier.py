@@ -9,6 +9,7 @@ from bert_tf.tasks.long_texts import average_windows
 from bert_tf.tasks.objective import weighed
 
 PROBLEMS = ("single_label", "multi_label", "regression")
+CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -3,12 +3,14 @@
     python tests/saved_model/c_api.py < REQUEST
 
 reads `{"saved_model": DIR, "libraries": [FILE, …], "requests": [[SIGNATURE, {INPUT: VALUES}], …]}`
-and answers with a list, one `{OUTPUT: {"shape": […], "values": […]}}` a request. Only ctypes and
+and answers with a list, one `{OUTPUT: {"shape": […], "values": […]}}` a request. Bytes that are no
+text come, as in TF Serving's REST API, as `{"b64": BASE64}`. Only ctypes and
 numpy: neither `tensorflow` nor `tensorflow_text` is imported, so that an op which no listed library
 registers is an error here as it is in the server. Functions and struct layouts: `tensorflow/c/*.h`
 in the wheel; field numbers: `meta_graph.proto`.
 """
 
+import base64
 import ctypes
 import importlib.util
 import json
@@ -17,7 +19,7 @@ import sys
 
 import numpy as np
 
-_NUMPY = {1: np.float32, 3: np.int32, 9: np.int64}
+_NUMPY = {1: np.float32, 3: np.int32, 9: np.int64, 10: np.bool_}
 _STRING = 7
 _STRING_SIZE = 24  # bytes of a TF_TString
 
@@ -141,7 +143,8 @@ class Session:
         tensor = self._c.TF_AllocateTensor(dtype, shape, array.ndim, array.size * item)
         if dtype == _STRING:
             for address, text in zip(self._strings(tensor), array.flat, strict=True):
-                encoded = text.encode()
+                encoded = (base64.b64decode(text["b64"]) if isinstance(text, dict)
+                           else text.encode())
                 self._c.TF_StringInit(address)
                 self._c.TF_StringCopy(address, encoded, len(encoded))
         elif array.size:

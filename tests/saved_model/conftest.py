@@ -1,4 +1,4 @@
-"""Model folders and their exports, each made once."""
+"""Model folders and their exports, each made once for all processes of the tests."""
 
 import functools
 import os
@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import keras
 import pytest
-from tiny_model import MODELS, TOP_K, Caller, save_model
+from tiny_model import MODELS, Caller, export_once, save_model
 
-from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.pretrained import from_pretrained
 
 
@@ -24,17 +23,11 @@ class Export(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory):
+def exported(made_once):
     """`exported(name, dtype="float32")` -> `Export`."""
     @functools.cache
-    def save(name):
-        return save_model(str(tmp_path_factory.mktemp("saved_model") / name), name)
-
-    @functools.cache
     def export(name, dtype="float32"):
-        folder = save(name)
-        version = export_saved_model(folder, str(tmp_path_factory.mktemp("export") / name),
-                                     dtype=dtype, top_k=TOP_K)
+        folder, version = export_once(str(made_once), name, dtype)
         return Export(name, folder, version, from_pretrained(folder, dtype="float32"),
                       MODELS[name][0](), Caller(version))
 

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, _config, sentence_piece, word_piece
+from tiny_model import SEQ_LENGTH, TOP_K, _config, sentence_piece, word_piece
 
 from bert_tf import files
 from bert_tf.errors import BertTfError
@@ -39,6 +39,11 @@ def test_answers_are_those_of_the_keras_model(exported):
                                     answer["ends"][row], strict=True):
             assert context[start:end] == text.decode()
             found += bool(text)
+    for one, several in (("answer", "answers"), ("score", "scores"), ("start", "starts"),
+                         ("end", "ends")):
+        nothing = np.zeros_like(answer[several][:, 0]) if one != "answer" else b""
+        np.testing.assert_array_equal(
+            answer[one], np.where(answer["has_answer"], answer[several][:, 0], nothing))
     assert found >= 12 and not answer["answers"][3].any() and not answer["has_answer"][3]
 
 
@@ -85,10 +90,11 @@ def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
 
 @pytest.mark.parametrize(("output", "damage"), [
     ("answers", lambda value: np.full_like(value, b"fox")), ("scores", lambda value: value + 0.1),
-    ("has_answer", np.logical_not), ("starts", lambda value: value + 1)])
+    ("answer", lambda value: value + b" "), ("has_answer", np.logical_not),
+    ("starts", lambda value: value + 1)])
 def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
     export = exported("span")
-    served = load_served(export.folder)
+    served = load_served(export.folder, top_k=TOP_K)
 
     class Reloaded:
         signatures = dict(export.call.signatures)

@@ -59,7 +59,8 @@ def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tm
     model = embedder(model_folder, weighting="idf", normalize=True)
     model.save_pretrained(folder)
     own = Caller(export_saved_model(folder, str(tmp_path / "own")))
-    assert set(own.signatures) == {"serving_default", "embed", "embed_ids", "encode", "encode_ids"}
+    assert set(own.signatures) == {"serving_default", "embed", "embed_ids", "encode", "encode_ids",
+                                   "describe"}
     np.testing.assert_allclose(own("embed", text=TEXTS)["embedding"], model.embed(TEXTS), atol=1e-5)
     other = Caller(export_saved_model(folder, str(tmp_path / "other"),
                                       embedding={"normalize": False, "weighting": "bm25"}))

@@ -12,12 +12,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
-from tiny_model import MODELS, Caller, save_model
+from tiny_model import MODELS, Caller, save_model, word_piece
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.saved_model import save, verify
+from bert_tf.saved_model import save, server_config, verify
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.served_model import load_served
+from bert_tf.saved_model.signatures import signatures
+from bert_tf.saved_model.warmup import warmup_requests
+from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.tagger import Tagger
 
@@ -62,6 +66,30 @@ def test_warm_up_requests_are_the_servers_protos(each):
         assert each.call(request.model_spec.signature_name, **inputs)
         signatures.add(request.model_spec.signature_name)
     assert signatures == set(each.call.signatures)
+
+
+def test_warm_up_goes_from_short_texts_to_the_whole_window(tmp_path):
+    tokenizer = word_piece()
+    config = ModelConfig(vocab_size=len(tokenizer.vocabulary), hidden_size=8, num_hidden_layers=1,
+                         num_attention_heads=2, intermediate_size=8, max_position_embeddings=200)
+    Pretrainer(config).save_pretrained(str(tmp_path / "model"), tokenizer)
+    served = load_served(str(tmp_path / "model"))
+    lengths = {name: [] for name in signatures(served)}
+    for requests in warmup_requests(served):
+        for name, inputs in requests.items():
+            assert {len(value) for value in inputs.values()} == {1}
+            ids = (inputs if "input_word_ids" in inputs
+                   else served.read({"text": next(iter(inputs.values()))}))
+            lengths[name].append(ids["input_word_ids"].shape[1])
+    for short, middling, longest in lengths.values():
+        assert 3 < short <= 16 < 48 <= middling <= 72
+        assert longest == 200
+
+
+def test_batching_parameters_are_beside_the_graph(quick, model_folder, tmp_path):
+    version = export_saved_model(model_folder, str(tmp_path))
+    assert (pathlib.Path(version, "batching_params.pbtxt").read_text()
+            == server_config.BATCHING_PARAMS)
 
 
 def test_the_next_free_number(quick, model_folder, tmp_path):
@@ -184,11 +212,13 @@ def test_what_is_near():
     assert verify.near(expected + [[[0, 0.4]], [[0.09, 0]]], expected, 0.1)
     assert not verify.near(expected + [[[0, 0]], [[0.11, 0]]], expected, 0.1)
     assert not verify.near(expected * np.nan, expected, 0.1)
+    assert verify.near(expected[:0], expected[:0], 0)  # nothing was clear enough to compare
 
 
 def test_near_ties_may_change_places():
     scores = np.array([[[0.5, 0.3, 0.3, 0.1]]])
     assert verify.clear_ranks(scores, 1e-4).tolist() == [[[True, False, False, False]]]
+    assert verify.clear_ranks(scores[..., :1], 1e-4).tolist() == [[[False]]]
 
 
 def test_a_vocabulary_of_another_size(model_folder, tmp_path):
@@ -205,7 +235,8 @@ def test_without_a_tokenizer_ids_are_taken_and_it_is_said(tmp_path):
     (tmp_path / "model" / "vocab.json").write_text(json.dumps(ends))
     version = export_saved_model(folder, str(tmp_path / "out"))
     call = Caller(version)
-    names = {"serving_default", "embed_ids", "encode_ids", "generate_ids", "sample_ids"}
+    names = {"serving_default", "embed_ids", "encode_ids", "generate_ids", "sample_ids",
+             "describe"}
     about = json.loads(pathlib.Path(version, "assets.extra", "export.json").read_text())
     assert set(about["signatures"]) == set(call.signatures) == names
     (note,) = about["notes"]
@@ -215,6 +246,8 @@ def test_without_a_tokenizer_ids_are_taken_and_it_is_said(tmp_path):
         pathlib.Path(version, "assets"))
     answer = call("generate_ids", input_word_ids=[[5, 6], [7, 0]], input_mask=[[1, 1], [1, 0]])
     assert set(answer) == {"output_word_ids", "num_tokens"}
+    (told,) = call("describe", text=[""])["description"]
+    assert json.loads(told)["mask_token"] is None
     assert answer["num_tokens"].tolist() == [8, 8]
 
 

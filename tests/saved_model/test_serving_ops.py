@@ -10,7 +10,8 @@ SENTENCE_PIECE = {"FastBertNormalize", "NormalizeUTF8", "SentencepieceOp",
                   "SentencepieceTokenizeOp"}
 TEXT_OPS = {  # the fewer the better: older servers link fewer
     "bert": {*WORD_PIECE, "RegexSplitWithOffsets"}, "electra": WORD_PIECE, "encoder": WORD_PIECE,
-    "classifier": WORD_PIECE, "span": WORD_PIECE, "tagger": WORD_PIECE,
+    "classifier": WORD_PIECE, "several": WORD_PIECE, "regressor": WORD_PIECE,
+    "span": WORD_PIECE, "tagger": WORD_PIECE,
     "characters": SENTENCE_PIECE, "albert": SENTENCE_PIECE,
     "left_to_right": {*SENTENCE_PIECE, "SentencepieceDetokenizeOp"},
     "roberta": set(), "gpt": set(),

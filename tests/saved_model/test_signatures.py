@@ -1,9 +1,12 @@
 """What the signatures answer, against the Keras model and against definitions."""
 
+import json
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import LABELS, MODELS, SEQ_LENGTH, TEXTS, TOP_K
+from tiny_model import DEFAULTS, MODELS, SEQ_LENGTH, TAGS, TEXTS, TOP_K, examples
 
 from bert_tf.tokenization.packing import pack
 
@@ -12,8 +15,10 @@ ENCODED = {"sequence_output": ("float32", 3), "pooled_output": ("float32", 2),
 REPLACED = {"probability": ("float32", 2), "tokens": ("string", 2), "num_tokens": ("int32", 1)}
 GENERATED = {"output_word_ids": ("int32", 2), "tokens": ("string", 2), "num_tokens": ("int32", 1)}
 CONTINUED = {**GENERATED, "text": ("string", 1)}
+PREDICTED = {"label": ("string", 1), "score": ("float32", 1), "probabilities": ("float32", 2),
+             "labels": ("string", 2)}
 SHAPES = {  # outputs, as serving/README.md promises them: type and rank
-    **dict.fromkeys(("serving_default", "embed", "embed_ids"), {"embedding": ("float32", 2)}),
+    **dict.fromkeys(("embed", "embed_ids"), {"embedding": ("float32", 2)}),
     "encode": ENCODED, "encode_ids": ENCODED,
     "fill_mask": {"tokens": ("string", 3), "scores": ("float32", 3), "positions": ("int32", 2),
                   "num_masks": ("int32", 1)},
@@ -23,10 +28,22 @@ SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "generate_ids": GENERATED, "sample_ids": GENERATED, "generate": CONTINUED, "sample": CONTINUED,
     "tag": {"entities": ("string", 2), "labels": ("string", 2), "starts": ("int32", 2),
             "ends": ("int32", 2), "scores": ("float32", 2), "num_entities": ("int32", 1)},
-    "classify": {"scores": ("float32", 2), "labels": ("string", 2)},
-    "answer": {"answers": ("string", 2), "scores": ("float32", 2), "starts": ("int32", 2),
+    "predict": PREDICTED,
+    "classify": {"classes": ("string", 2), "scores": ("float32", 2)},
+    "regress": {"outputs": ("float32", 1)}, "describe": {"description": ("string", 1)},
+    "answer": {"answer": ("string", 1), "score": ("float32", 1), "start": ("int32", 1),
+               "end": ("int32", 1), "answers": ("string", 2), "scores": ("float32", 2),
+               "starts": ("int32", 2),
                "ends": ("int32", 2), "no_answer_score": ("float32", 1), "has_answer": ("bool", 1)},
 }
+
+
+def shapes_of(name):
+    """`SHAPES` for a model of `MODELS`."""
+    predicted = {"several": {**PREDICTED, "chosen": ("bool", 2)},
+                 "regressor": {"score": ("float32", 1)}}.get(name, PREDICTED)
+    shapes = {**SHAPES, "predict": predicted}
+    return {**shapes, "serving_default": shapes[DEFAULTS.get(name, "embed")]}
 
 
 def texts_of(export, texts=TEXTS):
@@ -59,7 +76,8 @@ def test_signatures_types_and_ranks(each):
     shapes = {name: {output: (spec.dtype.name, spec.shape.rank)
                      for output, spec in function.structured_outputs.items()}
               for name, function in signatures.items()}
-    assert shapes == {name: SHAPES[name] for name in MODELS[each.name][2]}
+    expected = shapes_of(each.name)
+    assert shapes == {name: expected[name] for name in MODELS[each.name][2]}
     for function in signatures.values():
         _, inputs = function.structured_input_signature
         for spec in (*inputs.values(), *function.structured_outputs.values()):
@@ -92,12 +110,20 @@ def test_word_pieces(exported):
     assert [token.decode() for token in tokens[2, 1:3]] == ["안녕", "##하세요"]
 
 
-def test_default_is_the_mean_over_the_real_tokens(each):
+def test_embed_is_the_mean_over_the_real_tokens(each):
     encoded = each.call("encode", text=TEXTS)
     means = [vectors[:length].mean(0) for vectors, length
              in zip(encoded["sequence_output"], encoded["num_tokens"], strict=True)]
-    answer = each.call("serving_default", text=TEXTS)
-    np.testing.assert_allclose(answer["embedding"], means, atol=1e-5)
+    np.testing.assert_allclose(each.call("embed", text=TEXTS)["embedding"], means, atol=1e-5)
+
+
+def test_default_is_what_the_model_was_trained_for(each):
+    name = DEFAULTS.get(each.name, "embed")
+    inputs = dict(_requests(each, texts_of(each)))[name]
+    answer, expected = each.call("serving_default", **inputs), each.call(name, **inputs)
+    assert set(answer) == set(expected)
+    for output, values in expected.items():
+        np.testing.assert_array_equal(answer[output], values)
 
 
 def test_ids_in_gives_the_same_as_text_in(each):
@@ -236,21 +262,14 @@ def test_ids_are_continued_as_text_is(name, exported):
     assert export.call("generate_ids", **nothing)["num_tokens"] >= 1
 
 
-def test_classify_names_the_labels(exported):
-    export = exported("classifier")
-    answer = export.call("classify", text=TEXTS)
-    np.testing.assert_allclose(answer["scores"], softmax(export.model(ids_of(export, TEXTS))),
-                               atol=1e-5)
-    assert answer["labels"].tolist() == [[name.encode() for name in LABELS]] * len(TEXTS)
-
-
 def _requests(export, texts):
     """`(signature, inputs)` for every signature that takes text."""
     for signature, function in export.call.signatures.items():
         names = function.structured_input_signature[1]
         if not signature.endswith("_ids"):
-            yield signature, {name: np.arange(len(texts)) if name == "seed" else texts
-                              for name in names}
+            given = {"seed": np.arange(len(texts)),
+                     "inputs": examples(text=texts, text_a=texts, text_b=texts)}
+            yield signature, {name: given.get(name, texts) for name in names}
 
 
 def test_batch_mates_change_nothing_but_the_padding(each):
@@ -276,7 +295,7 @@ def test_an_empty_batch_gives_an_empty_answer(each):
                    if name not in inputs}
         answer = each.call(signature, **inputs)
         assert {name: (value.shape[0], value.ndim) for name, value in answer.items()} == {
-            name: (0, rank) for name, (_, rank) in SHAPES[signature].items()}
+            name: (0, rank) for name, (_, rank) in shapes_of(each.name)[signature].items()}
 
 
 def test_padding_goes_to_the_longest_of_the_batch(exported):
@@ -309,7 +328,7 @@ def test_the_casing_of_the_tokenizer_is_in_the_graph(exported):
     assert cased == ["[CLS]", "The", "C", "##A", "##F", "##É", "[SEP]"]
 
 
-@pytest.mark.parametrize("name", ["cased", "roberta", "albert", "electra", "gpt"])
+@pytest.mark.parametrize("name", ["cased", "albert", "gpt"])
 def test_bfloat16_answers_near_float32(name, exported):
     export = exported(name, "bfloat16")
     expected = encoder_of(export)(ids_of(export, TEXTS))["pooled_output"].numpy()
@@ -326,3 +345,23 @@ def test_shared_weights_are_stored_once(exported):
         served = [variable for variable in export.model.trainable_variables
                   if not variable.path.startswith("generator")]
         assert shapes == sorted(tuple(variable.shape) for variable in served)
+
+
+@pytest.mark.parametrize(("name", "dtype", "expected"), [
+    ("bert", "float32", {"task": "pretraining", "mask_token": "[MASK]", "lower_case": True}),
+    ("cased", "bfloat16", {"dtype": "bfloat16", "lower_case": False, "strip_accents": False}),
+    ("roberta", "float32", {"mask_token": "<mask>", "lower_case": False}),
+    ("albert", "float32", {"lower_case": True, "strip_accents": True}),
+    ("several", "float32", {"task": "classifier", "problem": "multi_label", "pair": True,
+                            "labels": ["no", "maybe", "네"], "pretokenize": None}),
+    ("tagger", "float32", {"task": "tagger", "pair": False, "labels": TAGS}),
+])
+def test_describe_tells_each_row_what_a_client_needs(name, dtype, expected, exported):
+    export = exported(name, dtype)
+    rows = export.call("describe", text=["", "whatever"])["description"]
+    told, again = (json.loads(row) for row in rows)
+    assert told == again
+    assert {key: told[key] for key in expected} == expected
+    assert (told["seq_length"], told["top_k"], told["dtype"]) == (SEQ_LENGTH, TOP_K, dtype)
+    about = json.loads(pathlib.Path(export.version, "assets.extra/export.json").read_text())
+    assert {key: about[key] for key in told} == told

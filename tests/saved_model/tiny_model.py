@@ -2,15 +2,19 @@
 
 import functools
 import io
+import os
 
 import tensorflow as tf
 
+from bert_tf import files
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
+from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tasks.question_reader import QuestionReader
+from bert_tf.tasks.reader import TextReader
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
@@ -74,7 +78,7 @@ def _electra(tokenizer):
 
 _CAUSAL = {"attention": "causal", "pooling": "last"}
 # name: (the tokenizer, a model for it, the signatures of its export)
-_ALL = ("serving_default", "embed", "embed_ids", "encode", "encode_ids")
+_ALL = ("serving_default", "embed", "embed_ids", "encode", "encode_ids", "describe")
 MODELS = {
     "bert": (word_piece, lambda tokenizer: Pretrainer(_config(tokenizer), seed=7),
              (*_ALL, "fill_mask", "next_sentence")),
@@ -96,7 +100,15 @@ MODELS = {
                       (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
     "classifier": (word_piece,
                    lambda tokenizer: Classifier(_config(tokenizer), LABELS, seed=7),
-                   (*_ALL, "classify")),
+                   (*_ALL, "predict", "classify")),
+    "several": (word_piece,  # labels a pair
+                lambda tokenizer: Classifier(_config(tokenizer), LABELS, "multi_label", seed=7,
+                                             reader=TextReader(tokenizer, SEQ_LENGTH, pair=True)),
+                (*_ALL, "predict", "classify")),
+    "regressor": (word_piece,
+                  lambda tokenizer: Classifier(_config(tokenizer), ["likeness"], "regression",
+                                               seed=7, reader=TextReader(tokenizer, SEQ_LENGTH)),
+                  (*_ALL, "predict", "regress")),
     "span": (word_piece,
              lambda tokenizer: Span(_config(tokenizer), 4, 5, -0.5, seed=7,
                                     reader=QuestionReader(tokenizer, SEQ_LENGTH, 4, 6)),
@@ -115,12 +127,41 @@ MODELS = {
 }
 
 
+# What `serving_default` stands for, where not for `embed`.
+DEFAULTS = {**dict.fromkeys(("classifier", "several", "regressor"), "predict"),
+            **dict.fromkeys(("tagger", "characters"), "tag"), "span": "answer"}
+
+
 def save_model(folder, name="bert"):
     """A model folder of one of `MODELS`."""
     make_tokenizer, make_model, _ = MODELS[name]
     tokenizer = make_tokenizer()
     make_model(tokenizer).save_pretrained(folder, tokenizer)
     return folder
+
+
+def export_once(folder, name, dtype="float32"):
+    """The model folder of one of `MODELS` and its first version, made by whoever needs them first.
+
+    Args:
+        folder: `made_once`.
+
+    Returns: two paths; the version's folder is that of no other model.
+    """
+    own = os.path.join(folder, f"{name}_{dtype}")
+    model, served = os.path.join(own, "model"), os.path.join(own, "served")
+    with files.locked(own):
+        if not files.exists(served):
+            export_saved_model(save_model(model, name), served, dtype=dtype, top_k=TOP_K)
+    return model, os.path.join(served, "1")
+
+
+def examples(**columns):
+    """Serialized `tf.Example`s, a list of bytes: a feature for each column of str."""
+    return [tf.train.Example(features=tf.train.Features(feature={
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+        for name, text in zip(columns, row, strict=True)})).SerializeToString()
+        for row in zip(*columns.values(), strict=True)]
 
 
 class Caller:

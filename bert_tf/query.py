@@ -1,0 +1,176 @@
+"""Ask a served model, from TensorFlow Serving or `python -m bert_tf.serve`.
+
+    python -m bert_tf.query bert_tiny "The capital of France is [MASK]."
+    python -m bert_tf.query squad "The Seine flows through Paris." --question "Where is the Seine?"
+    python -m bert_tf.query reviews --address http://localhost:8501 --format json < reviews.txt
+
+What is asked follows from the model: a question answered, a label or a number, entities, a
+continuation, masks filled in where they are written in the text, else the vector; `--signature`
+asks any other.
+Without TEXT the lines of standard input are read; of pairs, unless --pair is given, two texts with
+a tab between them.
+"""
+
+import base64
+import itertools
+import json
+import sys
+
+from bert_tf import cli, files
+from bert_tf.errors import UsageError, explain
+
+_MASKS = ("[MASK]", "<mask>")
+_AT_ONCE = 8  # batches between which results are printed
+_SHOWN = 4  # numbers of a vector that a table shows
+
+
+def _parser():
+    parser = cli.Parser("query", __doc__)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="its name on the server")
+    add("texts", metavar="TEXT", nargs="*", help="of an answer the text that it is in")
+    add("--pair", metavar="TEXT", help="the second text, beside each TEXT")
+    add("--question", metavar="TEXT", help="what each TEXT is asked")
+    add("--signature", metavar="NAME", help="one of the model's signatures")
+    add("--address", default="localhost:8500",
+        help="host:port for gRPC, http://host:port or https://host:port for REST")
+    version = parser.add_mutually_exclusive_group()
+    version.add_argument("--version", type=cli.natural, help="of the model (default: the latest)")
+    version.add_argument("--label", help="name of a version in the server's configuration")
+    add("--format", choices=("table", "json"), default="table", help="json: a line for each text")
+    add("--timeout", type=_seconds, default=60.0, help="seconds for each request")
+    add("--batch_size", type=cli.positive, default=32, help="texts of a request")
+    add("--pretokenize", choices=("morphemes", "none"),
+        help="whether text is cut into Korean morphemes (default: as the model says)")
+    add("--tls", action="store_true", help="an encrypted gRPC connection")
+    add("--ca_file", metavar="FILE", help="PEM certificates to check the server's with")
+    add("--cert_file", metavar="FILE", help="PEM certificate of the client")
+    add("--key_file", metavar="FILE", help="its PEM key")
+    return parser
+
+
+def _seconds(text):
+    return cli.number(text, float, lambda value: 0 < value < float("inf"), "seconds above 0")
+
+
+def main(argv=None):
+    arguments = _parser().parse_args(argv)
+
+    try:
+        from bert_tf.serving.client import Client, Tls
+    except ModuleNotFoundError as error:
+        raise UsageError(explain(f"{error.name} is not installed",
+                                 attempt="pip install 'bert_tf[serving]'")) from error
+    keys = arguments.ca_file, arguments.cert_file, arguments.key_file
+    with Client(arguments.address, arguments.model, version=arguments.version,
+                label=arguments.label, timeout=arguments.timeout,
+                batch_size=arguments.batch_size, pretokenize=arguments.pretokenize,
+                tls=Tls(*keys) if arguments.tls or any(keys) else None) as client:
+        signatures = client.metadata()["signatures"]
+        texts = iter(arguments.texts or files.read_lines("/dev/stdin"))
+        first = list(itertools.islice(texts, arguments.batch_size * _AT_ONCE))
+        ask = _asker(client, signatures, arguments, first)
+        while first:
+            for text, result in zip(first, ask(first), strict=True):
+                _print(text, result, arguments.format)
+            first = list(itertools.islice(texts, arguments.batch_size * _AT_ONCE))
+
+
+def _asker(client, signatures, arguments, texts):
+    """A function from a list of texts to as many dicts."""
+    name = arguments.signature or _chosen(signatures, arguments, texts)
+    if name not in signatures:
+        raise UsageError(explain(f"--signature {name}", f"one of {' '.join(signatures)}"))
+    inputs = signatures[name]["inputs"]
+
+    def pairs(lines):
+        if arguments.pair is not None:
+            return lines, [arguments.pair] * len(lines)
+        split = [line.split("\t") for line in lines]
+        for line, parts in zip(lines, split, strict=True):
+            if len(parts) != 2:
+                raise UsageError(explain(f"the text {line[:40]!r} for a model of pairs",
+                                         "--pair, or two texts with a tab between them"))
+        return tuple(map(list, zip(*split, strict=True)))
+
+    if "text_a" in inputs:
+        if name in ("predict", "serving_default") and "labels" in signatures[name]["outputs"]:
+            return lambda lines: client.classify(*pairs(lines))
+        return lambda lines: client.predict(
+            name, **dict(zip(("text_a", "text_b"), pairs(lines), strict=True)))
+    if "question" in inputs:
+        if arguments.question is None:
+            raise UsageError(explain(f"{arguments.model} answers questions", "--question"))
+        return lambda lines: client.answer(arguments.question, lines)
+    if arguments.pair is not None or arguments.question is not None:
+        raise UsageError(explain(f"--pair or --question for the signature {name}",
+                                 f"its inputs alone: {' '.join(inputs)}"))
+    if inputs.keys() != {"text"}:
+        raise UsageError(explain(f"--signature {name} takes {' '.join(inputs)}",
+                                 "a signature of text"))
+    if name == "predict" and "labels" in signatures[name]["outputs"]:
+        return client.classify
+    if name == "tag":
+        return lambda lines: [{"entities": found} for found in client.tag(lines)]
+    if name == "generate":
+        return lambda lines: [{"continuation": row["text"], "tokens": row["tokens"]}
+                              for row in client.predict(name, text=lines)]
+    if name == "fill_mask":
+        return lambda lines: [{"masks": found} for found in client.fill_mask(lines)]
+    return lambda lines: client.predict(name, text=lines)
+
+
+def _chosen(signatures, arguments, texts):
+    """The signature that suits what was given."""
+    if arguments.question is not None:
+        return "answer"
+    for name in ("answer", "predict", "tag", "generate"):
+        if name in signatures:
+            return name
+    if arguments.pair is not None:
+        return "sentence_order" if "sentence_order" in signatures else "next_sentence"
+    has_mask = any(mask in text for text in texts for mask in _MASKS)
+    return "fill_mask" if has_mask and "fill_mask" in signatures else "embed"
+
+
+def _print(text, result, form):
+    if form == "json":
+        print(json.dumps({"text": text, **result}, ensure_ascii=False, default=_jsonable))
+        return
+    print(text)
+    for line in _lines(result):
+        print("  " + line)
+
+
+def _jsonable(value):
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value.tolist()
+
+
+def _lines(result):
+    """A result for people: one line for each name, for each entry of a list of dicts."""
+    for name, value in result.items():
+        if name == "masks":
+            for number, found in enumerate(value, 1):
+                yield f"mask {number}: " + ", ".join(
+                    f"{each['token']} {each['score']:.3f}" for each in found)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for each in value:
+                yield f"{name}: " + ", ".join(f"{key} {_shown(of)}" for key, of in each.items())
+        elif isinstance(value, dict):
+            yield f"{name}: " + ", ".join(f"{key} {_shown(of)}" for key, of in value.items())
+        else:
+            yield f"{name}: {_shown(value)}"
+
+
+def _shown(value):
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if hasattr(value, "ndim"):
+        numbers = " ".join(f"{number:.4g}" for number in value.flat[:_SHOWN])
+        more = " …" if value.size > _SHOWN else ""
+        return f"[{numbers}{more}] {' x '.join(map(str, value.shape))}"
+    return "-" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

@@ -1,0 +1,41 @@
+"""Serve SavedModels over gRPC and REST as tensorflow_model_server does, where it is absent.
+
+    python -m bert_tf.serve --model_config_file="$PWD/serving/models.local.config" \\
+        --port=8500 --rest_api_port=8501
+
+The flags and files are those of tensorflow_model_server; serving/README.md tells when to use which.
+"""
+
+import logging
+import os
+import sys
+
+from bert_tf import cli
+from bert_tf.errors import UsageError, explain
+
+
+def main(argv=None):
+    from bert_tf.serving import config
+
+    flags = config.parser(__doc__).parse_args(argv)
+    settings = config.settings(flags)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    # `import tensorflow` imports Keras where it can, which takes as long as all the rest.
+    sys.modules.setdefault("keras", None)
+    try:
+        from bert_tf.serving import server
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in ("bert_tf", "tensorflow"):
+            raise
+        raise UsageError(explain(f"{error.name} is not installed",
+                                 attempt="pip install 'bert_tf[serving]'")) from error
+    server.run(settings)
+    # What a model still computes, for nobody, cannot be interrupted and is not waited for.
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

@@ -1,0 +1,1 @@
+"""Served models over the wire: the client, and a server for where the binary is absent."""

@@ -1,0 +1,256 @@
+"""TensorFlow Serving's gRPC services over a `Core`.
+
+`PredictionService` and `ModelService` of `tensorflow-serving-api`, and `grpc.health.v1`.
+"""
+
+import contextlib
+import logging
+import time
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from bert_tf.errors import BertTfError, explain
+from bert_tf.serving import config, inference, tensor_proto
+from bert_tf.serving.messages import error
+from bert_tf.serving.request import ServingError, Spec
+
+_SIGNATURE_DEF = "signature_def"
+_log = logging.getLogger(__name__)
+
+
+class GrpcServer:
+    """The gRPC side of a server: ports are taken when it is made, calls answered from `start` on.
+
+    Args:
+        core: `Core`.
+        settings: `Settings`.
+
+    Attributes:
+        port: on which it listens.
+
+    Raises:
+        BertTfError: the port is in use, or the certificate cannot be used.
+    """
+
+    def __init__(self, core, settings):
+        flags = settings.flags
+        options = {"grpc.so_reuseport": 0,  # two servers on one port would share its clients
+                   "grpc.max_receive_message_length": settings.max_message_bytes,
+                   "grpc.max_send_message_length": -1,
+                   **dict(config.channel_arguments(flags))}
+        self._server = grpc.aio.server(options=list(options.items()))
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            _PredictionService(core), self._server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+            _ModelService(core), self._server)
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self.port = flags.port and self._listen(f"0.0.0.0:{flags.port}", settings.ssl)
+        if flags.grpc_socket_path:
+            self._listen(f"unix:{flags.grpc_socket_path}", None)
+
+    def _listen(self, address, ssl_config):
+        try:
+            if ssl_config is None:
+                return self._server.add_insecure_port(address)
+            credentials = grpc.ssl_server_credentials(
+                [(ssl_config.server_key.encode(), ssl_config.server_cert.encode())],
+                ssl_config.custom_ca.encode() or None, ssl_config.client_verify)
+            return self._server.add_secure_port(address, credentials)
+        except RuntimeError as problem:
+            raise BertTfError(explain(f"cannot listen on {address} for gRPC: is it in use?",
+                                      attempt="another --port")) from problem
+
+    async def start(self):
+        """Answer calls; the health service says SERVING from now on, for all services."""
+        for service in ("", "tensorflow.serving.PredictionService",
+                        "tensorflow.serving.ModelService"):
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        await self._server.start()
+
+    async def stop(self, grace):
+        """Take no more calls, and wait up to `grace` seconds for those that are under way."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace)
+
+
+@contextlib.asynccontextmanager
+async def _answering(context):
+    """Turn a `ServingError` into the call's status; what nobody foresaw is INTERNAL."""
+    try:
+        yield
+    except ServingError as problem:
+        await context.abort(grpc.StatusCode[problem.code], problem.message)
+    except grpc.aio.AbortError:
+        raise
+    except Exception as problem:
+        _log.exception("a request failed")
+        await context.abort(grpc.StatusCode.INTERNAL, f"{type(problem).__name__}: {problem}")
+
+
+class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    def __init__(self, core):
+        self._core = core
+
+    async def _call(self, api, request, context, name, answer):
+        """Await `answer(request, deadline)`, count it and turn its errors into the status."""
+        started = time.monotonic()
+        status = "CANCELLED"
+        remaining = context.time_remaining()
+        try:
+            response = await answer(
+                request, None if remaining is None else started + remaining)
+            status = "OK"
+            return response
+        except ServingError as problem:
+            status = problem.code
+            await context.abort(grpc.StatusCode[status], problem.message)
+        except Exception as problem:
+            status = "INTERNAL"
+            _log.exception("%s failed", api)
+            await context.abort(grpc.StatusCode.INTERNAL, f"{type(problem).__name__}: {problem}")
+        finally:
+            self._core.metrics.request(name, api, "GRPC", status, time.monotonic() - started)
+
+    async def Predict(self, request, context):  # noqa: N802
+        return await self._call("Predict", request, context, request.model_spec.name,
+                                self._predict)
+
+    async def Classify(self, request, context):  # noqa: N802
+        return await self._call("Classify", request, context, request.model_spec.name,
+                                self._classify)
+
+    async def Regress(self, request, context):  # noqa: N802
+        return await self._call("Regress", request, context, request.model_spec.name,
+                                self._regress)
+
+    async def MultiInference(self, request, context):  # noqa: N802
+        name = request.tasks[0].model_spec.name if request.tasks else ""
+        return await self._call("MultiInference", request, context, name, self._multi_inference)
+
+    async def GetModelMetadata(self, request, context):  # noqa: N802
+        return await self._call("GetModelMetadata", request, context, request.model_spec.name,
+                                self._metadata)
+
+    async def _predict(self, request, deadline):
+        spec, outputs = await self._core.predict(
+            read_spec(request.model_spec), tensor_proto.read_all(request.inputs),
+            request.output_filter, deadline)
+        response = predict_pb2.PredictResponse()
+        write_spec(spec, response.model_spec)
+        for name, array in outputs.items():
+            tensor_proto.write(array, response.outputs[name])
+        return response
+
+    async def _classify(self, request, deadline):
+        spec, answer = await self._core.classify(
+            read_spec(request.model_spec), inference.read_examples(request.input), deadline)
+        response = classification_pb2.ClassificationResponse()
+        write_spec(spec, response.model_spec)
+        _write_classifications(answer, response.result)
+        return response
+
+    async def _regress(self, request, deadline):
+        spec, answer = await self._core.regress(
+            read_spec(request.model_spec), inference.read_examples(request.input), deadline)
+        response = regression_pb2.RegressionResponse()
+        write_spec(spec, response.model_spec)
+        _write_regressions(answer, response.result)
+        return response
+
+    async def _multi_inference(self, request, deadline):
+        results = await self._core.multi_inference(
+            [(read_spec(task.model_spec), task.method_name) for task in request.tasks],
+            inference.read_examples(request.input), deadline)
+        response = inference_pb2.MultiInferenceResponse()
+        for kind, spec, answer in results:
+            result = response.results.add()
+            write_spec(spec, result.model_spec)
+            if kind == "classify":
+                _write_classifications(answer, result.classification_result)
+            else:
+                _write_regressions(answer, result.regression_result)
+        return response
+
+    async def _metadata(self, request, deadline):
+        if not request.HasField("model_spec"):
+            raise error("no_spec")
+        if not request.metadata_field:
+            raise error("no_metadata_field")
+        for field in request.metadata_field:
+            if field != _SIGNATURE_DEF:
+                raise error("metadata_field", field=field)
+        spec, definitions = self._core.metadata(read_spec(request.model_spec))
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        response.model_spec.name = spec.name
+        response.model_spec.version.value = spec.version
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        for name, definition in definitions.items():
+            signatures.signature_def[name].CopyFrom(definition)
+        response.metadata[_SIGNATURE_DEF].Pack(signatures)
+        return response
+
+
+class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    def __init__(self, core):
+        self._core = core
+
+    async def GetModelStatus(self, request, context):  # noqa: N802
+        async with _answering(context):
+            if not request.HasField("model_spec"):
+                raise error("no_spec")
+            spec = read_spec(request.model_spec)
+            response = get_model_status_pb2.GetModelStatusResponse()
+            for version in self._core.status(spec.name, spec.version, spec.label):
+                response.model_version_status.add(
+                    version=version.version, state=version.state,
+                    status={"error_code": version.error_code,
+                            "error_message": version.error_message})
+            return response
+
+    async def HandleReloadConfigRequest(self, request, context):  # noqa: N802
+        async with _answering(context):
+            if request.config.WhichOneof("config") != "model_config_list":
+                raise error("not_a_list")
+            await self._core.reload(request.config)
+            return model_management_pb2.ReloadConfigResponse(status={"error_code": "OK"})
+
+
+def read_spec(model_spec):
+    """The `Spec` of a `ModelSpec`."""
+    which = model_spec.WhichOneof("version_choice")
+    return Spec(model_spec.name,
+                model_spec.version.value if which == "version" else None,
+                model_spec.version_label if which == "version_label" else None,
+                model_spec.signature_name)
+
+
+def write_spec(spec, model_spec):
+    """Fill an empty `ModelSpec`."""
+    model_spec.name = spec.name
+    model_spec.signature_name = spec.signature
+    model_spec.version.value = spec.version
+
+
+def _write_classifications(answer, result):
+    for row in answer:
+        classes = result.classifications.add().classes
+        for label, score in row:
+            classes.add(label=label, score=score)
+
+
+def _write_regressions(answer, result):
+    for value in answer:
+        result.regressions.add(value=value)

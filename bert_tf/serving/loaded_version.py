@@ -1,0 +1,193 @@
+"""One version of a SavedModel in memory: its signatures, checking inputs, running."""
+
+import gc
+import importlib.util
+import os
+import re
+import threading
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import ops
+
+from bert_tf import files
+from bert_tf.errors import BertTfError
+from bert_tf.serving.messages import error
+from bert_tf.serving.request import HTTP_STATUS, ServingError
+
+DEFAULT_SIGNATURE = "serving_default"
+_CODES = {getattr(tf.errors, name): name for name in HTTP_STATUS}
+_TENSORFLOW_NAMES = {"float32": "float", "float64": "double"}  # else as in Python
+_LOADING = threading.Lock()
+# The ops of tensorflow-text alone: what its module imports besides takes longer than all of them.
+tf.load_library(os.path.join(
+    importlib.util.find_spec("tensorflow_text").submodule_search_locations[0], "python", "ops"))
+
+
+class Signature:
+    """A function of a SavedModel, with what its inputs must be.
+
+    Args:
+        name: of the signature.
+        definition: its `SignatureDef`.
+        function: takes tensors by name, gives a dict of tensors.
+
+    Attributes:
+        inputs: `{name: (NumPy dtype, shape or None)}` in the order of names; a text is `object`,
+            an unknown size None.
+        outputs: names, sorted.
+    """
+
+    def __init__(self, name, definition, function):
+        self.name = name
+        self.definition = definition
+        self.function = function
+        self.inputs = {alias: _tensor_spec(info)
+                       for alias, info in sorted(definition.inputs.items())}
+        self.outputs = sorted(definition.outputs)
+
+    def check(self, inputs, outputs=()):
+        """Refuse what the signature cannot take (`PreProcessPrediction`, `GetInputValues`).
+
+        Args:
+            inputs: `{name: np.ndarray}`, texts as object arrays of bytes.
+            outputs: names asked for.
+
+        Raises:
+            ServingError: names, types or shapes are wrong.
+        """
+        if inputs.keys() != self.inputs.keys():
+            self._refuse_names(inputs)
+        for index, (alias, (dtype, shape)) in enumerate(self.inputs.items()):
+            value = inputs[alias]
+            if value.dtype != dtype:
+                raise error("dtype", index=index, wanted=_type_name(dtype),
+                            given=_type_name(value.dtype))
+            if shape is not None and (len(shape) != value.ndim or any(
+                    size not in (None, given)
+                    for size, given in zip(shape, value.shape, strict=True))):
+                raise error("shape", alias=alias, given=list(value.shape),
+                            wanted=str([-1 if size is None else size for size in shape]))
+        if outputs:
+            for position, alias in enumerate(outputs):
+                if alias not in self.definition.outputs:
+                    raise error("unknown_output", alias=alias, outputs=",".join(self.outputs))
+                if alias in outputs[:position]:
+                    raise error("output_twice", alias=alias)
+
+    def _refuse_names(self, inputs):
+        given, wanted = set(inputs), set(self.inputs)
+        if len(given) != len(wanted):
+            raise error("input_size", given=len(given), wanted=len(wanted),
+                        inputs=",".join(sorted(given)), signature_inputs=",".join(sorted(wanted)),
+                        extra=",".join(sorted(given - wanted)),
+                        missing=",".join(sorted(wanted - given)))
+        alias = min(wanted - given)
+        raise error("missing_input", alias=alias, feed=self.definition.inputs[alias].name,
+                    inputs=",".join(sorted(given)))
+
+    def run(self, inputs, outputs=()):
+        """`{name: np.ndarray}` of all outputs or of those named, for inputs that were checked.
+
+        Raises:
+            ServingError: the graph refuses the values.
+        """
+        try:
+            given = self.function(**{name: tf.constant(value) for name, value in inputs.items()})
+            return {name: given[name].numpy() for name in outputs or self.outputs}
+        except tf.errors.OpError as problem:
+            raise _serving_error(problem) from problem
+
+
+class LoadedVersion:
+    """A SavedModel that was loaded; nothing of it is kept once it is dropped.
+
+    Args:
+        path: of the version's folder.
+        tags: of the graph in it.
+
+    Attributes:
+        definitions: `{name: SignatureDef}`, as its metadata are.
+        signatures: `{name: Signature}`, those that can be called.
+
+    Raises:
+        ServingError: it cannot be loaded.
+    """
+
+    def __init__(self, path, tags=("serve",)):
+        self.path = path
+        self.definitions = _read_definitions(path, tags)
+        try:
+            self._loaded = _load(path, tags)
+        except ServingError:
+            raise
+        except tf.errors.OpError as problem:
+            raise _serving_error(problem) from problem
+        except Exception as problem:
+            # What a damaged file does to the loader; the version is reported with it.
+            raise error("internal", problem=f"{type(problem).__name__}: {problem}") from problem
+        functions = self._loaded.signatures
+        self.signatures = {name: Signature(name, self.definitions[name], function)
+                           for name, function in functions.items() if name in self.definitions}
+
+    def close(self):
+        """Give the memory back; cycles between functions and graphs hold it otherwise."""
+        self.signatures = {}
+        self._loaded = None
+        gc.collect()
+
+
+def _load(path, tags):
+    """`tf.saved_model.load` that leaves nothing behind in TensorFlow's gradient registry.
+
+    Loading registers a gradient for each function, which holds on to the version's graphs for as
+    long as the process lives. What is served needs none.
+    """
+    registry = ops.gradient_registry._registry
+    with _LOADING:
+        before = set(registry)
+        try:
+            return tf.saved_model.load(path, tags=list(tags))
+        finally:
+            for name in set(registry) - before:
+                del registry[name]
+
+
+def _read_definitions(path, tags):
+    file = os.path.join(path, "saved_model.pb")
+    if not files.exists(file):
+        raise error("no_saved_model", path=path)
+    saved_model = saved_model_pb2.SavedModel()
+    try:
+        with files.open_binary(file) as stream:
+            saved_model.ParseFromString(stream.read())
+    except BertTfError as problem:
+        raise error("internal", problem=str(problem)) from problem
+    except Exception as problem:  # DecodeError is private to the implementation in use
+        raise error("saved_model", path=file) from problem
+    for meta_graph in saved_model.meta_graphs:
+        if set(meta_graph.meta_info_def.tags) == set(tags):
+            return dict(meta_graph.signature_def)
+    raise error("tags", tags=" ".join(tags))
+
+
+def _tensor_spec(info):
+    shape = None
+    if not info.tensor_shape.unknown_rank:
+        shape = [None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim]
+    return np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype), shape
+
+
+def _type_name(dtype):
+    name = "string" if dtype.kind == "O" else tf.as_dtype(dtype).name
+    return _TENSORFLOW_NAMES.get(name, name)
+
+
+def _serving_error(problem):
+    """TensorFlow's error without what eager execution says around it."""
+    text = str(problem.message)
+    text = re.sub(r"^Graph execution error:\s+Detected at node .*?<stack traces unavailable>\n",
+                  "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*\[Op:[^\]]*\]( name: .*)?$", "", text)
+    return ServingError(_CODES.get(problem.error_code, "UNKNOWN"), text)

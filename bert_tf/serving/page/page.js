@@ -1,0 +1,126 @@
+// The page's state: which models there are, which signature is tried, and its form.
+// It speaks the REST API alone; the names of the models, which that does not list, come from
+// page/models. How each kind of signature is asked and shown is in views.js.
+
+import { ask, get, modelPath } from "./rest.js";
+import { element, fill } from "./dom.js";
+import { describe, viewOf } from "./views.js";
+
+const $ = (id) => document.getElementById(id);
+const LATEST = "latest";
+let signatures = {}; // of the chosen model: {name: {inputs, outputs}}
+let description = {}; // of the chosen model, where it has the signature `describe`
+let run = 0; // counts what was asked: only the last answer is shown
+
+function option(value) {
+  return element("option", { value }, value);
+}
+
+/** Give a select new options, keeping what is chosen, or else `wanted`, where it still exists. */
+function offer(select, values, wanted) {
+  const kept = [select.value, wanted].find((value) => values.includes(value));
+  fill(select, ...values.map(option));
+  if (kept !== undefined) select.value = kept;
+}
+
+/** What there is of some texts, with a separator between. */
+function joined(separator, ...texts) {
+  return texts.filter(Boolean).join(separator);
+}
+
+function showError(error) {
+  fill($("answer"), element("p", { class: "error", role: "alert" }, error.message));
+}
+
+async function loadModels() {
+  const names = await get("page/models");
+  const states = await Promise.all(names.map((name) => get(modelPath(name)).then(
+    (status) => status.model_version_status,
+    (error) => [{ version: "", state: error.message, status: {} }])));
+  fill($("models"), ...names.flatMap((name, index) => states[index].map((version) =>
+    element("tr", {},
+      element("td", {}, name),
+      element("td", { class: "number" }, version.version),
+      element("td", {}, joined(": ", version.state, version.status.error_message))))));
+  return Object.fromEntries(names.map((name, index) => [name, states[index]]));
+}
+
+async function refresh() {
+  try {
+    const models = await loadModels();
+    const [model, signature] = location.hash.slice(1).split("/").map(decodeURIComponent);
+    offer($("model"), Object.keys(models), model);
+    const versions = (models[$("model").value] ?? [])
+      .filter((version) => version.state === "AVAILABLE").map((version) => version.version);
+    offer($("version"), [LATEST, ...versions]);
+    await loadSignatures(signature);
+  } catch (error) {
+    showError(error);
+  }
+}
+
+async function loadSignatures(wanted) {
+  const model = $("model").value;
+  signatures = {};
+  description = {};
+  try {
+    if (model) signatures = describe(await get(`${modelPath(model, version())}/metadata`));
+    if (signatures.describe) description = await describedBy(modelPath(model, version()));
+  } finally {
+    offer($("signature"), Object.keys(signatures).sort(), wanted);
+    showForm();
+  }
+}
+
+/** What a model says of itself. */
+async function describedBy(path) {
+  const { outputs } = await ask(path, "predict",
+    { signature_name: "describe", inputs: { text: [""] } });
+  return JSON.parse(outputs[0]);
+}
+
+function version() {
+  return $("version").value === LATEST ? "" : $("version").value;
+}
+
+function showForm() {
+  const name = $("signature").value;
+  fill($("fields"));
+  fill($("answer"));
+  $("run").hidden = !name;
+  $("about").textContent = name ? "" : "No version of this model is available.";
+  if (!name) return;
+  history.replaceState(null, "", `#${[$("model").value, name].map(encodeURIComponent).join("/")}`);
+  const view = viewOf(signatures[name], description);
+  $("about").textContent = joined(" ", view.about, description.pretokenize &&
+    `Text has to be cut into ${description.pretokenize} for this model.`);
+  fill($("fields"), ...view.fields.map((field) =>
+    element("label", {}, field.label,
+      element("textarea", { name: field.name, rows: field.rows ?? 2, dir: "auto",
+        class: field.json ? "json" : "", spellcheck: "false" }, field.value ?? ""))));
+}
+
+async function submit(event) {
+  event.preventDefault();
+  const own = ++run;
+  const [model, name] = [$("model").value, $("signature").value];
+  const view = viewOf(signatures[name], description);
+  const values = Object.fromEntries(new FormData($("form")));
+  $("answer").setAttribute("aria-busy", "true");
+  try {
+    const shown = await view.run(values, (method, body) =>
+      ask(modelPath(model, version()), method, { signature_name: name, ...body }));
+    if (own === run) fill($("answer"), ...shown);
+  } catch (error) {
+    if (own === run) showError(error);
+  } finally {
+    if (own === run) $("answer").removeAttribute("aria-busy");
+  }
+}
+
+$("form").addEventListener("submit", submit);
+$("refresh").addEventListener("click", refresh);
+$("model").addEventListener("change", () => { history.replaceState(null, "", "#"); refresh(); });
+$("version").addEventListener("change", () => loadSignatures().catch(showError));
+$("signature").addEventListener("change", showForm);
+refresh();

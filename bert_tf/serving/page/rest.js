@@ -1,0 +1,37 @@
+// TensorFlow Serving's REST API.
+
+/** The path of a model, or of one of its versions. */
+export function modelPath(name, version = "") {
+  const path = `v1/models/${encodeURIComponent(name)}`;
+  return version ? `${path}/versions/${version}` : path;
+}
+
+/** What a path gives; an Error with the server's own words where it refuses. */
+export function get(path) {
+  return request(path, { cache: "no-store" });
+}
+
+/** What `predict`, `classify` or `regress` answers to a JSON body. */
+export function ask(path, method, body) {
+  return request(`${path}:${method}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error("The server cannot be reached.");
+  }
+  const text = await response.text();
+  let answer;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    // NaN and Infinity, which JavaScript's JSON does not know.
+    answer = { error: `The answer is not standard JSON: ${text.slice(0, 200)}` };
+  }
+  if (response.ok && !answer.error) return answer;
+  throw new Error(answer.error ?? `The server answered with status ${response.status}.`);
+}

@@ -1,0 +1,42 @@
+"""What a request names and how it fails: the words that every protocol shares."""
+
+import dataclasses
+
+# gRPC's code -> the HTTP status that TF Serving's REST API gives for it
+# (model_servers/http_server.cc: `ToHTTPStatusCode`).
+HTTP_STATUS = {
+    "CANCELLED": 499, "UNKNOWN": 500, "INVALID_ARGUMENT": 400, "DEADLINE_EXCEEDED": 504,
+    "NOT_FOUND": 404, "ALREADY_EXISTS": 409, "PERMISSION_DENIED": 403, "UNAUTHENTICATED": 401,
+    "RESOURCE_EXHAUSTED": 429, "FAILED_PRECONDITION": 400, "ABORTED": 409, "OUT_OF_RANGE": 400,
+    "UNIMPLEMENTED": 501, "INTERNAL": 500, "UNAVAILABLE": 503, "DATA_LOSS": 500}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """Which model is asked: TF Serving's `ModelSpec`.
+
+    Attributes:
+        name: of the model.
+        version: its number; None for the latest that is available, unless a `label` is given.
+        label: a name that the configuration gives to a version.
+        signature: `""` for `serving_default`.
+    """
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+    signature: str = ""
+
+
+class ServingError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+        code: of gRPC, a key of `HTTP_STATUS`.
+        message: for people.
+    """
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+        self.message = message

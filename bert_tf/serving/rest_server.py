@@ -1,0 +1,238 @@
+"""TensorFlow Serving's REST API over a `Core`, and the page at `/`, as an ASGI application.
+
+    GET  /v1/models/NAME[/versions/N|/labels/L]            states of the versions
+    GET  /v1/models/NAME[/versions/N|/labels/L]/metadata   signatures
+    POST /v1/models/NAME[/versions/N|/labels/L]:predict    also :classify and :regress
+
+Paths and codes are those of `tensorflow_serving/model_servers/http_rest_api_handler.cc`,
+`http_rest_api_util.cc` and `http_server.cc`.
+"""
+
+import dataclasses
+import json
+import logging
+import re
+import time
+import urllib.parse
+import zlib
+
+from google.protobuf import json_format
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from tensorflow_serving.apis import get_model_metadata_pb2
+
+from bert_tf.serving import page
+from bert_tf.serving import rest_messages as say
+from bert_tf.serving.request import HTTP_STATUS, ServingError, Spec
+from bert_tf.serving.rest_examples import (
+    read_examples,
+    write_classifications,
+    write_regressions,
+)
+from bert_tf.serving.rest_json import read_predict, write_predict
+from bert_tf.serving.rest_text import dump, invalid, parse, show
+
+_WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_POST = re.compile(rf"(?i:/v1/models/(?P<name>[^/:]+){_WHICH}):"
+                   r"(?P<method>classify|regress|predict)")
+_GET = re.compile(rf"(?i:/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?)")
+_JSON = (b"content-type", b"application/json")
+_CORS = [(b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"POST, GET"),
+         (b"access-control-allow-headers", b"Content-Type")]
+_INT64_MAX = 2 ** 63 - 1
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class RestSettings:
+    """How the REST API behaves.
+
+    Attributes:
+        timeout_ms: from a request to 504 (`--rest_api_timeout_in_ms`); 0: none.
+        max_body_bytes: of a request, also once it is unpacked; a larger one is answered with 413.
+        cors: whether pages of other origins may ask (`--rest_api_enable_cors_support`).
+    """
+
+    timeout_ms: int = 30_000
+    max_body_bytes: int = 64 << 20
+    cors: bool = False
+
+
+def make_app(core, settings=None):
+    """The ASGI application.
+
+    Args:
+        core: `bert_tf.serving.core.Core`, whose event loop this runs in.
+        settings: `RestSettings`.
+    """
+    return Starlette(routes=page.routes(core), middleware=[
+        Middleware(RestApi, core=core, settings=settings or RestSettings())])
+
+
+class TooLargeError(ServingError):
+    """A request of more bytes than are taken; HTTP has a status of its own for it, 413."""
+
+    def __init__(self, limit):
+        super().__init__("RESOURCE_EXHAUSTED", say.TOO_LARGE.format(limit=limit))
+
+
+class RestApi:
+    """ASGI middleware that answers `/v1/…` and passes everything else on."""
+
+    def __init__(self, app, core, settings):
+        self.app = app
+        self.core = core
+        self.settings = settings
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http" or not scope["path"].lower().startswith("/v1/"):
+            await self.app(scope, receive, send)
+            return
+        try:
+            status, body = 200, await self._answer(scope, receive)
+        except ServingError as error:
+            status = 413 if isinstance(error, TooLargeError) else HTTP_STATUS[error.code]
+            body = _error(error.message)
+        except Exception:
+            _log.exception("%s %s", scope["method"], scope["path"])
+            status, body = 500, _error(say.INTERNAL)
+        headers = [_JSON, (b"content-length", b"%d" % len(body))]
+        if self.settings.cors:
+            headers += _CORS
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope, receive):
+        method = scope["method"]
+        path = scope["raw_path"].decode("latin-1")
+        if scope["query_string"]:
+            path += "?" + scope["query_string"].decode("latin-1")
+        if method == "OPTIONS":
+            return _preflight(scope)
+        pattern = {"POST": _POST, "GET": _GET}.get(method)
+        match = pattern and pattern.fullmatch(path)
+        if not match:
+            raise invalid(say.MALFORMED_REQUEST, method=method, path=path)
+        spec = _spec(match)
+        if method == "GET":
+            return (self._metadata if match["metadata"] else self._status)(spec)
+        return await self._infer(match["method"], spec, scope, receive)
+
+    async def _infer(self, method, spec, scope, receive):
+        """Answer `:predict`, `:classify` or `:regress`, and count it."""
+        started, status, timeout = time.monotonic(), "INTERNAL", self.settings.timeout_ms / 1000
+        try:
+            document = parse(await self._body(scope, receive))
+            signature = document.get("signature_name", "")
+            if type(signature) is not str:
+                raise invalid(say.SIGNATURE_NOT_STRING, value=show(document))
+            answer = await getattr(self, f"_{method}")(
+                dataclasses.replace(spec, signature=signature), document,
+                started + timeout if timeout > 0 else None)
+            status = "OK"
+        except ServingError as error:
+            status = error.code
+            raise
+        finally:
+            # Names of models that are not there would fill the memory.
+            if status == "OK" or spec.name in self.core.models():
+                self.core.metrics.request(spec.name, method, "REST", status,
+                                          time.monotonic() - started)
+        return answer
+
+    async def _predict(self, spec, document, deadline):
+        _, signatures = self.core.metadata(spec)
+        name = spec.signature or "serving_default"
+        if name not in signatures:
+            raise invalid(say.UNKNOWN_SIGNATURE, name=name)
+        inputs, row_form = read_predict(document, signatures[name])
+        _, outputs = await self.core.predict(spec, inputs, deadline=deadline)
+        return write_predict(outputs, row_form)
+
+    async def _classify(self, spec, document, deadline):
+        _, results = await self.core.classify(spec, read_examples(document), deadline=deadline)
+        return write_classifications(results)
+
+    async def _regress(self, spec, document, deadline):
+        _, results = await self.core.regress(spec, read_examples(document), deadline=deadline)
+        return write_regressions(results)
+
+    def _status(self, spec):
+        versions = self.core.status(spec.name, spec.version, spec.label)
+        return _indented({"model_version_status": [
+            {"version": str(version.version), "state": version.state,
+             "status": {"error_code": version.error_code, "error_message": version.error_message}}
+            for version in versions]})
+
+    def _metadata(self, spec):
+        found, signatures = self.core.metadata(spec)
+        signature_map = get_model_metadata_pb2.SignatureDefMap()
+        for name, signature in signatures.items():
+            signature_map.signature_def[name].CopyFrom(signature)
+        # A 64-bit number is a string, as in all JSON of protocol buffers.
+        return _indented({
+            "model_spec": {"name": found.name, "signature_name": "",
+                           "version": str(found.version)},
+            "metadata": {"signature_def": json_format.MessageToDict(
+                signature_map, preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True)}})
+
+    async def _body(self, scope, receive):
+        """The request's body, unpacked where it is gzip; bytes."""
+        limit, headers = self.settings.max_body_bytes, dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > limit:
+            raise TooLargeError(limit)
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ServingError("CANCELLED", say.DISCONNECTED)
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                raise TooLargeError(limit)
+            more = message.get("more_body", False)
+        body = b"".join(parts)
+        if b"gzip" in headers.get(b"content-encoding", b""):
+            body = _gunzip(body, limit)
+        return body
+
+
+def _spec(match):
+    """The `Spec` that a path names."""
+    version, name, label = (match[group] for group in ("version", "name", "label"))
+    if name is None:
+        raise invalid(say.MISSING_MODEL_NAME)
+    if version is not None:
+        if len(version) > 19 or int(version) > _INT64_MAX:
+            raise invalid(say.VERSION_NOT_NUMERIC, version=version)
+        version = int(version)
+    return Spec(urllib.parse.unquote(name), version, label and urllib.parse.unquote(label))
+
+
+def _gunzip(body, limit):
+    """What gzip packed; `b""` of what is no gzip, as TensorFlow Serving takes it."""
+    unpack = zlib.decompressobj(wbits=31)
+    try:
+        text = unpack.decompress(body, limit + 1)
+    except zlib.error:
+        return b""
+    if len(text) > limit:
+        raise TooLargeError(limit)
+    return text if unpack.eof else b""
+
+
+def _preflight(scope):
+    """A browser asks whether a page may; `cors` gives the headers that say so."""
+    if not dict(scope["headers"]).get(b"origin", b"").startswith((b"http://", b"https://")):
+        raise ServingError("FAILED_PRECONDITION", say.NO_ORIGIN)
+    return b""
+
+
+def _error(message):
+    return dump({"error": message})
+
+
+def _indented(value):
+    return json.dumps(value, indent=1, ensure_ascii=False).encode("utf-8", "surrogateescape")

@@ -1,0 +1,63 @@
+"""Tiny exports of every task behind one server, and the same in-process."""
+
+import dataclasses
+import os
+
+from server_harness import Server
+from tensorflow_serving.config import model_server_config_pb2
+from tiny_model import SEQ_LENGTH, TAGS, TOP_K, WORDS, Caller, _config, export_once
+
+from bert_tf import files
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+NAMES = ("bert", "classifier", "several", "regressor", "span", "gpt")
+
+
+@dataclasses.dataclass
+class TaskModels:
+    """Models `NAMES` of `tiny_model.MODELS`, and `morphemes`, a tagger of analysed text.
+
+    Attributes:
+        server: `Server` that serves them.
+        call: by name a `Caller` of the same SavedModel.
+    """
+
+    server: Server
+    call: dict
+
+
+def _export_morphemes(folder):
+    """The path of an exported tagger of text that is cut into morphemes."""
+    served = os.path.join(folder, "morphemes", "served")
+    with files.locked(os.path.join(folder, "morphemes")):
+        if not files.exists(served):
+            vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
+            tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
+            reader = WordReader(tokenizer, SEQ_LENGTH, stride=9)
+            model = os.path.join(folder, "morphemes", "model")
+            Tagger(_config(tokenizer), TAGS, seed=7, reader=reader).save_pretrained(
+                model, tokenizer)
+            export_saved_model(model, served, top_k=TOP_K)
+    return os.path.join(served, "1")
+
+
+def serve_tasks(made_once, folder):
+    """Start a server of all models, which are in the folder `made_once`: `TaskModels`.
+
+    Args:
+        folder: for the server's configuration.
+    """
+    config = model_server_config_pb2.ModelServerConfig()
+    versions = {name: export_once(str(made_once), name)[1] for name in NAMES}
+    versions["morphemes"] = _export_morphemes(str(made_once))
+    for name, version in versions.items():
+        config.model_config_list.config.add(
+            name=name, base_path=os.path.dirname(version), model_platform="tensorflow")
+    path = folder / "models.config"
+    path.write_text(str(config))
+    return TaskModels(Server(f"--model_config_file={path}", "--enable_batching=true"),
+                      {name: Caller(version) for name, version in versions.items()})

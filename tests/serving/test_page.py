@@ -1,0 +1,225 @@
+"""The page at `/` in headless Chromium, in front of a small SavedModel.
+
+Skipped where no Chromium is found: `apt-get install chromium`, or CHROMIUM=/path/to/it.
+"""
+
+import json
+import os
+import shutil
+
+import httpx
+import pytest
+from small_server import CITY, FACE, MASK, save_small_model, serving
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = next(filter(None, (os.environ.get("CHROMIUM"), *map(
+    shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome")))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, "
+                                                         "or name it in CHROMIUM")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("small"))
+    save_small_model(folder)
+    with serving(folder, name="a/small model") as served:
+        yield served.address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        # Root, as in containers, has no sandbox.
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page, loaded; whatever the browser complains of fails the test."""
+    complaints = []
+    page = browser.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: message.type == "error"
+            and "status of 4" not in message.text and complaints.append(message.text))
+    page.on("request", lambda request: request.url.startswith((address, "data:"))
+            or complaints.append(f"asked for {request.url}"))
+    page.goto(address)
+    page.wait_for_selector("#fields textarea")
+    yield page
+    page.close()
+    assert not complaints
+
+
+def choose(page, signature):
+    page.get_by_label("Signature").select_option(signature)
+
+
+def run(page, **texts):
+    """Fill in the fields, send the form and wait for its answer."""
+    for name, text in texts.items():
+        page.locator(f"textarea[name={name}]").fill(text)
+    page.evaluate("document.getElementById('answer').replaceChildren()")
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_selector("#answer > *")
+    return page.locator("#answer")
+
+
+def cells(tables):
+    return [text.strip() for text in tables.locator("td").all_inner_texts()]
+
+
+def highlights(answer):
+    """`[(text before, highlighted text, label)]` of the text that is shown."""
+    return answer.locator(".text").evaluate("""shown => {
+        let before = "";
+        const found = [];
+        for (const node of shown.childNodes) {
+            const own = node.nodeName === "MARK" ? node.firstChild.data : node.textContent;
+            if (node.nodeName === "MARK")
+                found.push([before, own, node.querySelector(".label")?.textContent ?? null]);
+            before += own;
+        }
+        return found;
+    }""")
+
+
+def test_models_and_their_states_are_listed(page):
+    assert cells(page.locator("#models")) == ["a/small model", "7", "AVAILABLE"]
+    assert page.get_by_label("Version").locator("option").all_inner_texts() == ["latest", "7"]
+    names = page.get_by_label("Signature").locator("option").all_inner_texts()
+    assert names == ["answer", "classify", "describe", "double", "echo", "embed", "fill_mask",
+                     "predict", "rate", "regress", "serving_default", "slow", "tag"]
+
+
+def test_fill_mask(page):
+    choose(page, "fill_mask")
+    # What the model says of itself: its mask, and how it wants its text.
+    assert page.locator("#about").inner_text() == (
+        f"Write {MASK} where a word is missing. Text has to be cut into morphemes for this model.")
+    assert page.locator("textarea").input_value() == f"The capital of France is {MASK}."
+    answer = run(page, text=f"In {MASK} and {MASK}.")
+    assert answer.locator("h3").all_inner_texts() == ["Mask 1", "Mask 2"]
+    assert cells(answer.locator("table").first) == [
+        CITY, "75.0 %", "city", "12.5 %"]
+    assert "no mask" in run(page, text="None.").inner_text()
+
+
+def test_compare_two_sentences(page):
+    choose(page, "embed")
+    # Counted are a, e and i: (1, 2, 0) and (3, 0, 4).
+    answer = run(page, first="a e e", second="a a a i i i i")
+    assert answer.locator("#cosine").inner_text() == f"{3 / (5 ** 0.5 * 5):.4f}"
+
+
+def test_classify(page):
+    choose(page, "predict")
+    answer = run(page, text="0123456789" * 2)
+    assert answer.locator("#best").inner_text() == "long"
+    assert cells(answer) == ["long", "100.0 %", "short", "0.0 %"]
+    choose(page, "rate")
+    assert run(page, text="0123456789").inner_text() == "Score 0.5"
+
+
+def test_an_answer_is_highlighted_where_it_stands(page):
+    choose(page, "answer")
+    before = f"{FACE}{FACE} 가족과 \n"
+    answer = run(page, question="어디?", context=f"{before}{CITY}에 산다. {CITY}.")
+    assert answer.locator("#best").inner_text() == CITY
+    assert highlights(answer) == [[before, CITY, None]]
+    answer = run(page, question="?", context="<b>nothing</b>")
+    assert highlights(answer) == []
+    assert "<b>nothing</b>" in answer.inner_text()
+
+
+def test_entities_are_highlighted(page):
+    choose(page, "tag")
+    before = "👩‍👩‍👧 e\u0301 "
+    answer = run(page, text=f"{before}{FACE} in {CITY}에서")
+    assert highlights(answer) == [[before, FACE, "FACE"], [f"{before}{FACE} in ", CITY, "LOC"]]
+    assert cells(answer) == [CITY, "LOC", "50.0 %", FACE, "FACE", "50.0 %"]
+
+
+def test_any_other_signature_has_a_form_of_json(page):
+    choose(page, "echo")
+    answer = run(page, floats="[[0.5, 1]]", ints="[7]", flags="[true]", raw_bytes="네")
+    assert json.loads(answer.locator("pre").inner_text()) == {
+        "floats": [[0.5, 1]], "ints": [7], "flags": [True], "first": 7,
+        "raw_bytes": [{"b64": "64Sk"}]}
+    assert "ints is not JSON" in run(page, ints="[7").get_by_role("alert").inner_text()
+    choose(page, "double")
+    assert json.loads(run(page, x="[[1, 2]]").locator("pre").inner_text()) == {"y": [[2, 4]]}
+
+
+def test_examples(page):
+    choose(page, "classify")
+    answer = run(page, examples='[{"text": "네"}]')
+    assert json.loads(answer.locator("pre").inner_text()) == {
+        "results": [[["long", 3], ["짧은", -3]]]}
+    choose(page, "regress")
+    assert json.loads(run(page, examples='[{"text": "네"}]').inner_text()) == {"results": [3]}
+
+
+def test_the_servers_words_are_shown_when_it_refuses(page):
+    choose(page, "double")
+    alert = run(page, x='["a"]').get_by_role("alert")
+    assert alert.inner_text() == 'JSON Value: "a" Type: String is not of expected type: float'
+
+
+def test_keyboard_alone_is_enough(page):
+    page.locator("#refresh").focus()
+    visited = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        visited.append(page.evaluate("document.activeElement.id || document.activeElement.name"))
+    assert visited == ["model", "version", "signature", "question", "context", "run"]
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer > *")
+    assert page.evaluate("document.activeElement.id") == "run"
+
+
+def test_the_chosen_signature_is_in_the_address(page, browser):
+    choose(page, "tag")
+    again = browser.new_page()
+    again.goto(page.url)
+    again.wait_for_selector("#fields textarea")
+    assert again.get_by_label("Signature").input_value() == "tag"
+    again.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark(page, scheme):
+    """Text and background are at least 7:1 apart (WCAG 2.2, 1.4.6)."""
+    page.emulate_media(color_scheme=scheme)
+    colours = page.evaluate("""() => ["color", "backgroundColor"].map((name) =>
+        getComputedStyle(document.body)[name].match(/[0-9.]+/g).slice(0, 3).map(Number))""")
+
+    def luminance(colour):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+                  for c in (value / 255 for value in colour)]
+        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    text, ground = map(luminance, colours)
+    assert (max(text, ground) + 0.05) / (min(text, ground) + 0.05) >= 7
+    assert (ground > text) == (scheme == "light")
+
+
+def test_every_field_has_a_name_and_lists_have_headings(page):
+    for signature in ("answer", "echo", "classify"):
+        choose(page, signature)
+        unnamed = page.evaluate("""() => [...document.querySelectorAll("textarea, select, button")]
+            .filter((field) => !(field.labels?.[0]?.textContent || field.textContent).trim())""")
+        assert unnamed == []
+    assert page.locator("th:not([scope])").count() == 0
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+def test_nothing_from_elsewhere_may_be_loaded(address):
+    answer = httpx.get(address)
+    assert answer.headers["content-type"].startswith("text/html")
+    policy = dict(part.strip().split(" ", 1)
+                  for part in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[f"{kind}-src"] for kind in ("script", "style", "connect")} == {"'self'"}
