@@ -7,7 +7,8 @@ from bert_tf.serving.batcher import Batcher
 from bert_tf.serving.loaded_version import DEFAULT_SIGNATURE
 from bert_tf.serving.messages import error
 from bert_tf.serving.metrics import Metrics
-from bert_tf.serving.model_store import ModelStore, VersionStatus
+from bert_tf.serving.model_store import ModelStore
+from bert_tf.serving.model_version import VersionStatus
 
 __all__ = ["Core", "VersionStatus"]
 
@@ -22,7 +23,7 @@ class Core:
         settings: `bert_tf.serving.config.Settings`.
 
     Attributes:
-        metrics: `Metrics`; protocols tell it about their requests.
+        metrics: `Metrics`.
     """
 
     def __init__(self, settings):
@@ -130,6 +131,14 @@ class Core:
     def status(self, name, version=None, label=None):
         """`VersionStatus` of a model's versions, highest first, or of the one that is named."""
         return self._store.status(name, version, label)
+
+    def count(self, name, api, entrypoint, status, seconds):
+        """Count a request that was answered, as of `Metrics.request`.
+
+        Not one for a model that is not there: such names would fill the memory.
+        """
+        if status == "OK" or self._store.has(name):
+            self.metrics.request(name, api, entrypoint, status, seconds)
 
     def models(self):
         """Sorted names of the configured models."""

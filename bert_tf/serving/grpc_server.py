@@ -87,17 +87,26 @@ class GrpcServer:
 
 
 @contextlib.asynccontextmanager
-async def _answering(context):
-    """Turn a `ServingError` into the call's status; what nobody foresaw is INTERNAL."""
+async def _answering(context, ended=lambda status: None):
+    """Turn a `ServingError` into the call's status; what nobody foresaw is INTERNAL.
+
+    Args:
+        context: of the call.
+        ended: told the name of the status.
+    """
+    status = "CANCELLED"
     try:
         yield
+        status = "OK"
     except ServingError as problem:
-        await context.abort(grpc.StatusCode[problem.code], problem.message)
-    except grpc.aio.AbortError:
-        raise
+        status = problem.code
+        await context.abort(grpc.StatusCode[status], problem.message)
     except Exception as problem:
+        status = "INTERNAL"
         _log.exception("a request failed")
         await context.abort(grpc.StatusCode.INTERNAL, f"{type(problem).__name__}: {problem}")
+    finally:
+        ended(status)
 
 
 class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -105,24 +114,15 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         self._core = core
 
     async def _call(self, api, request, context, name, answer):
-        """Await `answer(request, deadline)`, count it and turn its errors into the status."""
+        """Await `answer(request, deadline)` and count it."""
         started = time.monotonic()
-        status = "CANCELLED"
         remaining = context.time_remaining()
-        try:
-            response = await answer(
-                request, None if remaining is None else started + remaining)
-            status = "OK"
-            return response
-        except ServingError as problem:
-            status = problem.code
-            await context.abort(grpc.StatusCode[status], problem.message)
-        except Exception as problem:
-            status = "INTERNAL"
-            _log.exception("%s failed", api)
-            await context.abort(grpc.StatusCode.INTERNAL, f"{type(problem).__name__}: {problem}")
-        finally:
-            self._core.metrics.request(name, api, "GRPC", status, time.monotonic() - started)
+
+        def count(status):
+            self._core.count(name, api, "GRPC", status, time.monotonic() - started)
+
+        async with _answering(context, count):
+            return await answer(request, None if remaining is None else started + remaining)
 
     async def Predict(self, request, context):  # noqa: N802
         return await self._call("Predict", request, context, request.model_spec.name,

@@ -1,7 +1,7 @@
 """Which versions of which models are loaded: found, loading, available, unloading.
 
 Versions come and go as in TensorFlow Serving: `sources/storage_path/
-file_system_storage_path_source.cc` says which are aspired to, `core/
+file_system_storage_path_source.cc` says which are aspired to (`wanted_versions`), `core/
 availability_preserving_policy.cc` in which order they are loaded and unloaded, `core/
 basic_manager.cc` and `model_servers/server_core.cc` which one a request gets. States change in the
 event loop only; files are listed, versions loaded and dropped in a thread.
@@ -10,100 +10,18 @@ event loop only; files are listed, versions loaded and dropped in a thread.
 import asyncio
 import concurrent.futures
 import contextlib
-import dataclasses
 import logging
-import os
-import re
 import time
-import urllib.parse
 
 from bert_tf.serving import config
 from bert_tf.serving.loaded_version import LoadedVersion
 from bert_tf.serving.messages import error
+from bert_tf.serving.model_version import Model, Version
 from bert_tf.serving.request import ServingError
+from bert_tf.serving.wanted_versions import checked_configs, find_versions
 from bert_tf.serving.warm_up import warm_up
 
-PLATFORM = "tensorflow"
-_INT64 = re.compile(r"[+-]?\d{1,19}")
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class VersionStatus:
-    """What is known of a version.
-
-    Attributes:
-        version: its number.
-        state: `START`, `LOADING`, `AVAILABLE`, `UNLOADING` or `END`.
-        error_code: name of a gRPC code, `OK` if there is no error.
-        error_message: why it could not be loaded.
-    """
-
-    version: int
-    state: str
-    error_code: str = "OK"
-    error_message: str = ""
-
-
-class Version:
-    """A version of a model: its state, and once it is available what it can do.
-
-    Attributes:
-        number: of the version.
-        path: of its folder.
-        state: as of `VersionStatus`.
-        problem: the `ServingError` that ended it, or None.
-        aspired: whether it is to be loaded, or to stay so.
-        loaded: `LoadedVersion`, or None.
-        batching: `Batching`, or None.
-    """
-
-    def __init__(self, number, path):
-        self.number = number
-        self.path = path
-        self.state = "START"
-        self.problem = None
-        self.aspired = True
-        self.loaded = None
-        self.batching = None
-        self._users = 0
-        self._unused = None
-
-    def status(self):
-        if self.problem is None:
-            return VersionStatus(self.number, self.state)
-        return VersionStatus(self.number, self.state, self.problem.code, self.problem.message)
-
-    @contextlib.contextmanager
-    def used(self):
-        """Keep the version in memory for the length of a request."""
-        self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users and self._unused is not None:
-                self._unused.set()
-
-    async def unused(self):
-        """Wait until no request uses the version any more; none may begin to."""
-        if self._users:
-            self._unused = asyncio.Event()
-            await self._unused.wait()
-
-
-class _Model:
-    """A configured model: its `ModelConfig` and its versions."""
-
-    def __init__(self, model_config):
-        self.config = model_config
-        self.versions = {}  # number: Version
-
-    def latest(self):
-        """The available version with the highest number, or None."""
-        available = [number for number, version in self.versions.items()
-                     if version.state == "AVAILABLE"]
-        return self.versions[max(available)] if available else None
 
 
 class ModelStore:
@@ -172,6 +90,10 @@ class ModelStore:
             raise error("no_versions", name=name)
         return [versions[number].status() for number in sorted(versions, reverse=True)]
 
+    def has(self, name):
+        """Whether a model of that name is configured."""
+        return name in self._models
+
     def models(self):
         """Sorted names of the configured models."""
         return sorted(self._models)
@@ -188,7 +110,7 @@ class ModelStore:
                 version that loads; the configuration holds.
         """
         async with self._configuring:
-            configs = _checked(model_config)
+            configs = checked_configs(model_config)
             labels = self._checked_labels(configs)
             new = [name for name in configs if name not in self._models]
             for name in [*self._models]:
@@ -200,7 +122,7 @@ class ModelStore:
                     self._models[name].config = one
                 else:
                     # A model that is back finds the versions that have not ended.
-                    model = self._gone.pop(name, None) or _Model(one)
+                    model = self._gone.pop(name, None) or Model(one)
                     model.config = one
                     self._models[name] = model
             self._labels = labels
@@ -250,7 +172,7 @@ class ModelStore:
         """Look for versions of all models."""
         configs = {name: model.config for name, model in self._models.items()}
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, _find_all, configs)
+        found = await loop.run_in_executor(None, find_versions, configs)
         for name, versions in found.items():
             model = self._models.get(name)
             if model is None or model.config is not configs[name]:
@@ -386,52 +308,3 @@ class ModelStore:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _checked(model_config):
-    """`{name: ModelConfig}` of a `ModelServerConfig` (`ServerCore::ReloadConfig`)."""
-    if model_config.WhichOneof("config") == "custom_model_config":
-        raise error("not_a_list")
-    configs = {}
-    for one in model_config.model_config_list.config:
-        if one.name in configs:
-            raise error("listed_twice", name=one.name)
-        configs[one.name] = one
-    for one in configs.values():
-        if not os.path.isabs(one.base_path) and not urllib.parse.urlparse(one.base_path).scheme:
-            raise error("relative_path", name=one.name, path=one.base_path)
-        platform = one.model_platform
-        if one.model_type:
-            if platform:
-                raise error("two_platforms")
-            platform = PLATFORM if one.model_type == 1 else str(one.model_type)
-        if not platform:
-            raise error("no_platform")
-        if platform != PLATFORM:
-            raise error("platform", name=one.name, platform=platform)
-    return configs
-
-
-def _find_all(configs):
-    """`{model: {number: path}}`, or in place of the versions what is wrong with the folder."""
-    return {name: _find(one) for name, one in configs.items()}
-
-
-def _find(model_config):
-    """The versions of a model that its policy wants."""
-    folder = model_config.base_path
-    try:
-        names = os.listdir(folder)
-    except OSError as problem:
-        return (f"Could not find base path {folder} for servable {model_config.name} with error "
-                f"{problem.strerror}")
-    found = {int(name): os.path.join(folder, name) for name in sorted(names)
-             if name.isascii() and _INT64.fullmatch(name) and -2**63 <= int(name) < 2**63}
-    policy = model_config.model_version_policy
-    choice = policy.WhichOneof("policy_choice")
-    if choice == "all":
-        return found
-    if choice == "specific":
-        return {number: found[number] for number in policy.specific.versions if number in found}
-    most = max(1, policy.latest.num_versions)
-    return {number: found[number] for number in sorted(found)[-most:]}

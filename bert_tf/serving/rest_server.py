@@ -134,10 +134,7 @@ class RestApi:
             status = error.code
             raise
         finally:
-            # Names of models that are not there would fill the memory.
-            if status == "OK" or spec.name in self.core.models():
-                self.core.metrics.request(spec.name, method, "REST", status,
-                                          time.monotonic() - started)
+            self.core.count(spec.name, method, "REST", status, time.monotonic() - started)
         return answer
 
     async def _predict(self, spec, document, deadline):

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TOP_K, _config, sentence_piece, word_piece
+from tiny_model import SEQ_LENGTH, TOP_K, config_of, sentence_piece, word_piece
 
 from bert_tf import files
 from bert_tf.errors import BertTfError
@@ -74,14 +74,14 @@ def test_a_shorter_window_may_be_chosen(exported, tmp_path):
 
 def test_a_tokenizer_without_offsets_answers_nothing_and_says_so(tmp_path):
     tokenizer = sentence_piece()
-    Span(_config(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    Span(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
     served = load_served(str(tmp_path / "model"))
     assert "answer" not in signatures(served) and unanswered(served) == ["span"]
 
 
 def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
     tokenizer = word_piece()
-    Span(_config(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    Span(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
     served = load_served(str(tmp_path / "model"))
     answer = signatures(served)["answer"].function(
         served, tf.constant(["fox"]), tf.constant(["a the quick " * 20]))

@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
+from bert_tf.saved_model.requests import make_examples
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
@@ -61,7 +62,7 @@ def sentence_piece():
     return SentencePieceTokenizer(stream.getvalue())
 
 
-def _config(tokenizer, **values):
+def config_of(tokenizer, **values):
     """Wide enough that answers differ; `SEQ_LENGTH` tokens at most."""
     pad_id = tokenizer.vocabulary.pad_id
     reserved = pad_id + 1 if values.get("family") == "roberta" else 0
@@ -72,7 +73,7 @@ def _config(tokenizer, **values):
 
 
 def _electra(tokenizer):
-    config = _config(tokenizer, family="electra", embedding_size=8)
+    config = config_of(tokenizer, family="electra", embedding_size=8)
     return ReplacedTokens(config, config.replace(hidden_size=8), seed=7)
 
 
@@ -80,50 +81,50 @@ _CAUSAL = {"attention": "causal", "pooling": "last"}
 # name: (the tokenizer, a model for it, the signatures of its export)
 _ALL = ("serving_default", "embed", "embed_ids", "encode", "encode_ids", "describe")
 MODELS = {
-    "bert": (word_piece, lambda tokenizer: Pretrainer(_config(tokenizer), seed=7),
+    "bert": (word_piece, lambda tokenizer: Pretrainer(config_of(tokenizer), seed=7),
              (*_ALL, "fill_mask", "next_sentence")),
     "cased": (lambda: word_piece(lower_case=False),
-              lambda tokenizer: Pretrainer(_config(tokenizer), None, seed=7),
+              lambda tokenizer: Pretrainer(config_of(tokenizer), None, seed=7),
               (*_ALL, "fill_mask")),
     "roberta": (byte_pair,
-                lambda tokenizer: Pretrainer(_config(tokenizer, family="roberta"), None, seed=7),
+                lambda tokenizer: Pretrainer(config_of(tokenizer, family="roberta"), None, seed=7),
                 (*_ALL, "fill_mask")),
     "albert": (sentence_piece,
-               lambda tokenizer: Pretrainer(_config(tokenizer, family="albert", embedding_size=8,
+               lambda tokenizer: Pretrainer(config_of(tokenizer, family="albert", embedding_size=8,
                                                     num_hidden_layers=2), "sentence_order", seed=7),
                (*_ALL, "fill_mask", "sentence_order")),
     "electra": (word_piece, _electra, (*_ALL, "replaced_ids", "replaced")),
-    "gpt": (byte_pair, lambda tokenizer: LanguageModel(_config(tokenizer, family="gpt"), seed=7),
+    "gpt": (byte_pair, lambda tokenizer: LanguageModel(config_of(tokenizer, family="gpt"), seed=7),
             (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
     "left_to_right": (sentence_piece,
-                      lambda tokenizer: LanguageModel(_config(tokenizer, **_CAUSAL), seed=7),
+                      lambda tokenizer: LanguageModel(config_of(tokenizer, **_CAUSAL), seed=7),
                       (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
     "classifier": (word_piece,
-                   lambda tokenizer: Classifier(_config(tokenizer), LABELS, seed=7),
+                   lambda tokenizer: Classifier(config_of(tokenizer), LABELS, seed=7),
                    (*_ALL, "predict", "classify")),
     "several": (word_piece,  # labels a pair
-                lambda tokenizer: Classifier(_config(tokenizer), LABELS, "multi_label", seed=7,
+                lambda tokenizer: Classifier(config_of(tokenizer), LABELS, "multi_label", seed=7,
                                              reader=TextReader(tokenizer, SEQ_LENGTH, pair=True)),
                 (*_ALL, "predict", "classify")),
     "regressor": (word_piece,
-                  lambda tokenizer: Classifier(_config(tokenizer), ["likeness"], "regression",
+                  lambda tokenizer: Classifier(config_of(tokenizer), ["likeness"], "regression",
                                                seed=7, reader=TextReader(tokenizer, SEQ_LENGTH)),
                   (*_ALL, "predict", "regress")),
     "span": (word_piece,
-             lambda tokenizer: Span(_config(tokenizer), 4, 5, -0.5, seed=7,
+             lambda tokenizer: Span(config_of(tokenizer), 4, 5, -0.5, seed=7,
                                     reader=QuestionReader(tokenizer, SEQ_LENGTH, 4, 6)),
              (*_ALL, "answer")),
     "tagger": (word_piece,
-               lambda tokenizer: Tagger(_config(tokenizer), TAGS, seed=7,
+               lambda tokenizer: Tagger(config_of(tokenizer), TAGS, seed=7,
                                         reader=WordReader(tokenizer, SEQ_LENGTH, stride=9)),
                (*_ALL, "tag")),
     "characters": (sentence_piece,
                    lambda tokenizer: Tagger(
-                       _config(tokenizer, family="albert", embedding_size=8), TAGS, seed=7,
+                       config_of(tokenizer, family="albert", embedding_size=8), TAGS, seed=7,
                        features={"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8},
                        reader=WordReader(tokenizer, SEQ_LENGTH, "character")),
                    (*_ALL, "tag")),
-    "encoder": (word_piece, lambda tokenizer: build_encoder(_config(tokenizer), seed=7), _ALL),
+    "encoder": (word_piece, lambda tokenizer: build_encoder(config_of(tokenizer), seed=7), _ALL),
 }
 
 
@@ -158,10 +159,8 @@ def export_once(folder, name, dtype="float32"):
 
 def examples(**columns):
     """Serialized `tf.Example`s, a list of bytes: a feature for each column of str."""
-    return [tf.train.Example(features=tf.train.Features(feature={
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-        for name, text in zip(columns, row, strict=True)})).SerializeToString()
-        for row in zip(*columns.values(), strict=True)]
+    return make_examples({name: tf.constant(column) for name, column in columns.items()}
+                         ).numpy().tolist()
 
 
 class Caller:

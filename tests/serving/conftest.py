@@ -8,6 +8,7 @@ from server_harness import Server
 pytest.importorskip("grpc_health", reason="the extra [serving] is not installed")
 pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
 
+
 class Models:
     """The models that the shared server has at the moment; a test adds its own.
 

@@ -5,7 +5,7 @@ import os
 
 from server_harness import Server
 from tensorflow_serving.config import model_server_config_pb2
-from tiny_model import SEQ_LENGTH, TAGS, TOP_K, WORDS, Caller, _config, export_once
+from tiny_model import SEQ_LENGTH, TAGS, TOP_K, WORDS, Caller, config_of, export_once
 
 from bert_tf import files
 from bert_tf.saved_model.save import export_saved_model
@@ -39,7 +39,7 @@ def _export_morphemes(folder):
             tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
             reader = WordReader(tokenizer, SEQ_LENGTH, stride=9)
             model = os.path.join(folder, "morphemes", "model")
-            Tagger(_config(tokenizer), TAGS, seed=7, reader=reader).save_pretrained(
+            Tagger(config_of(tokenizer), TAGS, seed=7, reader=reader).save_pretrained(
                 model, tokenizer)
             export_saved_model(model, served, top_k=TOP_K)
     return os.path.join(served, "1")

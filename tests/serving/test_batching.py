@@ -5,7 +5,7 @@ import urllib.request
 
 import numpy as np
 import pytest
-from server_harness import Held, arrays, refused, wait_until
+from server_harness import BINARY, Held, arrays, refused, wait_until
 from small_model import BATCHING, save_small
 
 
@@ -146,8 +146,11 @@ def test_batches_are_counted(server):
         with urllib.request.urlopen(server.rest + "/metrics") as response:
             return response.read().decode()
 
+    with refused("NOT_FOUND"):
+        server.predict("nowhere", text=["a"])
     server.predict("merging", text=["a"])
     wait_until(lambda: ':tensorflow:serving:request_count{model_name="merging",status="OK"}'
                in metrics(), "the request is counted")
     assert ":tensorflow:serving:batching_session:queuing_latency_bucket" in metrics()
     assert ":tensorflow:serving:request_latency_sum" in metrics()
+    assert BINARY or "nowhere" not in metrics()  # else any name would take memory for good
