@@ -95,7 +95,7 @@ class Signature:
         """
         try:
             given = self.function(**{name: tf.constant(value) for name, value in inputs.items()})
-            return {name: given[name].numpy() for name in outputs or self.outputs}
+            return {name: _array(given[name]) for name in outputs or self.outputs}
         except tf.errors.OpError as problem:
             raise _serving_error(problem) from problem
 
@@ -170,6 +170,12 @@ def _read_definitions(path, tags):
         if set(meta_graph.meta_info_def.tags) == set(tags):
             return dict(meta_graph.signature_def)
     raise error("tags", tags=" ".join(tags))
+
+
+def _array(tensor):
+    value = tensor.numpy()
+    # A text of rank 0 comes as plain bytes.
+    return np.array(value, object) if isinstance(value, bytes) else value
 
 
 def _tensor_spec(info):

@@ -1,6 +1,6 @@
 """What the server says when it refuses something: one table, with where TensorFlow Serving says it.
 
-The REST API's words about JSON are in `rest_messages`.
+In the words about JSON, `value` is a piece of the request as `rest_text.show` gives it.
 """
 
 from typing import NamedTuple
@@ -35,6 +35,8 @@ _QUEUE = "tensorflow: core/kernels/batching_util/shared_batch_scheduler.h"
 _WARMUP = "servables/tensorflow/saved_model_warmup_util.cc"
 _UTIL = "servables/tensorflow/util.cc"
 _LOADER = "tensorflow: cc/saved_model/loader.cc"
+_REST = "model_servers/http_rest_api_handler.cc, http_rest_api_util.cc"
+_JSON = "util/json_tensor.cc: "  # and its function
 
 MESSAGES = {
     # Which model.
@@ -179,6 +181,137 @@ MESSAGES = {
     "warmup_kind": Message(
         "UNIMPLEMENTED", "Unsupported log_type for warmup: {kind}",
         "servables/tensorflow/saved_model_warmup.cc"),
+    # The REST API's paths.
+    "rest_malformed_request": Message(_INVALID, "Malformed request: {method} {path}", _REST),
+    "rest_version_not_numeric": Message(
+        _INVALID, "Failed to convert version: {version} to numeric.", _REST),
+    "rest_missing_model_name": Message(_INVALID, "Missing model name in request.", _REST),
+    "rest_unknown_signature": Message(
+        _INVALID, 'Serving signature name: "{name}" not found in signature def', _REST),
+    "rest_no_origin": Message(
+        _FAILED, "Origin header is missing in CORS preflight", "model_servers/http_server.cc"),
+    # Its JSON: what holds of every request.
+    "json_empty": Message(_INVALID, "JSON Parse error: The document is empty", _JSON + "ParseJson"),
+    "json_parse_error": Message(
+        _INVALID, "JSON Parse error: {problem} at offset: {offset}", _JSON + "ParseJson"),
+    "json_not_object": Message(_INVALID, "JSON Value: {value} Is not object", _JSON + "ParseJson"),
+    "json_signature_not_string": Message(
+        _INVALID, "JSON Value: {value} not formatted correctly. 'signature_name' key must be a "
+        "string value.", _JSON + "FormatSignatureError"),
+    # Values.
+    "json_wrong_type": Message(
+        _INVALID, "JSON Value: {value} Type: {type} is not of expected type: {dtype}",
+        _JSON + "TypeError"),
+    "json_lossy": Message(
+        _INVALID, "Cannot convert JSON value: {value} to {dtype} without loss of precision.",
+        _JSON + "LossyDecimalError"),
+    "json_unreadable_type": Message(
+        "UNIMPLEMENTED", "Conversion of JSON Value: {value} to type: {dtype}",
+        _JSON + "AddValueToTensor"),
+    "json_not_base64_object": Message(
+        _INVALID, "JSON Value: {value} not formatted correctly for base64 data",
+        _JSON + "Base64FormatError"),
+    "json_not_base64": Message(
+        _INVALID, "Unable to base64 decode", _JSON + "JsonDecodeBase64Object"),
+    "json_wrong_level": Message(
+        _INVALID, "JSON Value: {value} found at incorrect level: {level} in the JSON DOM. "
+        "Expected at level: {rank}", _JSON + "FillTensorProto"),
+    "json_list_too_deep": Message(
+        _INVALID, "Encountered list at unexpected level: {level} expected < {rank}",
+        _JSON + "FillTensorProto"),
+    "json_list_size": Message(
+        _INVALID, "Encountered list at unexpected size: {size} at level: {level} expected size: "
+        "{expected}", _JSON + "FillTensorProto"),
+    # Requests to predict.
+    "json_no_inputs": Message(
+        _INVALID, "Failed to get input map for signature: {name}",
+        _JSON + "FillPredictRequestFromJson"),
+    "json_missing_key": Message(
+        _INVALID, "Missing 'inputs' or 'instances' key", _JSON + "FillPredictRequestFromJson"),
+    "json_both_keys": Message(
+        _INVALID, "JSON Value: {value} Not formatted correctly expecting only one of 'inputs' or "
+        "'instances' keys to exist ", _JSON + "FillPredictRequestFromJson"),
+    "json_instances_not_list": Message(
+        _INVALID, "JSON Value: {value} Excepting 'instances' to be an list/array",
+        _JSON + "FillPredictRequestFromJson"),
+    "json_no_instances": Message(
+        _INVALID, "JSON Value: {value} No values in 'instances' array",
+        _JSON + "FillPredictRequestFromJson"),
+    "json_instances_plain": Message(
+        _INVALID, "instances is a plain list, but expecting list of objects as multiple input "
+        "tensors required as per tensorinfo_map", _JSON + "FillTensorMapFromInstancesList"),
+    "json_instance_not_object": Message(
+        _INVALID, "Expecting object but got list at item {item} of input list",
+        _JSON + "FillTensorMapFromInstancesList"),
+    "json_instance_is_object": Message(
+        _INVALID, "Expecting value/list but got object at item {item} of input list",
+        _JSON + "FillTensorMapFromInstancesList"),
+    "json_instance": Message(
+        _INVALID, "Failed to process element: {item} of 'instances' list. Error: {error}",
+        _JSON + "FillTensorMapFromInstancesList"),
+    "json_instance_key": Message(
+        _INVALID, "Failed to process element: {item} key: {name} of 'instances' list. Error: "
+        "{error}", _JSON + "FillTensorMapFromInstancesList"),
+    "json_instance_keys": Message(
+        _INVALID, "Failed to process element: {item} of 'instances' list. JSON object: {value} "
+        "keys must be equal to: {names}", _JSON + "FillTensorMapFromInstancesList"),
+    "json_unknown_input": Message(
+        _INVALID, "JSON object: does not have named input: {name}", _JSON + "AddInstanceItem"),
+    "json_tensor_size": Message(
+        _INVALID, "Expecting tensor size: {expected} but got: {size}", _JSON + "AddInstanceItem"),
+    "json_tensor_shape": Message(
+        _INVALID, "Expecting shape {expected} but got: {shape}", _JSON + "AddInstanceItem"),
+    "json_inputs_plain": Message(
+        _INVALID, "inputs is a plain value/list, but expecting an object as multiple input "
+        "tensors required as per tensorinfo_map", _JSON + "FillTensorMapFromInputsMap"),
+    "json_missing_input": Message(
+        _INVALID, "Missing named input: {name} in 'inputs' object.",
+        _JSON + "FillTensorMapFromInputsMap"),
+    # Answers of predict.
+    "json_no_outputs": Message(
+        _INVALID, "Cannot convert empty tensor map to JSON", _JSON + "MakeJsonFromTensors"),
+    "json_no_batch": Message(
+        _INVALID, "Tensor name: {name} has no shape information ",
+        _JSON + "MakeRowFormatJsonFromTensors"),
+    "json_batch_sizes": Message(
+        _INVALID, "Tensor name: {name} has inconsistent batch size: {size} expecting: {expected}",
+        _JSON + "MakeRowFormatJsonFromTensors"),
+    "json_unwritable_type": Message(
+        _INVALID, "Failed to write JSON value for tensor type: {dtype}",
+        _JSON + "AddSingleValueAndAdvance"),
+    # Requests to classify and regress, and their answers.
+    "json_no_examples_key": Message(
+        _INVALID, "JSON Value: {value} When method is classify, key 'examples' is expected and "
+        "was not found", _JSON + "FillClassifyRegressRequestFromJson"),
+    "json_examples_not_list": Message(
+        _INVALID, "JSON Value: {value} Expecting 'examples' value to be an list/array",
+        _JSON + "FillClassifyRegressRequestFromJson"),
+    "json_no_examples": Message(
+        _INVALID, "JSON Value: {value} 'examples' value is an empty array",
+        _JSON + "FillClassifyRegressRequestFromJson"),
+    "json_example_not_object": Message(
+        _INVALID, "Example must be JSON object but got JSON {type}",
+        _JSON + "MakeExampleFromJsonObject"),
+    "json_feature_type": Message(
+        _INVALID, "Feature: {name} has element with unexpected JSON type: {type}",
+        _JSON + "AddValueToFeature"),
+    "json_feature_uint64": Message(
+        _INVALID, "Feature: {name} has uint64 element. Only int64 is supported.",
+        _JSON + "AddValueToFeature"),
+    "json_feature_kind": Message(
+        _INVALID, "Unexpected element type in feature: {name} expecting type: {kind}",
+        _JSON + "IncompatibleFeatureKindError"),
+    "json_no_classifications": Message(
+        _INVALID, "Cannot convert empty ClassificationResults to JSON",
+        _JSON + "MakeJsonFromClassificationResult"),
+    "json_no_regressions": Message(
+        _INVALID, "Cannot convert empty RegressionResults to JSON",
+        _JSON + "MakeJsonFromRegressionResult"),
+    # Bounds that TensorFlow Serving does not have: it would run out of memory or of stack.
+    "json_too_deep": Message(_INVALID, "JSON Parse error: nested deeper than {limit} levels", ""),
+    "rest_too_large": Message("RESOURCE_EXHAUSTED", "The request has more than {limit} bytes", ""),
+    "rest_disconnected": Message("CANCELLED", "The client went before its request was whole", ""),
+    "rest_internal": Message("INTERNAL", "The server failed; its log says why", ""),
     # The server itself.
     "internal": Message("INTERNAL", "{problem}", ""),
     "stopping": Message("UNAVAILABLE", "the server is shutting down", ""),

@@ -8,9 +8,9 @@ official guide): an example is an object of features, each a value or a list of 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving import rest_messages as say
+from bert_tf.serving.messages import error
 from bert_tf.serving.rest_json import decode_base64, is_base64
-from bert_tf.serving.rest_text import dump, invalid, show, type_name
+from bert_tf.serving.rest_text import dump, show, type_name
 
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 _KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
@@ -27,19 +27,19 @@ def read_examples(document):
     """
     context = _example(document["context"]) if "context" in document else None
     if "examples" not in document:
-        raise invalid(say.NO_EXAMPLES_KEY, value=show(document))
+        raise error("json_no_examples_key", value=show(document))
     examples = document["examples"]
     if type(examples) is not list:
-        raise invalid(say.EXAMPLES_NOT_LIST, value=show(document))
+        raise error("json_examples_not_list", value=show(document))
     if not examples:
-        raise invalid(say.NO_EXAMPLES, value=show(document))
+        raise error("json_no_examples", value=show(document))
     return [_example(value, context).SerializeToString() for value in examples]
 
 
 def _example(value, context=None):
     """The `tf.Example` of a JSON object; what it does not say itself is the context's."""
     if type(value) is not dict:
-        raise invalid(say.EXAMPLE_NOT_OBJECT, type=type_name(value))
+        raise error("json_example_not_object", type=type_name(value))
     example = tf.train.Example()
     if context is not None:
         example.CopyFrom(context)
@@ -55,7 +55,7 @@ def _add(element, name, feature):
     kind, element = _feature_value(element, name)
     present = feature.WhichOneof("kind")
     if present not in (None, kind):
-        raise invalid(say.FEATURE_KIND, name=name, kind=_KINDS[present])
+        raise error("json_feature_kind", name=name, kind=_KINDS[present])
     getattr(feature, kind).value.append(element)
 
 
@@ -67,13 +67,13 @@ def _feature_value(element, name):
         return "bytes_list", decode_base64(element)
     if type(element) is float:
         if np.isfinite(element) and abs(element) > _FLOAT_MAX:
-            raise invalid(say.LOSSY, value=show(element), dtype="float")
+            raise error("json_lossy", value=show(element), dtype="float")
         return "float_list", element
     if type(element) in (bool, int):
         if element >= 2 ** 63:
-            raise invalid(say.FEATURE_UINT64, name=name)
+            raise error("json_feature_uint64", name=name)
         return "int64_list", int(element)
-    raise invalid(say.FEATURE_TYPE, name=name, type=type_name(element))
+    raise error("json_feature_type", name=name, type=type_name(element))
 
 
 def write_classifications(classifications):
@@ -83,7 +83,7 @@ def write_classifications(classifications):
         classifications: of each example a list of `(label, score)`, str and float.
     """
     if not classifications:
-        raise invalid(say.NO_CLASSIFICATIONS)
+        raise error("json_no_classifications")
     return _results([[[label, np.float32(score)] for label, score in classes]
                      for classes in classifications],
                     [score for classes in classifications for _, score in classes])
@@ -92,7 +92,7 @@ def write_classifications(classifications):
 def write_regressions(values):
     """The answer of `regress`, `{"results": [value, …]}`; list of float -> bytes."""
     if not values:
-        raise invalid(say.NO_REGRESSIONS)
+        raise error("json_no_regressions")
     return _results(np.asarray(values, np.float32), values)
 
 

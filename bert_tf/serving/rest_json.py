@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving import rest_messages as say
+from bert_tf.serving.messages import error
 from bert_tf.serving.request import ServingError
-from bert_tf.serving.rest_text import dump, invalid, show, type_name
+from bert_tf.serving.rest_text import dump, show, type_name
 
 _BYTES_SUFFIX = "_bytes"
 _MAX_RANK = 254  # of a tf.TensorShape
@@ -92,49 +92,49 @@ def read_predict(document, signature):
     """
     kinds = {name: _kind(info.dtype) for name, info in signature.inputs.items()}
     if not kinds:
-        raise invalid(say.NO_INPUTS, name=document.get("signature_name") or "DEFAULT")
+        raise error("json_no_inputs", name=document.get("signature_name") or "DEFAULT")
     row_form = "instances" in document
     if not row_form and "inputs" not in document:
-        raise invalid(say.MISSING_KEY)
+        raise error("json_missing_key")
     if row_form and "inputs" in document:
-        raise invalid(say.BOTH_KEYS, value=show(document))
+        raise error("json_both_keys", value=show(document))
     return (_rows if row_form else _columns)(document, kinds), row_form
 
 
 def _rows(document, kinds):
     instances = document["instances"]
     if type(instances) is not list:
-        raise invalid(say.INSTANCES_NOT_LIST, value=show(document))
+        raise error("json_instances_not_list", value=show(document))
     if not instances:
-        raise invalid(say.NO_INSTANCES, value=show(document))
+        raise error("json_no_instances", value=show(document))
     if type(instances[0]) is not dict and len(kinds) > 1:
-        raise invalid(say.INSTANCES_PLAIN)
+        raise error("json_instances_plain")
     by_name = _is_object(instances[0])
     only = next(iter(kinds))
     rows = {name: _Rows(kind) for name, kind in kinds.items()}
     for item, instance in enumerate(instances):
         if by_name:
             if not _is_object(instance):
-                raise invalid(say.INSTANCE_NOT_OBJECT, item=item)
+                raise error("json_instance_not_object", item=item)
             for name, value in instance.items():
                 try:
                     if name not in rows:
-                        raise invalid(say.UNKNOWN_INPUT, name=name)
+                        raise error("json_unknown_input", name=name)
                     rows[name].add(value)
-                except ServingError as error:
-                    raise invalid(say.INSTANCE_KEY, item=item, name=name,
-                                  error=f"{error.code}: {error.message}") from error
+                except ServingError as problem:
+                    raise error("json_instance_key", item=item, name=name,
+                                error=f"{problem.code}: {problem.message}") from problem
             if instance.keys() != kinds.keys():
-                raise invalid(say.INSTANCE_KEYS, item=item, value=show(instance),
-                              names=",".join(sorted(kinds)))
+                raise error("json_instance_keys", item=item, value=show(instance),
+                            names=",".join(sorted(kinds)))
         else:
             if _is_object(instance):
-                raise invalid(say.INSTANCE_IS_OBJECT, item=item)
+                raise error("json_instance_is_object", item=item)
             try:
                 rows[only].add(instance)
-            except ServingError as error:
-                raise invalid(say.INSTANCE, item=item,
-                              error=f"{error.code}: {error.message}") from error
+            except ServingError as problem:
+                raise error("json_instance", item=item,
+                            error=f"{problem.code}: {problem.message}") from problem
     return {name: column.tensor(len(instances)) for name, column in rows.items()
             if column.shape is not None}
 
@@ -156,9 +156,9 @@ class _Rows:
         elif shape != self.shape:
             size, expected = len(self.elements) - before, math.prod(self.shape)
             if size != expected:
-                raise invalid(say.TENSOR_SIZE, expected=expected, size=size)
-            raise invalid(say.TENSOR_SHAPE, expected=_shape_name(self.shape),
-                          shape=_shape_name(shape))
+                raise error("json_tensor_size", expected=expected, size=size)
+            raise error("json_tensor_shape", expected=_shape_name(self.shape),
+                        shape=_shape_name(shape))
 
     def tensor(self, batch):
         return _tensor(self.elements, [batch, *self.shape], self.kind)
@@ -168,12 +168,12 @@ def _columns(document, kinds):
     values = document["inputs"]
     if not _is_object(values):
         if len(kinds) > 1:
-            raise invalid(say.INPUTS_PLAIN)
+            raise error("json_inputs_plain")
         values = {next(iter(kinds)): values}
     tensors = {}
     for name, kind in kinds.items():
         if name not in values:
-            raise invalid(say.MISSING_INPUT, name=name)
+            raise error("json_missing_input", name=name)
         shape, elements = _dense_shape(values[name]), []
         _fill(values[name], 0, shape, kind, elements)
         tensors[name] = _tensor(elements, shape, kind)
@@ -192,12 +192,12 @@ def is_base64(value):
 def decode_base64(value):
     """The bytes that `{"b64": "…"}` says; padding may be absent. Raises ServingError."""
     if not is_base64(value):
-        raise invalid(say.NOT_BASE64_OBJECT, value=show(value))
+        raise error("json_not_base64_object", value=show(value))
     text = "".join(value["b64"].split()).rstrip("=")
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise invalid(say.NOT_BASE64) from error
+    except (binascii.Error, ValueError) as problem:
+        raise error("json_not_base64") from problem
 
 
 def _dense_shape(value):
@@ -218,13 +218,13 @@ def _fill(value, level, shape, kind, elements):
     rank = len(shape)
     if type(value) is not list:
         if level != rank:
-            raise invalid(say.WRONG_LEVEL, value=show(value), level=level + 1, rank=rank)
+            raise error("json_wrong_level", value=show(value), level=level + 1, rank=rank)
         elements.append(_element(value, kind))
         return
     if level >= rank or rank > _MAX_RANK:
-        raise invalid(say.LIST_TOO_DEEP, level=level, rank=rank)
+        raise error("json_list_too_deep", level=level, rank=rank)
     if len(value) != shape[level]:
-        raise invalid(say.LIST_SIZE, size=len(value), level=level, expected=shape[level])
+        raise error("json_list_size", size=len(value), level=level, expected=shape[level])
     if level == rank - 1 and value and kind.json.issuperset(map(type, value)) and kind.fits(value):
         elements += value
         return
@@ -234,16 +234,15 @@ def _fill(value, level, shape, kind, elements):
 
 def _element(value, kind):
     if kind.dtype is None:
-        raise ServingError("UNIMPLEMENTED", say.UNREADABLE_TYPE.format(
-            value=show(value), dtype=kind.name))
+        raise error("json_unreadable_type", value=show(value), dtype=kind.name)
     if type(value) in kind.json:
         if kind.fits((value,)):
             return value
         if float in kind.json:
-            raise invalid(say.LOSSY, value=show(value), dtype=kind.name)
+            raise error("json_lossy", value=show(value), dtype=kind.name)
     elif type(value) is dict and kind.name == "string":
         return decode_base64(value)
-    raise invalid(say.WRONG_TYPE, value=show(value), type=type_name(value), dtype=kind.name)
+    raise error("json_wrong_type", value=show(value), type=type_name(value), dtype=kind.name)
 
 
 def _tensor(elements, shape, kind):
@@ -266,7 +265,7 @@ def write_predict(outputs, row_form):
         ServingError: `INVALID_ARGUMENT`: JSON has no such type, or outputs no common batch.
     """
     if not outputs:
-        raise invalid(say.NO_OUTPUTS)
+        raise error("json_no_outputs")
     finite = all(array.dtype.kind != "f" or bool(np.isfinite(array).all())
                  for array in outputs.values())
     values = {name: _writable(name, array) for name, array in outputs.items()}
@@ -287,9 +286,9 @@ def _check_batch(outputs):
     batch = None
     for name, array in outputs.items():
         if not array.ndim:
-            raise invalid(say.NO_BATCH, name=name)
+            raise error("json_no_batch", name=name)
         if batch not in (None, len(array)):
-            raise invalid(say.BATCH_SIZES, name=name, size=len(array), expected=batch)
+            raise error("json_batch_sizes", name=name, size=len(array), expected=batch)
         batch = len(array)
 
 
@@ -304,5 +303,5 @@ def _writable(name, array):
         return elements.reshape(array.shape).tolist()
     if array.dtype.name not in _FITS:
         type_of = _TYPE_NAMES.get(array.dtype.name, array.dtype.name)
-        raise invalid(say.UNWRITABLE_TYPE, dtype=type_of)
+        raise error("json_unwritable_type", dtype=type_of)
     return np.ascontiguousarray(array) if array.ndim else array[()]

@@ -22,7 +22,7 @@ from starlette.middleware import Middleware
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from bert_tf.serving import page
-from bert_tf.serving import rest_messages as say
+from bert_tf.serving.messages import error
 from bert_tf.serving.request import HTTP_STATUS, ServingError, Spec
 from bert_tf.serving.rest_examples import (
     read_examples,
@@ -30,7 +30,7 @@ from bert_tf.serving.rest_examples import (
     write_regressions,
 )
 from bert_tf.serving.rest_json import read_predict, write_predict
-from bert_tf.serving.rest_text import dump, invalid, parse, show
+from bert_tf.serving.rest_text import dump, parse, show
 
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _POST = re.compile(rf"(?i:/v1/models/(?P<name>[^/:]+){_WHICH}):"
@@ -73,7 +73,8 @@ class TooLargeError(ServingError):
     """A request of more bytes than are taken; HTTP has a status of its own for it, 413."""
 
     def __init__(self, limit):
-        super().__init__("RESOURCE_EXHAUSTED", say.TOO_LARGE.format(limit=limit))
+        said = error("rest_too_large", limit=limit)
+        super().__init__(said.code, said.message)
 
 
 class RestApi:
@@ -90,12 +91,12 @@ class RestApi:
             return
         try:
             status, body = 200, await self._answer(scope, receive)
-        except ServingError as error:
-            status = 413 if isinstance(error, TooLargeError) else HTTP_STATUS[error.code]
-            body = _error(error.message)
+        except ServingError as problem:
+            status = 413 if isinstance(problem, TooLargeError) else HTTP_STATUS[problem.code]
+            body = _error(problem)
         except Exception:
             _log.exception("%s %s", scope["method"], scope["path"])
-            status, body = 500, _error(say.INTERNAL)
+            status, body = 500, _error(error("rest_internal"))
         headers = [_JSON, (b"content-length", b"%d" % len(body))]
         if self.settings.cors:
             headers += _CORS
@@ -112,7 +113,7 @@ class RestApi:
         pattern = {"POST": _POST, "GET": _GET}.get(method)
         match = pattern and pattern.fullmatch(path)
         if not match:
-            raise invalid(say.MALFORMED_REQUEST, method=method, path=path)
+            raise error("rest_malformed_request", method=method, path=path)
         spec = _spec(match)
         if method == "GET":
             return (self._metadata if match["metadata"] else self._status)(spec)
@@ -125,13 +126,13 @@ class RestApi:
             document = parse(await self._body(scope, receive))
             signature = document.get("signature_name", "")
             if type(signature) is not str:
-                raise invalid(say.SIGNATURE_NOT_STRING, value=show(document))
+                raise error("json_signature_not_string", value=show(document))
             answer = await getattr(self, f"_{method}")(
                 dataclasses.replace(spec, signature=signature), document,
                 started + timeout if timeout > 0 else None)
             status = "OK"
-        except ServingError as error:
-            status = error.code
+        except ServingError as problem:
+            status = problem.code
             raise
         finally:
             self.core.count(spec.name, method, "REST", status, time.monotonic() - started)
@@ -141,7 +142,7 @@ class RestApi:
         _, signatures = self.core.metadata(spec)
         name = spec.signature or "serving_default"
         if name not in signatures:
-            raise invalid(say.UNKNOWN_SIGNATURE, name=name)
+            raise error("rest_unknown_signature", name=name)
         inputs, row_form = read_predict(document, signatures[name])
         _, outputs = await self.core.predict(spec, inputs, deadline=deadline)
         return write_predict(outputs, row_form)
@@ -184,7 +185,7 @@ class RestApi:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ServingError("CANCELLED", say.DISCONNECTED)
+                raise error("rest_disconnected")
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > limit:
@@ -200,10 +201,10 @@ def _spec(match):
     """The `Spec` that a path names."""
     version, name, label = (match[group] for group in ("version", "name", "label"))
     if name is None:
-        raise invalid(say.MISSING_MODEL_NAME)
+        raise error("rest_missing_model_name")
     if version is not None:
         if len(version) > 19 or int(version) > _INT64_MAX:
-            raise invalid(say.VERSION_NOT_NUMERIC, version=version)
+            raise error("rest_version_not_numeric", version=version)
         version = int(version)
     return Spec(urllib.parse.unquote(name), version, label and urllib.parse.unquote(label))
 
@@ -223,12 +224,12 @@ def _gunzip(body, limit):
 def _preflight(scope):
     """A browser asks whether a page may; `cors` gives the headers that say so."""
     if not dict(scope["headers"]).get(b"origin", b"").startswith((b"http://", b"https://")):
-        raise ServingError("FAILED_PRECONDITION", say.NO_ORIGIN)
+        raise error("rest_no_origin")
     return b""
 
 
-def _error(message):
-    return dump({"error": message})
+def _error(problem):
+    return dump({"error": problem.message})
 
 
 def _indented(value):

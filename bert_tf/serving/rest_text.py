@@ -13,8 +13,7 @@ import re
 import numpy as np
 import orjson
 
-from bert_tf.serving import rest_messages as say
-from bert_tf.serving.request import ServingError
+from bert_tf.serving.messages import error
 
 _SHOWN = 1000  # characters of a request that an error message shows; TensorFlow Serving shows all
 _DEEPEST = 1024  # levels of lists and objects, orjson's own bound
@@ -22,22 +21,34 @@ _STRING_OR_INF = re.compile(r'"(?:[^"\\]|\\.)*+"|Inf(?!inity)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOW = json.JSONEncoder(indent=4, ensure_ascii=False)
 
-
-def invalid(message, **words):
-    """A `ServingError` `INVALID_ARGUMENT` of one of `rest_messages`."""
-    return ServingError("INVALID_ARGUMENT", message.format(**words))
+# rapidjson, error/en.h: what is wrong, by how Python's json begins to say it.
+_PARSE_PROBLEMS = {
+    "Expecting value": "Invalid value.",
+    "Expecting property name": "Missing a name for object member.",
+    "Illegal trailing comma before end of object": "Missing a name for object member.",
+    "Illegal trailing comma before end of array": "Invalid value.",
+    "Expecting ':'": "Missing a colon after a name of object member.",
+    "Expecting ','": "Missing a comma or closing bracket after a member or an element.",
+    "Unterminated string": "Missing a closing quotation mark in string.",
+    "Invalid control character": "Invalid encoding in string.",
+    "Invalid \\uXXXX escape": "Incorrect hex digit after \\u escape in string.",
+    "Invalid \\escape": "Invalid escape character in string.",
+    "Extra data": "The document root must not be followed by other values.",
+}
+_SURROGATE = "The surrogate pair in string is invalid."
+_NUMBER_TOO_BIG = "Number too big to be stored in double."
 
 
 def parse(body):
     """The dict that a request's body holds; bytes -> dict. Raises ServingError."""
     if not body:
-        raise invalid(say.EMPTY)
+        raise error("json_empty")
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         document = _parse_beyond_standard(body)
     if type(document) is not dict:
-        raise invalid(say.NOT_OBJECT, value=show(document))
+        raise error("json_not_object", value=show(document))
     return document
 
 
@@ -96,16 +107,16 @@ def _parse_beyond_standard(body):
     try:
         document = json.loads(text, parse_float=_double, parse_int=_integer)
         if not _LONE_SURROGATE.search(text) and _LONE_SURROGATE.search(_SHOW.encode(document)):
-            raise invalid(say.PARSE_ERROR, problem=say.SURROGATE, offset=len(body))
-    except json.JSONDecodeError as error:
-        problem = next((problem for begin, problem in say.PARSE_PROBLEMS.items()
-                        if error.msg.startswith(begin)), error.msg)
-        offset = len(text[:error.pos].encode("utf-8", "surrogateescape"))
-        raise invalid(say.PARSE_ERROR, problem=problem, offset=offset) from error
-    except OverflowError as error:
-        raise invalid(say.PARSE_ERROR, problem=say.NUMBER_TOO_BIG, offset=len(body)) from error
-    except RecursionError as error:
-        raise invalid(say.TOO_DEEP, limit=_DEEPEST) from error
+            raise error("json_parse_error", problem=_SURROGATE, offset=len(body))
+    except json.JSONDecodeError as problem:
+        said = next((said for begin, said in _PARSE_PROBLEMS.items()
+                     if problem.msg.startswith(begin)), problem.msg)
+        offset = len(text[:problem.pos].encode("utf-8", "surrogateescape"))
+        raise error("json_parse_error", problem=said, offset=offset) from problem
+    except OverflowError as problem:
+        raise error("json_parse_error", problem=_NUMBER_TOO_BIG, offset=len(body)) from problem
+    except RecursionError as problem:
+        raise error("json_too_deep", limit=_DEEPEST) from problem
     return document
 
 

@@ -104,7 +104,8 @@ def test_one_request_s_fault_is_told_to_all_that_ran_with_it(server, busy):
 
 
 def test_outputs_without_a_batch_axis_cannot_be_split(server):
-    assert arrays(server.predict("plain", "whole", text=["a", "b"]))["size"] == 2
+    outputs = arrays(server.predict("plain", "whole", text=["a", "b"]))
+    assert outputs["size"] == 2 and outputs["all"].item() == b"ab"
     with refused("FAILED_PRECONDITION", "Batched output tensor"):
         server.predict("merging", "whole", text=["a", "b"])
 
