@@ -6,6 +6,7 @@ The last two have the inputs and outputs that TF Serving's Classify and Regress 
 
 import tensorflow as tf
 
+from bert_tf.saved_model.length_groups import by_length
 from bert_tf.tasks.classifier import CHOSEN_FROM
 
 
@@ -46,8 +47,9 @@ def regress(served, inputs):
 
 def _told(served, inputs):
     model = served.model
-    inputs = inputs if model.reader is not None else served.read(inputs)
-    return model.probabilities(model(inputs, training=False))
+    inputs = model.read(inputs) if model.reader is not None else served.read(inputs)
+    return by_length(lambda inputs: model.probabilities(model(inputs, training=False)), inputs,
+                     len(model.labels))
 
 
 def _parse(served, examples):
