@@ -24,6 +24,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.training.schedules import WarmupLinearDecay
 
 LABELS = ["english", "german"]
 SENTENCES = ["the bread is fresh", "das brot ist frisch", "we drink cold water",
@@ -51,8 +52,9 @@ def load_and_predict(path, output):
 
 def main(folder):
     model = make_model()
-    model.compile(bert_tf.AdamW(2e-3))
-    model.fit(SENTENCES, [0, 1] * 6, batch_size=4, epochs=12, verbose=2)
+    # 12 sentences in batches of 4, 20 times: 60 updates.
+    model.compile(bert_tf.AdamW(WarmupLinearDecay(1e-3, warmup_steps=6, train_steps=60)))
+    model.fit(SENTENCES, [0, 1] * 6, batch_size=4, epochs=20, verbose=2)
     logits = model.predict(NEW, verbose=0)
 
     path, output = os.path.join(folder, "model.keras"), os.path.join(folder, "logits.npy")
