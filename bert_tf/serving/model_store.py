@@ -41,6 +41,7 @@ class ModelStore:
         self._labels = {}  # (model, label): version number
         self._changed = asyncio.Condition()
         self._configuring = asyncio.Lock()
+        self._loading = asyncio.Lock()
         self._tasks = set()
         self._poller = None
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "load")
@@ -210,11 +211,13 @@ class ModelStore:
         """Begin what a model's versions allow: unload first, as long as one stays, then load."""
         versions = sorted(model.versions.values(), key=lambda version: version.number)
         aspired = [version for version in versions if version.aspired]
-        if not aspired or any(version.state == "AVAILABLE" for version in aspired):
-            for version in versions:
-                if not version.aspired and version.state == "AVAILABLE":
-                    version.state = "UNLOADING"
-                    self._spawn(self._unload(model, version))
+        unneeded = [version for version in versions
+                    if not version.aspired and version.state == "AVAILABLE"]
+        if aspired and not any(version.state == "AVAILABLE" for version in aspired):
+            unneeded = unneeded[:-1]  # the newest answers until an aspired one does
+        for version in unneeded:
+            version.state = "UNLOADING"
+            self._spawn(self._unload(model, version))
         for version in reversed(versions):
             if version.state == "START":
                 if version.aspired:
@@ -226,21 +229,22 @@ class ModelStore:
     # Loading and unloading.
 
     async def _load(self, model, version):
-        name, loop = model.config.name, asyncio.get_running_loop()
+        name, problem = model.config.name, None
         tries = 1 + self._flags.max_num_load_retries
         for attempt in range(1, tries + 1):
-            started = time.monotonic()
             try:
-                version.loaded, version.batching = await loop.run_in_executor(
-                    self._thread, self._load_now, version.path)
+                async with self._loading:
+                    if not version.aspired:  # any more, since it began to wait
+                        break
+                    started = time.monotonic()
+                    version.loaded, version.batching = await self._in_thread(
+                        self._load_now, version.path)
             except ServingError as error_now:
                 problem = error_now
                 _log.error("model %s version %d failed to load (%d of %d): %s", name,
                            version.number, attempt, tries, problem.message)
                 if attempt < tries and version.aspired:
                     await self._wait_to_retry(version)
-                if not version.aspired:
-                    break
             else:
                 version.state = "AVAILABLE"
                 _log.info("model %s version %d is available after %.1f s", name, version.number,
@@ -281,12 +285,15 @@ class ModelStore:
     async def _unload(self, model, version):
         await version.unused()
         loaded, version.loaded = version.loaded, None
-        await asyncio.get_running_loop().run_in_executor(self._thread, loaded.close)
+        await self._in_thread(loaded.close)
         version.state = "END"
         _log.info("model %s version %d is unloaded", model.config.name, version.number)
         if version.aspired:  # again, since it began to unload
             model.versions[version.number] = Version(version.number, version.path)
         await self._move_on(model)
+
+    def _in_thread(self, function, *arguments):
+        return asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def _move_on(self, model):
         self._next(model)

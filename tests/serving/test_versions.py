@@ -135,6 +135,20 @@ def test_a_broken_version_leaves_the_good_one_alone(models, server):
     assert _factor(server, one.name) == (1, [1.0])
 
 
+def test_of_versions_wanted_no_more_the_newest_alone_stays_until_another_answers(models, server):
+    one = models.add(save=save_small)
+    one.model_version_policy.all.SetInParent()
+    save_small(one.base_path, 2, factor=2)
+    models.reload()
+    server.wait_for(one.name, v1="AVAILABLE", v2="AVAILABLE")
+    (save_small(one.base_path + "-broken", 3) / "saved_model.pb").write_bytes(b"damaged")
+    shutil.move(f"{one.base_path}-broken/3", one.base_path)
+    one.model_version_policy.latest.num_versions = 1
+    models.reload()
+    server.wait_for(one.name, v1="END", v2="AVAILABLE", v3="END")
+    assert _factor(server, one.name) == (2, [2.0])
+
+
 def test_a_model_without_a_version_that_loads_is_reported(models, server):
     one = models.add(save=save_small)
     with open(f"{one.base_path}/1/saved_model.pb", "wb"):
@@ -188,3 +202,19 @@ def test_warm_up_runs_before_a_version_is_available(models, server, tmp_path):
     save_small(one.base_path, 3, warm_up={"number": {"text": ["x"]}})
     server.wait_for(one.name, v2="AVAILABLE", v3="END")
     assert "could not correctly convert string" in server.status(one.name)[3][2]
+
+
+def test_a_version_that_is_superseded_before_its_turn_is_not_loaded(models, server, tmp_path):
+    held = Held(tmp_path)
+    one = models.add(save=save_small)
+    models.reload()
+    save_small(one.base_path, 2, factor=2, warm_up={"hold": {"text": [held.path]}})
+    held.wait()
+    (save_small(one.base_path + "-broken", 3) / "saved_model.pb").write_bytes(b"damaged")
+    shutil.move(f"{one.base_path}-broken/3", one.base_path)
+    server.wait_for(one.name, v2="LOADING", v3="LOADING")
+    save_small(one.base_path, 4, factor=4)
+    server.wait_for(one.name, v4="LOADING")
+    held.release()
+    server.wait_for(one.name, v1="END", v2="END", v3="END", v4="AVAILABLE")
+    assert server.status(one.name)[3][1] == 0  # it was never read
