@@ -28,7 +28,7 @@ import tempfile
 
 import numpy as np
 from load.processes import HERE, REPOSITORY, ModelServer, Peer, environment, run_json
-from load.soak import Soak
+from load.soak import ABANDONED_RATE, Soak
 
 from bert_tf import files
 from bert_tf.data.tasks import read_task
@@ -236,7 +236,7 @@ class Bench:
             peak = asyncio.run(soak.peak(max(self.arguments.seconds, 5)))
             soak.counts.clear()
             soak.latencies.clear()
-            rate = self.arguments.peak_share * peak
+            rate = self.arguments.peak_share * peak - ABANDONED_RATE
             asyncio.run(soak.run(self.arguments.soak_seconds, rate, self.arguments.switch_seconds,
                                  self.arguments.malformed))
             lives = server.runs()

@@ -5,10 +5,8 @@ import collections
 import contextlib
 import itertools
 import json
-import os
 import pathlib
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -18,13 +16,17 @@ import time
 import grpc
 import httpx
 import numpy as np
-from load.processes import HERE, environment
+from load.grpc_load import request_bytes
+from load.processes import HERE
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving import protocol
 from bert_tf.serving.client import AsyncClient
 
 _DEATHS_EVERY = 5.0  # seconds
+_ABANDONED = 4  # texts that a killed client, and one that is cut off, has asked for
+# Texts a second that nobody waits for; they are part of the load.
+ABANDONED_RATE = 2 * _ABANDONED / _DEATHS_EVERY
 
 
 class Soak:
@@ -140,23 +142,25 @@ class Soak:
 
     async def _deaths(self):
         """Clients that are killed while their requests are under way, and connections cut off."""
-        texts = self._folder.parent / "texts.json"
-        texts.write_text(json.dumps(self._texts))
+        path = self._folder.parent / "request"
+        path.write_bytes(request_bytes(self._server.name, self._texts[0]))
         async for _ in self._due(1 / _DEATHS_EVERY):
             child = subprocess.Popen(
-                [sys.executable, str(HERE / "grpc_load.py"), self._server.grpc, self._server.name,
-                 str(texts), "--clients", "2", "--seconds", "600"],
-                env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            await asyncio.sleep(_DEATHS_EVERY * 0.8)
+                [sys.executable, str(HERE / "doomed_client.py"), self._server.grpc,
+                 protocol.PREDICT, str(path), str(_ABANDONED)],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            await asyncio.to_thread(child.stdout.readline)
             self.counts["killed"] += child.poll() is None
-            os.kill(child.pid, signal.SIGKILL)
+            child.kill()
             await asyncio.to_thread(child.wait)
+            child.stdout.close()
             await asyncio.to_thread(self._cut_off)
 
     def _cut_off(self):
         """Send a REST request and end the connection without waiting, with a reset."""
         host, port = self._server.rest.removeprefix("http://").split(":")
-        body = json.dumps({"signature_name": "embed", "instances": self._texts[:8]}).encode()
+        body = json.dumps({"signature_name": "embed",
+                           "instances": self._texts[:_ABANDONED]}).encode()
         with socket.create_connection((host, int(port))) as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.sendall(f"POST /v1/models/{self._server.name}:predict HTTP/1.1\r\n"

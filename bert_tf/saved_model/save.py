@@ -114,7 +114,9 @@ def _write(served, model_folder, folder):
             ).get_concrete_function(**signature.inputs)
         functions[name] = made[id(signature)]
     try:
-        tf.saved_model.save(exported, folder, signatures=functions)
+        # What is served needs no gradients; tracing and writing ours takes long.
+        tf.saved_model.save(exported, folder, signatures=functions, options=tf.saved_model
+                            .SaveOptions(experimental_custom_gradients=False))
     except tf.errors.OpError as error:
         if "No space left" in str(error.message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
