@@ -1,5 +1,7 @@
 """One version of a SavedModel in memory: its signatures, checking inputs, running."""
 
+import contextlib
+import ctypes
 import gc
 import importlib.util
 import os
@@ -136,6 +138,13 @@ class LoadedVersion:
         self.signatures = {}
         self._loaded = None
         gc.collect()
+        _trim_heap()
+
+
+def _trim_heap():
+    """Have glibc return free memory, which it keeps in pieces: versions come and go for weeks."""
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _load(path, tags):

@@ -15,6 +15,9 @@ from bert_tf.serving.grpc_server import GrpcServer
 from bert_tf.serving.request import ServingError
 
 DRAIN_SECONDS = 30  # for requests that are under way when the server is told to stop
+# Longer than clients and proxies keep an idle connection, so that it is they who close it: what is
+# sent while the server closes is lost.
+KEEP_ALIVE_SECONDS = 75
 _log = logging.getLogger(__name__)
 
 
@@ -109,7 +112,7 @@ class _RestServer:
         self.port = self._socket.getsockname()[1]
         self._server = uvicorn.Server(uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off",
-            timeout_graceful_shutdown=DRAIN_SECONDS))
+            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=DRAIN_SECONDS))
         self._server.capture_signals = contextlib.nullcontext  # the server's own handlers stay
         self._running = None
 
