@@ -6,7 +6,7 @@ The last two have the inputs and outputs that TF Serving's Classify and Regress 
 
 import tensorflow as tf
 
-from bert_tf.saved_model.length_groups import by_length
+from bert_tf.saved_model.length_groups import apply_by_length
 from bert_tf.tasks.classifier import CHOSEN_FROM
 
 
@@ -48,8 +48,8 @@ def regress(served, inputs):
 def _told(served, inputs):
     model = served.model
     inputs = model.read(inputs) if model.reader is not None else served.read(inputs)
-    return by_length(lambda inputs: model.probabilities(model(inputs, training=False)), inputs,
-                     len(model.labels))
+    return apply_by_length(lambda inputs: model.probabilities(model(inputs, training=False)),
+                           inputs, len(model.labels))
 
 
 def _parse(served, examples):

@@ -1,7 +1,7 @@
 """A vector for a text: the signature `embed`, and how a served model pools its tokens."""
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.saved_model.length_groups import by_length
+from bert_tf.saved_model.length_groups import apply_by_length
 from bert_tf.tasks.sentence_embedder import (
     SentenceEmbedder,
     embed_tokens,
@@ -27,7 +27,7 @@ def embed(served, **inputs):
     if pooling.pooling == "none":
         return {"embedding": vectors_of(inputs)}
     width = pooling.width_factor * served.model.config.hidden_size
-    return {"embedding": by_length(vectors_of, inputs, width)}
+    return {"embedding": apply_by_length(vectors_of, inputs, width)}
 
 
 def served_pooling(model, tokenizer, options=None, term_weights=None):

@@ -11,7 +11,7 @@ import tensorflow as tf
 _BOUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
-def by_length(function, inputs, width):
+def apply_by_length(function, inputs, width):
     """`function(inputs)`, called for the rows of each group of like length.
 
     Args:

@@ -113,10 +113,10 @@ def _write(served, model_folder, folder):
                 functools.partial(graph, signature.function), autograph=False
             ).get_concrete_function(**signature.inputs)
         functions[name] = made[id(signature)]
+    # What is served needs no gradients; tracing and writing ours takes long.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     try:
-        # What is served needs no gradients; tracing and writing ours takes long.
-        tf.saved_model.save(exported, folder, signatures=functions, options=tf.saved_model
-                            .SaveOptions(experimental_custom_gradients=False))
+        tf.saved_model.save(exported, folder, signatures=functions, options=options)
     except tf.errors.OpError as error:
         if "No space left" in str(error.message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error

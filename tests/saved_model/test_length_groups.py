@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.saved_model.length_groups import by_length
+from bert_tf.saved_model.length_groups import apply_by_length
 
 
 def _weighed(inputs):
@@ -16,7 +16,7 @@ def _weighed(inputs):
     return tf.stack([tf.reduce_sum(ids, axis=1), tf.reduce_sum(ids * places, axis=1)], axis=1)
 
 
-_GROUPED = tf.function(lambda inputs: by_length(_weighed, inputs, 2), input_signature=[{
+_GROUPED = tf.function(lambda inputs: apply_by_length(_weighed, inputs, 2), input_signature=[{
     name: tf.TensorSpec([None, None], tf.int32) for name in ("input_word_ids", "input_mask")}])
 
 
@@ -42,10 +42,10 @@ def test_what_is_computed_grows_with_the_tokens(lengths, widths):
         return _weighed(inputs)
 
     mask = tf.sequence_mask(lengths, 512, tf.int32)
-    by_length(told, {"input_word_ids": mask, "input_mask": mask}, 2)
+    apply_by_length(told, {"input_word_ids": mask, "input_mask": mask}, 2)
     assert seen == widths
 
 
 def test_windows_stay_together():
     mask = tf.ones([2, 3, 4], tf.int32)
-    assert by_length(lambda inputs: inputs["input_mask"], {"input_mask": mask}, 4) is mask
+    assert apply_by_length(lambda inputs: inputs["input_mask"], {"input_mask": mask}, 4) is mask
