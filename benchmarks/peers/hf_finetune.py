@@ -1,10 +1,11 @@
-"""The peer of `benchmarks/finetune.py`: fine-tuning with transformers on PyTorch, float32, CPU.
+"""The peer of `benchmarks/finetune.py`: fine-tuning with transformers on PyTorch, on the CPU.
 
 Needs torch and transformers, nothing of bert_tf: another interpreter runs it, see `--help`. It
 learns from and answers the examples of two JSONL files (fields of `bert_tf.data.task_examples`)
 and writes into --output_dir `predictions_N.jsonl` after each epoch N, which bert_tf's own
 evaluation measures, and `outcome.json` with seconds and versions. Batches are drawn at random and
 padded to their longest example; AdamW with linear warm-up and decay, gradients clipped to norm 1.
+With --dtype bfloat16 forward passes run under `torch.autocast`.
 """
 
 import argparse
@@ -40,6 +41,11 @@ def make_optimizer(model, learning_rate):
                               {"params": others, "weight_decay": 0.0}], lr=learning_rate)
 
 
+def computing_in(dtype):
+    """The context of a forward pass; weights stay float32."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16")
+
+
 def train(kind, model, features, arguments):
     """Train; yields the number of each epoch that is done."""
     loader = torch.utils.data.DataLoader(features, arguments.batch_size, shuffle=True,
@@ -51,7 +57,9 @@ def train(kind, model, features, arguments):
     for epoch in range(1, arguments.epochs + 1):
         model.train()
         for batch in loader:
-            model(**batch).loss.backward()
+            with computing_in(arguments.dtype):
+                loss = model(**batch).loss
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimizer.step()
             schedule.step()
@@ -60,13 +68,15 @@ def train(kind, model, features, arguments):
 
 
 @torch.inference_mode()
-def outputs(kind, model, features, batch_size):
+def outputs(kind, model, features, arguments):
     """Lists of arrays, one list for each output of the model, an array for each feature."""
     model.eval()
     found = []
-    for batch in torch.utils.data.DataLoader(features, batch_size, collate_fn=kind.collate):
-        told = kind.logits(model(**batch))
-        found += zip(*(part.numpy() for part in told), strict=True)
+    for batch in torch.utils.data.DataLoader(features, arguments.batch_size,
+                                             collate_fn=kind.collate):
+        with computing_in(arguments.dtype):
+            told = kind.logits(model(**batch))
+        found += zip(*(part.float().numpy() for part in told), strict=True)
     return list(zip(*found, strict=True))
 
 
@@ -89,6 +99,7 @@ def main():
     add("--epochs", type=int, required=True)
     add("--learning_rate", type=float, required=True)
     add("--batch_size", type=int, default=32)
+    add("--dtype", choices=("float32", "bfloat16"), default="float32")
     add("--seq_length", type=int, default=128)
     add("--doc_stride", type=int, default=128)
     add("--n_best", type=int, default=20)
@@ -106,7 +117,7 @@ def main():
     dev_features = kind.features(dev, training=False)
     epochs = []
     for epoch in train(kind, model, kind.features(examples, training=True), arguments):
-        told = outputs(kind, model, kind.inputs(dev_features), arguments.batch_size)
+        told = outputs(kind, model, kind.inputs(dev_features), arguments)
         path = os.path.join(arguments.output_dir, f"predictions_{epoch}.jsonl")
         with open(path, "w", encoding="utf-8") as stream:
             stream.writelines(json.dumps(line, ensure_ascii=False) + "\n"
