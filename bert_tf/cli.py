@@ -11,7 +11,7 @@ from bert_tf.config import FORMATS
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 COMMANDS = ("learn_vocab", "create_data", "pretrain", "finetune", "evaluate", "export", "serve",
-            "query", "convert")
+            "query", "convert", "visualize")
 
 
 class Parser(argparse.ArgumentParser):

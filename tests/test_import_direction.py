@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
 GROUND = {"config", "presets", "errors", "shapes", "files", "manifest", "variables", "randomness",
-          "tensor_bundle"}
+          "tensor_bundle", "pictures"}
 LIGHT = {"config", "presets", "errors", "files", "manifest", "shapes", "cli"}
 ALLOWED = {
     "layers": set(),
@@ -21,6 +21,8 @@ ALLOWED = {
     "evaluation": set(),
     "finetuning": {"data", "evaluation", "tasks", "models", "tokenization", "training",
                    "saved_model", "converters", "cli"},
+    "visualization": {"data", "evaluation", "tasks", "models", "layers", "tokenization",
+                      "training", "saved_model", "converters", "cli"},
     "saved_model": {"models", "tasks", "tokenization", "layers"},
     "converters": {"models", "tasks", "tokenization"},
     "serving": {"tokenization", "cli"},
@@ -96,7 +98,8 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
 @pytest.mark.parametrize("module", ["bert_tf", "bert_tf.pretrain", "bert_tf.create_data",
                                     "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
                                     "bert_tf.evaluate", "bert_tf.serve", "bert_tf.query",
-                                    "bert_tf.serving.client", "bert_tf.serving.client_grpc",
+                                    "bert_tf.visualize", "bert_tf.serving.client",
+                                    "bert_tf.serving.client_grpc",
                                     "bert_tf.serving.client_rest"])
 def test_import_is_light(module):
     code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"

@@ -1,12 +1,12 @@
 """Which labels are taken for which: a picture and the same numbers as JSON."""
 
-import io
 import os
 
 import numpy as np
 
 from bert_tf import files
 from bert_tf.evaluation.classification import indicators, label_report
+from bert_tf.pictures import new_figure, text_style, write_figure
 
 _MOST_NUMBERED = 25  # labels; of more the cells are too small for numbers
 _LONGEST = 24  # characters of a label in the picture
@@ -40,61 +40,33 @@ def write_confusion(folder, gold, predicted, labels):
     files.make_folder(folder)
     files.write_json(os.path.join(folder, "confusion.json"), {
         "rows": list(labels), "columns": columns, "counts": counts.tolist(), "labels": report})
-    files.write_bytes(os.path.join(folder, "confusion.png"),
-                      _picture(counts, list(labels), columns))
+    write_figure(os.path.join(folder, "confusion.png"), _picture(counts, list(labels), columns))
 
 
 def _picture(counts, rows, columns):
-    """PNG of a matrix of counts, rows from the top."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    family = _font_with("".join([*rows, *columns]))
-    if family is None:  # names that no font here can draw: their places in confusion.json
+    """A matrix of counts as a figure, rows from the top."""
+    style = text_style("".join([*rows, *columns]))
+    if style is None:  # names that no font here can draw: their places in confusion.json
         numbers = [str(place) for place in range(len(rows))]
         rows, columns = numbers, numbers if columns == rows else columns
     size = min(2.5 + 0.45 * max(counts.shape), 16)
-    figure = Figure(figsize=(size + 1.5, size), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(size + 1.5, size)
     axes = figure.subplots()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     figure.colorbar(image, label="share of the row")
-    text = {"parse_math": False, **({"family": family} if family else {})}
+    style = style or {}
     axes.set_xticks(range(len(columns)), [_shortened(name) for name in columns], rotation=45,
-                    ha="right", rotation_mode="anchor", **text)
-    axes.set_yticks(range(len(rows)), [_shortened(name) for name in rows], **text)
+                    ha="right", rotation_mode="anchor", **style)
+    axes.set_yticks(range(len(rows)), [_shortened(name) for name in rows], **style)
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold")
     if max(counts.shape) <= _MOST_NUMBERED:
         for (row, column), count in np.ndenumerate(counts):
             axes.text(column, row, str(count), ha="center", va="center",
                       color="white" if shares[row, column] > 0.5 else "black")
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png")
-    return stream.getvalue()
+    return figure
 
 
 def _shortened(name):
     return name if len(name) <= _LONGEST else f"{name[:_LONGEST - 1]}…"
-
-
-def _font_with(text):
-    """Family of an installed font that has every character of `text`; None without one.
-
-    The first choice is the one that matplotlib ships.
-    """
-    from matplotlib import font_manager, ft2font
-
-    wanted = {ord(character) for character in text if not character.isspace()} | {ord("…")}
-    default = font_manager.findfont("DejaVu Sans")
-    others = sorted((font.fname, font.name) for font in font_manager.fontManager.ttflist
-                    if not font.name.startswith("Last Resort"))  # draws placeholders for all
-    for path, family in [(default, "DejaVu Sans"), *others]:
-        try:
-            known = ft2font.FT2Font(path).get_charmap()
-        except (OSError, RuntimeError):  # gone, or damaged, since matplotlib listed it
-            continue
-        if wanted <= known.keys():
-            return family
-    return None

@@ -7,13 +7,9 @@ import tqdm
 
 from bert_tf import files
 from bert_tf.config import ModelConfig
-from bert_tf.converters import ours
 from bert_tf.converters.formats import find_format, load_format
-from bert_tf.converters.tokenizer_files import (
-    load_copied,
-    tokenizer_folder,
-    vocabulary_notes,
-)
+from bert_tf.converters.own_folder import own_folder
+from bert_tf.converters.tokenizer_files import load_copied, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetuning.options import SCRATCH
 from bert_tf.models.pretrained import CONFIG
@@ -64,7 +60,7 @@ def find_start(options, folder, texts):
         UsageError: the files contradict each other or a flag.
     """
     if options.init != SCRATCH:
-        model_folder = _own_format(options.init, os.path.join(folder, "init"))
+        model_folder = own_folder(options.init, os.path.join(folder, "init"))
         config = ModelConfig.load(os.path.join(model_folder, CONFIG))
         tokenizer = load_tokenizer(model_folder)
         _check_given(options, ("pretokenize",), tokenizer, model_folder)
@@ -80,23 +76,6 @@ def find_start(options, folder, texts):
     vocabulary = tokenizer.vocabulary
     return Start(config.replace(vocab_size=len(vocabulary), padding_id=vocabulary.pad_id),
                  tokenizer, None)
-
-
-def _own_format(path, converted):
-    """A model folder of ours with what is at `path`: that itself, or else `converted`."""
-    name = find_format(path)
-    if name == "bert_tf":
-        inner = os.path.join(path, "model")
-        return inner if files.exists(os.path.join(inner, CONFIG)) else path
-    if not files.exists(converted):
-        checkpoint = load_format(name).read(path)
-        print(f"read {name} {path}: {checkpoint.config.family}, "
-              f"{checkpoint.config.num_hidden_layers} layers")
-        for note in (*checkpoint.notes,
-                     *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size)):
-            print(f"note: {note}")
-        ours.write(checkpoint, converted)
-    return converted
 
 
 def _configuration(path):

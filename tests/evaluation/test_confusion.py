@@ -5,10 +5,8 @@ import pathlib
 import struct
 
 import pytest
-from matplotlib import font_manager
 
 from bert_tf.errors import BertTfError
-from bert_tf.evaluation import confusion
 from bert_tf.evaluation.classification import label_report
 from bert_tf.evaluation.confusion import write_confusion
 
@@ -48,17 +46,6 @@ def test_any_names_are_drawn(tmp_path, labels):
     content, size = read(tmp_path)
     assert content["rows"] == labels and content["counts"][0][:2] == [1, 1]
     assert max(size) < 2500
-
-
-def test_the_font_has_every_character():
-    assert confusion._font_with("abc é") == "DejaVu Sans"
-    assert confusion._font_with("a\U0010FFFD") is None  # for private use
-
-
-def test_a_font_that_is_gone_is_passed_over(tmp_path, monkeypatch):
-    gone = font_manager.FontEntry(fname=str(tmp_path / "gone.ttf"), name="Gone")
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", [gone])
-    assert confusion._font_with("a\U0010FFFD") is None
 
 
 def test_nothing_is_written_of_bad_input(tmp_path):

@@ -1,0 +1,49 @@
+"""Draw what a model, its tokenizer or its training does.
+
+    python -m bert_tf.visualize positions --model runs/bert_tiny --output positions.png
+
+`python -m bert_tf.visualize VIEW --help` tells more about a view.
+"""
+
+import importlib
+import sys
+
+from bert_tf import cli
+from bert_tf.errors import UsageError, check_choice
+
+# What one sees, by the name of the view and of its module.
+VIEWS = {
+    "positions": "position embeddings: sinusoidal ones, or how alike a model's are",
+}
+
+
+def _parser(view):
+    module = importlib.import_module(f"bert_tf.visualization.{view}")
+    parser = cli.Parser(f"visualize {view}", module.__doc__)
+    parser.add_argument("--output", required=True, metavar="FILE",
+                        help=f"what is written: {' or '.join(module.OUTPUTS)}")
+    module.add_flags(parser)
+    return parser, module
+
+
+def main(argv=None):
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help"):
+        width = max(map(len, VIEWS))
+        table = "".join(f"  {name:{width}}  {seen}\n" for name, seen in VIEWS.items())
+        print(f"usage: python -m bert_tf.visualize VIEW --output FILE …\n\n{__doc__}\nviews:\n"
+              f"{table}", end="")
+        return 0 if words else 2
+    parser, module = _parser(check_choice("VIEW", words[0], VIEWS))
+    arguments = parser.parse_args(words[1:])
+    if not arguments.output.endswith(module.OUTPUTS):
+        raise UsageError(f"--output {arguments.output}: this view writes "
+                         f"{' or '.join(module.OUTPUTS)}")
+    for line in module.show(arguments):
+        print(line)
+    print(f"wrote {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

@@ -1,0 +1,33 @@
+"""Fonts for any script, and files that are the same for the same figure."""
+
+import pytest
+from matplotlib import font_manager, image
+
+from bert_tf.errors import UsageError
+from bert_tf.pictures import new_figure, text_style, write_figure
+
+
+def test_the_font_has_every_character():
+    assert text_style("abc é")["family"] == "DejaVu Sans"
+    assert text_style("a\U0010FFFD") is None  # for private use
+
+
+def test_a_font_that_is_gone_is_passed_over(tmp_path, monkeypatch):
+    gone = font_manager.FontEntry(fname=str(tmp_path / "gone.ttf"), name="Gone")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [gone])
+    assert text_style("a\U0010FFFD") is None
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_same_figure_gives_the_same_file(tmp_path, suffix):
+    written = []
+    for name in "ab":
+        figure = new_figure(2, 1)
+        figure.subplots().plot([0, 1], [2, 3], clip_on=True)
+        write_figure(str(tmp_path / f"{name}.{suffix}"), figure)
+        written.append((tmp_path / f"{name}.{suffix}").read_bytes())
+    assert written[0] == written[1]
+    if suffix == "png":
+        assert image.imread(tmp_path / "a.png").shape[:2] == (120, 240)
+    with pytest.raises(UsageError, match="a.pdf is no picture file; expected a name that ends"):
+        write_figure(str(tmp_path / "a.pdf"), figure)

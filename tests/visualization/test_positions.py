@@ -1,0 +1,46 @@
+"""Position embeddings: what is drawn is what the model adds."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from matplotlib import image
+
+from bert_tf import cli, visualize
+from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
+from bert_tf.models.families import build_encoder
+from bert_tf.visualization.positions import cosines, position_table
+
+
+def _encoder(family, **changes):
+    return build_encoder(ModelConfig(**{
+        **FAMILY_DEFAULTS[family], "family": family, "vocab_size": 40, "hidden_size": 16,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
+        "max_position_embeddings": 20, "padding_id": 1, **changes}), seed=1)
+
+
+@pytest.mark.parametrize(("family", "changes"), [
+    ("bert", {}), ("roberta", {}), ("bert", {"position_embedding": "sinusoidal"})])
+def test_rows_are_what_the_embeddings_add(family, changes):
+    encoder = _encoder(family, **changes)
+    embeddings = encoder.backbone.embeddings
+    ids = tf.fill([1, embeddings.longest], 7)
+    added = embeddings._positions(ids)
+    table = position_table(encoder)
+    np.testing.assert_array_equal(table, tf.reshape(added, table.shape))
+    np.testing.assert_array_equal(position_table(encoder, 5), table[:5])
+
+
+def test_cosines():
+    table = np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    half = np.sqrt(0.5)
+    np.testing.assert_allclose(cosines(table), [[1, half, 0], [half, 1, 0], [0, 0, 0]])
+
+
+def test_pictures(tmp_path, capsys):
+    arguments = ["positions", "--length", "32", "--width", "16", "--output"]
+    assert cli.run(visualize.main, [*arguments, str(tmp_path / "a.png")]) == 0
+    assert np.ptp(image.imread(tmp_path / "a.png")[..., :3]) > 0.5
+    assert cli.run(visualize.main, [*arguments, str(tmp_path / "a.svg")]) == 0
+    assert (tmp_path / "a.svg").read_text().count("sinusoidal position encodings") >= 1
+    assert cli.run(visualize.main, [*arguments, str(tmp_path / "a.pdf")]) == 2
+    assert "this view writes .png or .svg" in capsys.readouterr().err
