@@ -5,6 +5,14 @@ I intermediate   V vocabulary   P predictions a sequence   K real tokens in a ba
 """
 
 
+def sizes_of(tensor):
+    """The sizes of a tensor's axes, integers where they are known, else scalar int32 tensors."""
+    import tensorflow as tf
+
+    sizes = tf.shape(tensor)
+    return [sizes[axis] if known is None else known for axis, known in enumerate(tensor.shape)]
+
+
 def check_rank(name, tensor, rank):
     """Raise ValueError unless `tensor` has `rank` axes (google-research/bert `assert_rank`)."""
     actual = len(tensor.shape)

@@ -14,16 +14,21 @@ from bert_tf.errors import check_choice
 
 _SLOPE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _SLOPE
+# Operands are sorted by name before TensorFlow looks for what it can fuse, and it finds the tanh
+# form only where the bias (…/dense/BiasAdd) comes first.
+_NAME = "gelu"
 
 
 def gelu(x, training=False):
     """x Φ(x) with the exact normal distribution function (Hendrycks and Gimpel 2016)."""
-    return _trained_gelu(x) if training else tf.nn.gelu(x, approximate=False)
+    return _trained_gelu(x) if training else tf.nn.gelu(x, approximate=False, name=_NAME)
 
 
 def gelu_approximate(x, training=False):
     """The tanh form of `gelu`: what google-research/bert computes under the name "gelu"."""
-    return _trained_gelu_approximate(x) if training else tf.nn.gelu(x, approximate=True)
+    if training:
+        return _trained_gelu_approximate(x)
+    return tf.nn.gelu(x, approximate=True, name=_NAME)
 
 
 def relu(x, training=False):

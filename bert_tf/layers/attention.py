@@ -6,7 +6,8 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
-from bert_tf.shapes import check_rank
+from bert_tf.layers.layout import as_tokens
+from bert_tf.randomness import draw_scope
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -15,9 +16,12 @@ class SelfAttention(keras.Layer):
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
     `context [batch, from, hidden]`; with `return_attention_probs=True`
-    `(context, attention_probs [batch, heads, from, to])`, both in the compute type.
-    With `queries=N` only the first N positions ask: `from` of the results is N.
-    The probabilities returned are those before dropout.
+    `(context, attention_probs [batch, heads, from, to])`, both in the compute type. The
+    probabilities are those before dropout.
+    Instead of an adder a `layout` may be given, with `hidden [tokens, hidden]`: then `context` is
+    of the same shape and `attention_probs` a list, an item for each rectangle. With
+    `first_only=True` only the first token of every row asks: `context [batch, hidden]`, in the
+    order of `layout.first`.
 
     Args:
         hidden_size: width of the input and the output.
@@ -51,31 +55,39 @@ class SelfAttention(keras.Layer):
             layer.build(hidden_shape)
         self.dropout.build((None, self.num_attention_heads, None, None))
 
-    def call(self, hidden, adder, training=False, return_attention_probs=False, queries=None):
-        """Attend from positions of `hidden` to the positions that `adder` leaves open."""
-        check_rank("hidden", hidden, 3)
-        check_rank("adder", adder, 4)
-        asking = hidden
-        if queries is not None:
-            asking, adder = hidden[:, :queries], adder[:, :, :queries]
-        # Scaling the query is cheaper than scaling the scores.
-        query = self._heads(self.query(asking) * self.head_size**-0.5)  # [B, N, F, H]
-        key = self._heads(self.key(hidden))  # [B, N, T, H]
-        value = self._heads(self.value(hidden))  # [B, N, T, H]
-        scores = tf.matmul(query, key, transpose_b=True) + adder  # [B, N, F, T]
+    def call(self, hidden, adder=None, training=False, return_attention_probs=False,
+             first_only=False, layout=None):
+        """Attend from positions of `hidden` to the positions that the adders leave open."""
+        tokens, own = as_tokens(hidden, adder, layout)
+        num_heads = self.num_attention_heads
+        key = own.heads(self.key(tokens), num_heads)
+        value = own.heads(self.value(tokens), num_heads)
+        if first_only:
+            query = own.first_heads(self.query(own.first(tokens)), num_heads)
+        else:
+            query = own.heads(self.query(tokens), num_heads)
+        contexts, probs = [], []
+        for number, parts in enumerate(zip(query, key, value, own.adders, strict=True)):
+            with draw_scope(f"rectangle_{number}" if number else ""):
+                context, part = self._attend(*parts, training, first_only)
+            contexts.append(context)
+            probs.append(part)
+        context = own.merge_first(contexts) if first_only else own.merge(contexts)
+        if layout is None:
+            context = context if first_only else own.restore(context)
+            (probs,) = probs
+        return (context, probs) if return_attention_probs else context
+
+    def _attend(self, query, key, value, adder, training, first_only):
+        """`[B, N, F, H]`, `[B, N, T, H]` twice -> context and probabilities of a rectangle."""
+        if first_only:
+            adder = adder[:, :, :1]
+        # TensorFlow fuses product, scale and sum where no gradient is taken.
+        scale = tf.constant(self.head_size**-0.5, query.dtype)
+        scores = tf.matmul(query, key, transpose_b=True) * scale + adder  # [B, N, F, T]
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
-        context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])  # [B, F, N, H]
-        context = tf.reshape(context, tf.shape(asking))  # [B, F, D]
-        context.set_shape(asking.shape)
-        return (context, attention_probs) if return_attention_probs else context
-
-    def _heads(self, projected):
-        """`[B, S, D]` -> `[B, N, S, H]`."""
-        shape = tf.shape(projected)
-        split = tf.reshape(projected,
-                           [shape[0], shape[1], self.num_attention_heads, self.head_size])
-        return tf.transpose(split, [0, 2, 1, 3])
+        return tf.matmul(weights, value), attention_probs
 
     def get_config(self):
         """The constructor's arguments."""

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf import randomness
 from bert_tf.errors import UsageError, explain
+from bert_tf.shapes import sizes_of
 
 _LEVELS = 1 << 16  # sixteen random bits an element
 
@@ -18,7 +19,7 @@ class Dropout(keras.Layer):
     batch or the number of restarts. Elsewhere (plain `model.fit`) replicas differ too, unlike with
     `keras.layers.Dropout`; see `randomness.current_stream`.
 
-    Call: `[batch, …]` -> the same shape and type.
+    Call: `[batch, …]`, or `[tokens, width]` with their `layout` -> the same shape and type.
 
     Args:
         rate: share of elements set to zero, in [0, 1); exact to 1/65536.
@@ -36,16 +37,17 @@ class Dropout(keras.Layer):
     def build(self, input_shape):
         """Nothing to create; gives the layer its path."""
 
-    def call(self, inputs, training=False):
+    def call(self, inputs, training=False, layout=None):
         """Drop elements of `inputs` if `training`."""
         if not training or not self.rate:
             return inputs
         dropped = int(self.rate * _LEVELS)
         key, first_example = randomness.current_stream(f"dropout/{self.path}",
                                                        self.seed_generator)
-        sizes = tf.shape(inputs)
-        shape = [sizes[axis] if size is None else size for axis, size in enumerate(inputs.shape)]
-        bits = randomness.example_bits(key, first_example, shape, tf.uint16)
+        if layout is None:
+            bits = randomness.example_bits(key, first_example, sizes_of(inputs), tf.uint16)
+        else:
+            bits = layout.bits(key, first_example, inputs.shape[-1])
         # The gradient needs the mask again: kept, as drawing is dearer than the memory.
         keep = tf.cast(tf.ensure_shape(bits >= dropped, inputs.shape), inputs.dtype)
         return inputs * (keep * tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype))

@@ -7,8 +7,9 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.gather import gather_rows
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer_norm import LayerNorm
+from bert_tf.layers.layout import Padded
 from bert_tf.layers.positions import positions_from_padding, sinusoidal_positions
-from bert_tf.shapes import check_rank
+from bert_tf.shapes import check_rank, sizes_of
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -16,7 +17,8 @@ class Embeddings(keras.Layer):
     """Sum of token, segment and position embeddings, LayerNorm, dropout.
 
     Call: `input_word_ids`, `input_type_ids` int32 `[batch, seq_length]` ->
-    `[batch, seq_length, width]` in the compute type.
+    `[batch, seq_length, width]` in the compute type; with their `layout` the `[tokens, width]` of
+    it.
 
     Args:
         vocab_size, width, max_position_embeddings, type_vocab_size: sizes of the tables. With one
@@ -73,46 +75,47 @@ class Embeddings(keras.Layer):
         # Rows are cast after they are looked up: less work than casting the table.
         initializer = truncated_normal(self.initializer_range, self.seed, f"{self.path}/{name}")
         return self.add_weight(name=name, shape=(rows, self.width), initializer=initializer,
-                               autocast=False)
+                               autocast=False, dtype="float32")
 
-    def call(self, input_word_ids, input_type_ids, training=False):
-        """Embed ids `[batch, seq_length]` as `[batch, seq_length, width]`."""
+    def call(self, input_word_ids, input_type_ids, training=False, layout=None):
+        """Embed ids `[batch, seq_length]`."""
         check_rank("input_word_ids", input_word_ids, 2)
         length = input_word_ids.shape[1]
         if length is not None and length > self.longest:
             raise ValueError(f"input_word_ids has {length} positions; expected at most "
                              f"{self.longest}: max_position_embeddings="
                              f"{self.max_position_embeddings}")
-        embeddings = gather_rows(tf.convert_to_tensor(self.word_embeddings), input_word_ids)
+        own = layout or Padded(None, sizes_of(input_word_ids))
+        embeddings = gather_rows(tf.convert_to_tensor(self.word_embeddings),
+                                 own.tokens(input_word_ids))
         if self.type_vocab_size:
-            embeddings += self._types(input_type_ids, tf.shape(embeddings))
-        embeddings += self._positions(input_word_ids)
+            embeddings += self._types(own.tokens(input_type_ids))
+        embeddings = self._add_positions(embeddings, input_word_ids, own)
         if self.layer_norm is None:
             embeddings = tf.cast(embeddings, self.compute_dtype)
         else:
             embeddings = self.layer_norm(embeddings)
-        return self.dropout(embeddings, training=training)
+        embeddings = self.dropout(embeddings, training=training, layout=own)
+        return embeddings if layout else own.restore(embeddings)
 
-    def _types(self, input_type_ids, shape):
+    def _types(self, input_type_ids):
         table = tf.convert_to_tensor(self.token_type_embeddings)
         if self.type_vocab_size == 1:
             return table[0]
         # A table of a few rows is quicker to multiply than to look up, in both directions.
-        types = tf.one_hot(tf.reshape(input_type_ids, [-1]), self.type_vocab_size)
-        return tf.reshape(tf.matmul(types, table), shape)
+        return tf.matmul(tf.one_hot(input_type_ids, self.type_vocab_size), table)
 
-    def _positions(self, input_word_ids):
-        length = tf.shape(input_word_ids)[1]
-        if self.position_embedding == "learned" and self.padding_id is None:
-            return tf.convert_to_tensor(self.position_embeddings)[:length]
-        rows = self.max_position_embeddings
-        table = (tf.convert_to_tensor(self.position_embeddings)
-                 if self.position_embedding == "learned"
-                 else sinusoidal_positions(length if self.padding_id is None else rows,
-                                           self.width))
+    def _add_positions(self, embeddings, input_word_ids, layout):
+        learned = self.position_embedding == "learned"
+        table = tf.convert_to_tensor(self.position_embeddings) if learned else None
         if self.padding_id is None:
-            return table
-        return gather_rows(table, positions_from_padding(input_word_ids, self.padding_id))
+            length = tf.shape(input_word_ids)[1]
+            return layout.add_positions(embeddings, table[:length] if learned
+                                        else sinusoidal_positions(length, self.width))
+        if not learned:
+            table = sinusoidal_positions(self.max_position_embeddings, self.width)
+        positions = positions_from_padding(input_word_ids, self.padding_id)
+        return embeddings + gather_rows(table, layout.tokens(positions))
 
     def get_config(self):
         """The constructor's arguments."""

@@ -81,10 +81,10 @@ class Output(keras.Layer):
         self.dropout.build(hidden_shape)
         self.layer_norm.build(hidden_shape)
 
-    def call(self, inputs, residual, sequence_ids=None, training=False):
-        """Map `[…, in]` to `[…, hidden]` and add the residual."""
+    def call(self, inputs, residual, sequence_ids=None, training=False, layout=None):
+        """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
         args = (inputs,) if self.kernel_size is None else (inputs, sequence_ids)
-        hidden = self.dropout(self.dense(*args), training=training)
+        hidden = self.dropout(self.dense(*args), training=training, layout=layout)
         return self.layer_norm(hidden + residual)
 
     def get_config(self):

@@ -75,7 +75,7 @@ class MaskedLMHead(keras.Layer):
         """Create the transform and `output_bias [vocab]`."""
         self.transform.build((None, sequence_output_shape[-1]))
         self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
-                                           initializer="zeros", autocast=False)
+                                           initializer="zeros", autocast=False, dtype="float32")
 
     def call(self, sequence_output, masked_lm_positions, word_embeddings, training=False):
         """Logits float32 `[batch, P, vocab]`."""

@@ -10,7 +10,8 @@ from bert_tf.layers.dense import Dense
 class Pooler(keras.Layer):
     """tanh of a dense layer on the first token (google-research/bert `modeling.py`).
 
-    Call: `sequence_output [batch, seq_length, hidden]` -> `pooled_output [batch, hidden]`.
+    Call: `sequence_output [batch, seq_length, hidden]`, or the first tokens alone
+    `[batch, hidden]` -> `pooled_output [batch, hidden]`.
 
     Args:
         hidden_size: width of the output.
@@ -24,11 +25,12 @@ class Pooler(keras.Layer):
 
     def build(self, input_shape):
         """Create the dense layer."""
-        self.dense.build((input_shape[0], input_shape[2]))
+        self.dense.build((input_shape[0], input_shape[-1]))
 
     def call(self, sequence_output):
-        """`[batch, seq_length, hidden]` -> `[batch, hidden]`."""
-        return tf.math.tanh(self.dense(sequence_output[:, 0, :]))
+        """Pool to `[batch, hidden]`."""
+        first = sequence_output if len(sequence_output.shape) == 2 else sequence_output[:, 0]
+        return tf.math.tanh(self.dense(first))
 
     def get_config(self):
         """The constructor's arguments."""

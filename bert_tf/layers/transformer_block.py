@@ -4,6 +4,7 @@ import keras
 
 from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.feed_forward import Intermediate, Output
+from bert_tf.layers.layout import as_tokens
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -35,14 +36,20 @@ class Attention(keras.Layer):
         self.self_attention.build(hidden_shape)
         self.attention_output.build(hidden_shape)
 
-    def call(self, hidden, adder, training=False, return_attention_probs=False, queries=None):
-        """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
-        context, attention_probs = self.self_attention(hidden, adder, training=training,
-                                                       return_attention_probs=True,
-                                                       queries=queries)
-        residual = hidden if queries is None else hidden[:, :queries]
-        output = self.attention_output(context, residual, training=training)
-        return (output, attention_probs) if return_attention_probs else output
+    def call(self, hidden, adder=None, training=False, return_attention_probs=False,
+             first_only=False, layout=None):
+        """The context after its output layer, and the probabilities on request."""
+        tokens, own = as_tokens(hidden, adder, layout)
+        context, probs = self.self_attention(
+            tokens, training=training, return_attention_probs=True, first_only=first_only,
+            layout=own)
+        residual = own.first(tokens) if first_only else tokens
+        output = self.attention_output(context, residual, training=training,
+                                       layout=own.of_first if first_only else own)
+        if layout is None:
+            output = output if first_only else own.restore(output)
+            (probs,) = probs
+        return (output, probs) if return_attention_probs else output
 
     def get_config(self):
         """The constructor's arguments."""
@@ -60,8 +67,9 @@ class TransformerBlock(keras.Layer):
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
     convolutions `sequence_ids` int `[batch, from]` (see `Conv`) -> `[batch, from, hidden]`; with
-    `return_attention_probs=True` also `attention_probs [batch, heads, from, to]`; with
-    `queries=N` only the first N positions (not with convolutions, which look at neighbours).
+    `return_attention_probs=True` also `attention_probs [batch, heads, from, to]`. Or tokens and
+    their `layout`, and `first_only`, as of `SelfAttention` (`first_only` not with convolutions,
+    which look at neighbours).
 
     Args:
         hidden_size, num_attention_heads, intermediate_size: widths.
@@ -93,14 +101,20 @@ class TransformerBlock(keras.Layer):
         self.intermediate.build(hidden_shape)
         self.block_output.build(self.intermediate.dense.compute_output_shape(hidden_shape))
 
-    def call(self, hidden, adder, sequence_ids=None, training=False,
-             return_attention_probs=False, queries=None):
-        """`[batch, from, hidden]` -> the same shape, and the probabilities on request."""
-        hidden, attention_probs = self.attention(hidden, adder, training=training,
-                                                 return_attention_probs=True, queries=queries)
-        intermediate = self.intermediate(hidden, sequence_ids, training=training)
-        hidden = self.block_output(intermediate, hidden, sequence_ids, training=training)
-        return (hidden, attention_probs) if return_attention_probs else hidden
+    def call(self, hidden, adder=None, sequence_ids=None, training=False,
+             return_attention_probs=False, first_only=False, layout=None):
+        """What the block makes of `hidden`, and the probabilities on request."""
+        tokens, own = as_tokens(hidden, adder, layout, sequence_ids)
+        tokens, probs = self.attention(tokens, training=training, return_attention_probs=True,
+                                       first_only=first_only, layout=own)
+        ids = own.sequence_ids if self.intermediate.kernel_size else None
+        intermediate = self.intermediate(tokens, ids, training=training)
+        output = self.block_output(intermediate, tokens, ids, training=training,
+                                   layout=own.of_first if first_only else own)
+        if layout is None:
+            output = output if first_only else own.restore(output)
+            (probs,) = probs
+        return (output, probs) if return_attention_probs else output
 
     def get_config(self):
         """The constructor's arguments."""

@@ -7,7 +7,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
-from bert_tf.layers.masks import causal_adder, padding_adder
+from bert_tf.layers.layout import Padded, PaddingFree
 from bert_tf.layers.pooling import Pooler, last_token
 from bert_tf.models.encoder import Encoder
 
@@ -26,21 +26,28 @@ class Backbone(keras.Layer):
     `encoder_outputs` (each layer's output), both `[batch, seq_length, hidden]`, and with
     `attention_probs=True` also `attention_probs`, each layer's `[batch, heads, from, to]`.
 
+    With `padding_free=True` only real tokens are computed: outputs at attended positions are the
+    same, those at padding 0 (but at a row's first position, which may be pooled). Its shapes are
+    not static, so it is for CPUs and GPUs without XLA, and for batches of mixed lengths.
+
     Args:
         config: a `ModelConfig`.
         encoder_outputs, attention_probs: return these too.
         seed: integer seed of the initial weights and of dropout outside
             `randomness.draw_at`; None draws from Keras' own random state.
         embeddings: another Backbone's `Embeddings` to share; None makes new ones.
+        padding_free: leave padding out; may be set later as an attribute. Where
+            `attention_probs` are asked for everything is computed all the same.
     """
 
     def __init__(self, config, encoder_outputs=False, attention_probs=False, seed=None,
-                 embeddings=None, **kwargs):
+                 embeddings=None, padding_free=False, **kwargs):
         super().__init__(**kwargs)
         self.config = config
         self.encoder_outputs = encoder_outputs
         self.attention_probs = attention_probs
         self.seed = seed
+        self.padding_free = padding_free
         of_all = {"initializer_range": config.initializer_range, "seed": seed}
         common = {"layer_norm_eps": config.layer_norm_eps, "dropout": config.hidden_dropout_prob,
                   **of_all}
@@ -90,29 +97,43 @@ class Backbone(keras.Layer):
         """
         return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
         input_mask = inputs["input_mask"]
-        hidden = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
-                                 training=training)
+        layout = self._layout(input_mask)
+        embeddings = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
+                                     training=training, layout=layout)
         if self.embeddings_project is not None:
-            hidden = self.embeddings_project(hidden)
-        adder = padding_adder(input_mask, self.compute_dtype)
-        if self.config.attention == "causal":
-            adder += causal_adder(tf.shape(input_mask)[1], self.compute_dtype)
+            embeddings = self.embeddings_project(embeddings)
+        first_only = pooled_only and self._pools_first
         encoder_outputs, attention_probs = self.encoder(
-            hidden, adder, input_mask, training=training,
-            queries=1 if pooled_only and self._pools_first else None)
-        sequence_output = encoder_outputs[-1]
-        if self.bilstm is not None:
-            sequence_output = self.bilstm(sequence_output, input_mask)
-        pooled_output = self._pool(sequence_output, input_mask)
+            embeddings, training=training, first_only=first_only, layout=layout)
+        if first_only:
+            first = layout.in_order(encoder_outputs[-1])
+            return tf.cast(self._pooled(first), tf.float32)
+
+        def restored(tokens):
+            return layout.restore(tf.cast(tokens, tf.float32))
+
+        if self.bilstm is None:
+            sequence_output = restored(encoder_outputs[-1])
+        else:
+            sequence_output = tf.cast(self.bilstm(layout.restore(encoder_outputs[-1]), input_mask),
+                                      tf.float32)
+        outputs = {"sequence_output": sequence_output,
+                   "pooled_output": self._pool(sequence_output, input_mask)}
         if pooled_only:
-            return tf.cast(pooled_output, tf.float32)
-        outputs = {"sequence_output": sequence_output, "pooled_output": pooled_output}
+            return outputs["pooled_output"]
         if return_outputs:
-            outputs["embedding_output"] = hidden
-            outputs["encoder_outputs"] = encoder_outputs
+            outputs["embedding_output"] = restored(embeddings)
+            outputs["encoder_outputs"] = [restored(tokens) for tokens in encoder_outputs]
         if self.attention_probs:
-            outputs["attention_probs"] = attention_probs
-        return tf.nest.map_structure(lambda x: tf.cast(x, tf.float32), outputs)
+            outputs["attention_probs"] = [tf.cast(probs, tf.float32)
+                                          for (probs,) in attention_probs]
+        return outputs
+
+    def _layout(self, input_mask):
+        causal = self.config.attention == "causal"
+        if self.padding_free and not self.attention_probs:
+            return PaddingFree(input_mask, self.compute_dtype, causal)
+        return Padded.of_mask(input_mask, self.compute_dtype, causal)
 
     @property
     def _pools_first(self):
@@ -121,17 +142,21 @@ class Backbone(keras.Layer):
                 and self.config.feed_forward == "dense")
 
     def _pool(self, sequence_output, input_mask):
-        if self.pooler is not None:
-            return self.pooler(sequence_output)
+        """`[batch, hidden]` float32 of the whole output, float32."""
         if self.config.pooling == "last":
             return last_token(sequence_output, input_mask)
-        return sequence_output[:, 0, :]
+        return tf.cast(self._pooled(sequence_output[:, 0]), tf.float32)
+
+    def _pooled(self, first):
+        """What the pooler, if there is one, makes of every row's first token."""
+        return first if self.pooler is None else self.pooler(first)
 
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "config": self.config.to_dict(),
                 "encoder_outputs": self.encoder_outputs,
-                "attention_probs": self.attention_probs, "seed": self.seed}
+                "attention_probs": self.attention_probs, "seed": self.seed,
+                "padding_free": self.padding_free}
 
     @classmethod
     def from_config(cls, config):

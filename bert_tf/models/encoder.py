@@ -2,6 +2,7 @@
 
 import keras
 
+from bert_tf.layers.layout import as_tokens
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.randomness import draw_scope
 
@@ -13,8 +14,10 @@ class Encoder(keras.Layer):
     Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
     convolutions `sequence_ids` int `[batch, seq_length]` -> `(encoder_outputs, attention_probs)`:
     for each layer its output `[batch, seq_length, hidden]` and its probabilities
-    `[batch, heads, from, to]`, in the compute type. With `queries=N` the last layer computes only
-    the first N positions.
+    `[batch, heads, from, to]`, in the compute type. Or `hidden [tokens, hidden]` and a `layout`:
+    outputs are of that shape, probabilities lists with an item for each rectangle. With
+    `first_only=True` the last layer computes only the first token of every row, see
+    `SelfAttention`.
 
     Args:
         num_hidden_layers: number of layers L.
@@ -37,19 +40,21 @@ class Encoder(keras.Layer):
         for block in self.blocks:
             block.build(hidden_shape)
 
-    def call(self, hidden, adder, sequence_ids=None, training=False, queries=None):
+    def call(self, hidden, adder=None, sequence_ids=None, training=False, first_only=False,
+             layout=None):
         """Outputs and attention probabilities of every layer."""
+        tokens, own = as_tokens(hidden, adder, layout, sequence_ids)
         encoder_outputs, attention_probs = [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
             is_last = i == self.num_hidden_layers - 1
             # Layers of one block drop different elements.
             with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
-                hidden, probs = block(hidden, adder, sequence_ids, training=training,
-                                      return_attention_probs=True,
-                                      queries=queries if is_last else None)
-            encoder_outputs.append(hidden)
-            attention_probs.append(probs)
+                tokens, probs = block(tokens, training=training, return_attention_probs=True,
+                                      first_only=first_only and is_last, layout=own)
+            restored = layout is None and not (first_only and is_last)
+            encoder_outputs.append(own.restore(tokens) if restored else tokens)
+            attention_probs.append(probs if layout else probs[0])
         return encoder_outputs, attention_probs
 
     def get_config(self):

@@ -77,6 +77,19 @@ def check_hidden(outputs, hidden, probs=None):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
+def check_without_padding(model, inputs, hidden, pooled):
+    """The same numbers where there is a token, nothing elsewhere."""
+    encoder = build_encoder(model.config, encoder_outputs=True, dtype="float32")
+    encoder.set_weights(model.encoder.get_weights())
+    encoder.backbone.padding_free = True
+    outputs = encoder(inputs)
+    real = inputs["input_mask"][..., None]
+    for ours, theirs in zip([outputs["embedding_output"], *outputs["encoder_outputs"]], hidden,
+                            strict=True):
+        np.testing.assert_allclose(ours, theirs * real, atol=1e-4)
+    np.testing.assert_allclose(outputs["pooled_output"], pooled, atol=1e-4)
+
+
 def losses(model, batch, outputs):
     weights = model.loss_weights(batch)
     return {task: float(total / weights[task])
@@ -92,6 +105,9 @@ def test_hf_bert(shared):
     check_hidden(outputs, [expected[f"hidden_states_{i}"] for i in range(4)],
                  [expected[f"attentions_{i}"] for i in range(3)])
     np.testing.assert_allclose(outputs["pooled_output"], expected["pooler_output"], atol=1e-4)
+    check_without_padding(model, {name: batch[name] for name in INPUTS},
+                          [expected[f"hidden_states_{i}"] for i in range(4)],
+                          expected["pooler_output"])
     logits = model(batch)
     np.testing.assert_allclose(logits["masked_lm_logits"], expected["prediction_logits"],
                                atol=1e-4)
@@ -121,6 +137,9 @@ def test_google_bert(shared):
     check_hidden({**outputs, "attention_probs": []},
                  [expected["embedding_output"], *expected["all_encoder_layers"]])
     np.testing.assert_allclose(outputs["pooled_output"], expected["pooled_output"], atol=1e-4)
+    check_without_padding(model, {name: batch[name] for name in INPUTS},
+                          [expected["embedding_output"], *expected["all_encoder_layers"]],
+                          expected["pooled_output"])
     logits = model(batch)
     np.testing.assert_allclose(
         tf.reshape(tf.nn.log_softmax(logits["masked_lm_logits"]), [12, 400]),

@@ -85,8 +85,8 @@ def test_layers_of_a_group_drop_differently():
     dropped = []
     dropout = encoder.blocks[0].block_output.dropout
     call = dropout.call
-    dropout.call = lambda x, training=False: dropped.append(
-        call(tf.ones_like(x), training)) or call(x, training)
+    dropout.call = lambda x, training=False, layout=None: dropped.append(
+        call(tf.ones_like(x), training, layout)) or call(x, training, layout)
     hidden = np.ones((2, 5, 16), "float32")
     with randomness.draw_at(1, 2, 3):
         encoder(hidden, np.zeros((2, 1, 1, 5), "float32"), training=True)
@@ -131,6 +131,39 @@ def test_the_pooled_output_alone(family, changes):
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other),
                                    atol=2e-5)
+
+
+@pytest.mark.parametrize(("family", "changes"), [*((family, {}) for family in FAMILIES), *(
+    ("bert", changes) for changes in (
+        {"position_embedding": "sinusoidal"}, {"pooling": "last"}, {"bilstm": True},
+        {"feed_forward": "conv", "conv_kernel_size": 3}))])
+def test_without_padding(family, changes):
+    """The same numbers and gradients at attended positions, whatever else the batch holds."""
+    model = build_encoder(tiny(family, padding_id=0, **changes), encoder_outputs=True, seed=1)
+    lengths = np.array([5, 9, 1, 3, 9, 7, 2])
+    mask = (np.arange(9) < lengths[:, None]).astype("int32")
+    random = np.random.default_rng(3)
+    inputs = {"input_word_ids": random.integers(1, 50, mask.shape).astype("int32") * mask,
+              "input_mask": mask, "input_type_ids": random.integers(0, 2, mask.shape)}
+    free = tf.function(model, input_signature=[
+        {name: tf.TensorSpec([None, None], tf.int32) for name in inputs}])
+    found = []
+    for call in (model, free):
+        model.backbone.padding_free = call is free
+        with tf.GradientTape() as tape:
+            outputs = call({name: tf.constant(value, tf.int32)
+                            for name, value in inputs.items()})
+            loss = (tf.reduce_sum(tf.sin(outputs["pooled_output"]))
+                    + tf.reduce_sum(tf.sin(outputs["sequence_output"]) * mask[..., None]))
+        gradients = tape.gradient(loss, [variable.value for variable in
+                                         model.trainable_variables])
+        found.append((outputs, [tf.convert_to_tensor(gradient) for gradient in gradients]))
+    (padded, padded_gradients), (packed, packed_gradients) = found
+    for one, other in zip(tf.nest.flatten(padded), tf.nest.flatten(packed), strict=True):
+        expected = one if len(one.shape) == 2 else one * mask[..., None]
+        np.testing.assert_allclose(other, expected, atol=1e-5)
+    for one, other in zip(padded_gradients, packed_gradients, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * max(1, np.abs(one).max()))
 
 
 @pytest.mark.parametrize("changes", [

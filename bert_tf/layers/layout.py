@@ -1,0 +1,291 @@
+"""Where the tokens of a batch stand: in one row, and in rectangles for attention.
+
+Position-wise layers work on `[tokens, width]`, a 2-D matrix product each. Only attention needs the
+sequences apart: it sees rectangles `[rows, heads, from, head_size]`. `Padded` counts every position
+as a token, as the original code does, and all shapes stay static; `PaddingFree` leaves padding out.
+"""
+
+import tensorflow as tf
+
+from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.masks import MASKED, causal_adder, padding_adder
+from bert_tf.randomness import example_bits
+from bert_tf.shapes import check_rank, sizes_of
+
+
+class Padded:
+    """Every position of `[batch, seq_length]` is a token; attention has one rectangle.
+
+    Args:
+        adder: float `[batch, 1, from or 1, to]`.
+        shape: int32 `[2]`, `batch` and `seq_length`, integers where they are known.
+        sequence_ids: int `[batch, seq_length]` as of `Conv`, such as an `input_mask`; None where
+            there are no convolutions.
+    """
+
+    def __init__(self, adder, shape, sequence_ids=None):
+        self.adders = [adder]
+        self.batch, self.seq_length = shape
+        self.sequence_ids = None
+        if sequence_ids is not None:
+            # Neighbours in the row of all tokens may be of different sequences.
+            apart = sequence_ids * self.batch + tf.range(self.batch)[:, tf.newaxis]
+            self.sequence_ids = tf.reshape(tf.where(sequence_ids > 0, apart, 0), [-1])
+
+    @classmethod
+    def of_mask(cls, input_mask, dtype, causal=False):
+        """The layout of a batch with `input_mask` int32 `[batch, seq_length]`."""
+        shape = sizes_of(input_mask)
+        adder = padding_adder(input_mask, dtype)
+        if causal:
+            adder += causal_adder(shape[1], dtype)
+        return cls(adder, shape, input_mask)
+
+    def bits(self, key, first_example, width):
+        """Random uint16 `[tokens, width]`; those of a row depend on its example alone."""
+        bits = example_bits(key, first_example, [self.batch, self.seq_length * width], tf.uint16)
+        return tf.reshape(bits, [-1, width])
+
+    @property
+    def of_first(self):
+        """The layout of what `first` gives, for `Dropout`."""
+        return _FirstTokens(self.batch)
+
+    def add_positions(self, tokens, table):
+        """Add to `tokens [tokens, width]` the rows of `table [seq_length, width]`."""
+        return self.tokens(self.restore(tokens) + table)
+
+    def tokens(self, values):
+        """`[batch, seq_length, …]` -> `[tokens, …]`."""
+        return tf.reshape(values, [-1, *values.shape[2:]])
+
+    def restore(self, tokens):
+        """`[tokens, width]` -> `[batch, seq_length, width]`."""
+        return tf.reshape(tokens, [self.batch, self.seq_length, tokens.shape[-1]])
+
+    def first(self, tokens):
+        """`[tokens, width]` -> the first token of every row, `[batch, width]`."""
+        return self.restore(tokens)[:, 0]
+
+    def in_order(self, rows):
+        """`[batch, width]` as `first` gives it, in the order of the batch."""
+        return rows
+
+    def heads(self, projected, num_heads):
+        """`[tokens, heads × head_size]` -> a list of `[rows, heads, positions, head_size]`."""
+        split = tf.reshape(projected, [self.batch, self.seq_length, num_heads,
+                                       projected.shape[-1] // num_heads])
+        return [tf.transpose(split, [0, 2, 1, 3])]
+
+    def first_heads(self, projected, num_heads):
+        """The same of what `first` gave: a list of `[rows, heads, 1, head_size]`."""
+        return [_one_position(projected, num_heads)]
+
+    def merge(self, contexts):
+        """The inverse of `heads`."""
+        (context,) = contexts
+        merged = tf.transpose(context, [0, 2, 1, 3])
+        return tf.reshape(merged, [-1, context.shape[1] * context.shape[3]])
+
+    def merge_first(self, contexts):
+        """The inverse of `first_heads`."""
+        return tf.concat([tf.reshape(context, [-1, context.shape[1] * context.shape[3]])
+                          for context in contexts], 0)
+
+
+def as_tokens(hidden, adder=None, layout=None, sequence_ids=None):
+    """`([tokens, width], layout)` of what a layer is called with.
+
+    Args:
+        hidden: `[tokens, width]` with a `layout`, or `[batch, seq_length, width]` with an `adder`
+            float `[batch, 1, seq_length or 1, seq_length]`.
+        adder, layout: the other is None.
+        sequence_ids: int `[batch, seq_length]` beside an adder, see `Padded`.
+
+    Raises:
+        ValueError: other ranks.
+    """
+    if layout is not None:
+        return check_rank("hidden", hidden, 2), layout
+    check_rank("hidden", hidden, 3)
+    layout = Padded(check_rank("adder", adder, 4), sizes_of(hidden)[:2], sequence_ids)
+    return layout.tokens(hidden), layout
+
+
+class PaddingFree:
+    """Only real tokens, sequences of like length together; attention has a few rectangles.
+
+    A row's first position is always among the tokens, masked if it is padding, so that there is
+    something to pool. What the mask leaves out in the middle of a sequence is left out here too.
+
+    Args:
+        input_mask: int32 `[batch, seq_length]`, 1 for real tokens.
+        dtype: float type of the adders.
+        causal: whether a position sees none behind it.
+        rectangles: into how many the rows are divided, at most; the longest row of a rectangle
+            sets its width.
+    """
+
+    def __init__(self, input_mask, dtype, causal=False, rectangles=4):
+        self.batch, self.seq_length = sizes_of(input_mask)
+        real = input_mask > 0
+        taken = tf.concat([tf.ones_like(real[:, :1]), real[:, 1:]], axis=1)
+        counts = tf.reduce_sum(tf.cast(taken, tf.int32), axis=1)
+        self._order = tf.argsort(counts, direction="DESCENDING", stable=True)
+        counts = tf.gather(counts, self._order)
+        places = tf.cast(tf.where(tf.gather(taken, self._order)), tf.int32)  # [K, 2]
+        row = places[:, 0]
+        self._position = places[:, 1]
+        self._places = tf.gather(self._order, row) * self.seq_length + self._position  # [K]
+        self._starts = tf.cumsum(counts, exclusive=True)  # of the rows
+        number = tf.range(tf.size(row)) - tf.gather(self._starts, row)  # in its row
+        # The same along tokens that stand side by side in the batch, else different.
+        self.sequence_ids = row * (self.seq_length + 1) + self._position - number + 1
+        if isinstance(self.batch, int):
+            rectangles = min(rectangles, self.batch)
+        real = tf.gather(tf.reshape(real, [-1]), self._places)
+        self._parts, self.adders = [], []
+        for part in range(rectangles):
+            first = self.batch * part // rectangles
+            behind = self.batch * (part + 1) // rectangles
+            self._add(first, behind, counts[first:behind], real, dtype, causal)
+
+    def _add(self, first, behind, counts, real, dtype, causal):
+        """The rectangle of the rows from `first` up to `behind`."""
+        width = tf.reduce_max(tf.concat([counts, [1]], 0))
+        begin = tf.reduce_sum(self._starts[first:first + 1])
+        starts = self._starts[first:behind, tf.newaxis]
+        inside = tf.sequence_mask(counts, width)
+        # Behind a row's end stands what is masked: any token of these rows will do.
+        token = starts + tf.where(inside, tf.range(width), 0)  # [b, s]
+        adder = tf.where(inside, tf.where(tf.gather(real, token), 0.0, MASKED), 2 * MASKED)
+        adder = tf.cast(adder, dtype)[:, tf.newaxis, tf.newaxis]
+        if causal:
+            adder += causal_adder(width, dtype)
+        self.adders.append(adder)
+        slot = tf.cast(tf.where(inside), tf.int32)  # [K of these rows, 2]
+        self._parts.append(_Part(first, behind, begin, token, slot, inside))
+
+    def tokens(self, values):
+        """`[batch, seq_length, …]` -> `[tokens, …]`."""
+        return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), self._places)
+
+    def restore(self, tokens):
+        """`[tokens, width]` -> `[batch, seq_length, width]`, 0 at padding."""
+        width = tokens.shape[-1]
+        flat = tf.scatter_nd(self._places[:, tf.newaxis], tokens,
+                             [self.batch * self.seq_length, width])
+        return tf.reshape(flat, [self.batch, self.seq_length, width])
+
+    def first(self, tokens):
+        """`[tokens, width]` -> the first token of every row, longest rows first."""
+        return tf.gather(tokens, self._starts)
+
+    def in_order(self, rows):
+        """`[batch, width]` as `first` gives it, in the order of the batch."""
+        return tf.gather(rows, tf.math.invert_permutation(self._order))
+
+    def heads(self, projected, num_heads):
+        """`[tokens, heads × head_size]` -> a list of `[rows, heads, positions, head_size]`."""
+        return [part.heads(projected, num_heads) for part in self._parts]
+
+    def first_heads(self, projected, num_heads):
+        """The same of what `first` gave: a list of `[rows, heads, 1, head_size]`."""
+        return [_one_position(projected[part.first:part.behind], num_heads)
+                for part in self._parts]
+
+    def merge(self, contexts):
+        """The inverse of `heads`."""
+        merged = [part.merge(context) for part, context in zip(self._parts, contexts,
+                                                               strict=True)]
+        return merged[0] if len(merged) == 1 else tf.concat(merged, 0)
+
+    merge_first = Padded.merge_first
+
+    @property
+    def of_first(self):
+        """The layout of what `first` gives, for `Dropout`."""
+        return _FirstTokens(self.batch, self._order)
+
+    def bits(self, key, first_example, width):
+        """Random uint16 `[tokens, width]`; they depend on what the replica's batch holds."""
+        first = tf.cast(first_example, tf.int64) * tf.cast(self.seq_length, tf.int64)
+        return example_bits(key, first, [tf.size(self._places), width], tf.uint16)
+
+    def add_positions(self, tokens, table):
+        """Add to `tokens [tokens, width]` the rows of `table [seq_length, width]`."""
+        return tokens + gather_rows(table, self._position)
+
+
+class _FirstTokens:
+    """A token of each row, the rows in some order (int32 `[batch]`; None: that of the batch)."""
+
+    def __init__(self, batch, order=None):
+        self.batch, self.order = batch, order
+
+    def bits(self, key, first_example, width):
+        """Random uint16 `[batch, width]`; those of a row depend on its example alone."""
+        bits = example_bits(key, first_example, [self.batch, width], tf.uint16)
+        return bits if self.order is None else tf.gather(bits, self.order)
+
+
+class _Part:
+    """The rows of one rectangle; tokens move by one gather, heads being apart at once."""
+
+    def __init__(self, first, behind, begin, token, slot, inside):
+        self.first, self.behind = first, behind
+        self._token = token  # int32 [b, s], which token stands where
+        self._slot = slot  # int32 [k, 2], where the tokens from `begin` on stand
+        self._begin = begin
+        self._inside = inside  # bool [b, s]
+        self._indices = {}
+
+    def _places(self, num_heads):
+        """`(heads, merge)`: indices into rows of one head's width, `[b, N, s]` and `[k, N]`."""
+        if num_heads not in self._indices:
+            head = tf.range(num_heads)
+            width = tf.shape(self._token)[1]
+            into = self._token[:, tf.newaxis] * num_heads + head[:, tf.newaxis]
+            row, position = self._slot[:, :1], self._slot[:, 1:]
+            back = (row * num_heads + head) * width + position
+            self._indices[num_heads] = into, back
+        return self._indices[num_heads]
+
+    def heads(self, projected, num_heads):
+        size = projected.shape[-1] // num_heads
+        into, back = self._places(num_heads)
+        count = tf.shape(projected)[0]
+
+        @tf.custom_gradient
+        def call(projected):
+            def gradient(upstream):
+                own = tf.reshape(tf.gather(tf.reshape(upstream, [-1, size]), back),
+                                 [-1, num_heads * size])
+                behind = count - self._begin - tf.shape(own)[0]
+                return tf.pad(own, [[self._begin, behind], [0, 0]])
+
+            return tf.gather(tf.reshape(projected, [-1, size]), into), gradient
+
+        return call(projected)
+
+    def merge(self, context):
+        num_heads, size = context.shape[1], context.shape[3]
+        into, back = self._places(num_heads)
+
+        @tf.custom_gradient
+        def call(context):
+            def gradient(upstream):
+                tokens = tf.reshape(upstream, [-1, size])
+                spread = tf.gather(tokens, into - self._begin * num_heads)
+                return tf.where(self._inside[:, tf.newaxis, :, tf.newaxis], spread,
+                                tf.zeros([], spread.dtype))
+
+            merged = tf.gather(tf.reshape(context, [-1, size]), back)
+            return tf.reshape(merged, [-1, num_heads * size]), gradient
+
+        return call(context)
+
+
+def _one_position(projected, num_heads):
+    """`[rows, heads × head_size]` -> `[rows, heads, 1, head_size]`."""
+    return tf.reshape(projected, [-1, num_heads, 1, projected.shape[-1] // num_heads])

@@ -1,0 +1,81 @@
+"""Tokens in a row and in rectangles: nothing is lost, nothing is mixed up."""
+
+import numpy as np
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from bert_tf import randomness
+from bert_tf.layers.layout import Padded, PaddingFree
+
+MASKS = arrays.arrays(np.int32, st.tuples(st.integers(1, 7), st.integers(1, 9)),
+                      elements=st.integers(0, 1))
+
+
+def _layouts(mask):
+    return Padded.of_mask(mask, "float32"), PaddingFree(mask, "float32", rectangles=3)
+
+
+@settings(deadline=None, max_examples=60)
+@given(MASKS)
+def test_what_goes_in_comes_out(mask):
+    """With any mask, gaps and empty rows too."""
+    kept = mask.copy()
+    kept[:, 0] = 1  # a row's first position is always there
+    values = np.random.default_rng(0).normal(size=(*mask.shape, 4)).astype("float32")
+    for layout, there in zip(_layouts(mask), (np.ones_like(mask), kept), strict=True):
+        tokens = layout.tokens(tf.constant(values))
+        assert len(tokens) == there.sum()
+        np.testing.assert_array_equal(layout.restore(tokens), values * there[..., None])
+        np.testing.assert_array_equal(layout.in_order(layout.first(tokens)), values[:, 0])
+        np.testing.assert_array_equal(
+            layout.restore(layout.add_positions(tokens, tf.ones([mask.shape[1], 4]))),
+            (values + 1) * there[..., None])
+        for heads, merge, rows in ((layout.heads, layout.merge, tokens),
+                                   (layout.first_heads, layout.merge_first,
+                                    layout.first(tokens))):
+            with tf.GradientTape() as tape:
+                tape.watch(rows)
+                parts = heads(rows, 2)
+                merged = merge([2 * part for part in parts])
+                loss = tf.reduce_sum(tf.sin(merged))
+            np.testing.assert_array_equal(merged, 2 * rows)
+            np.testing.assert_allclose(tape.gradient(loss, rows), 2 * np.cos(2 * rows), atol=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(MASKS, st.booleans())
+def test_rectangles_hold_sequences_and_adders_hide_the_rest(mask, causal):
+    """Summed over what the adders leave open, every token finds just its own sequence's."""
+    batch, length = mask.shape
+    values = (1 + np.arange(mask.size)).reshape(batch, length, 1).astype("float32")
+    seen = np.tril(np.ones((length, length))) if causal else np.ones((length, length))
+    expected = np.einsum("bt,ft,bt->bf", mask, seen, values[..., 0])
+    for layout in (Padded.of_mask(mask, "float32", causal),
+                   PaddingFree(mask, "float32", causal, rectangles=3)):
+        tokens = layout.tokens(tf.constant(values))
+        contexts = []
+        for part, adder in zip(layout.heads(tokens, 1), layout.adders, strict=True):
+            weights = tf.broadcast_to(tf.exp(adder), [*part.shape[:3], part.shape[2]])
+            contexts.append(tf.matmul(weights, part))
+        got = layout.restore(layout.merge(contexts))[..., 0]
+        np.testing.assert_array_equal(got * mask, expected * mask)
+
+
+def test_what_is_drawn():
+    """With padding a row's bits are its example's; without, they repeat and replicas differ."""
+    mask = np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0], [1, 1, 1]], "int32")
+    key = randomness.stream_key(1, "test")
+    padded = Padded.of_mask(mask, "float32").restore(
+        Padded.of_mask(mask, "float32").bits(key, 4, 8))
+    half = Padded.of_mask(mask[2:], "float32")
+    np.testing.assert_array_equal(padded[2:], half.restore(half.bits(key, 6, 8)))
+    free = PaddingFree(mask, "float32")
+    bits = free.bits(key, 4, 8)
+    assert bits.shape == (9, 8)
+    np.testing.assert_array_equal(bits, PaddingFree(mask, "float32").bits(key, 4, 8))
+    other = PaddingFree(mask, "float32").bits(key, 8, 8)
+    assert not set(bits.numpy().ravel()) & set(other.numpy().ravel())
+    np.testing.assert_array_equal(free.in_order(free.of_first.bits(key, 4, 8)),
+                                  Padded.of_mask(mask, "float32").of_first.bits(key, 4, 8))
