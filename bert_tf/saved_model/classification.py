@@ -6,7 +6,6 @@ The last two have the inputs and outputs that TF Serving's Classify and Regress 
 
 import tensorflow as tf
 
-from bert_tf.saved_model.length_groups import apply_by_length
 from bert_tf.tasks.classifier import CHOSEN_FROM
 
 
@@ -48,8 +47,7 @@ def regress(served, inputs):
 def _told(served, inputs):
     model = served.model
     inputs = model.read(inputs) if model.reader is not None else served.read(inputs)
-    return apply_by_length(lambda inputs: model.probabilities(model(inputs, training=False)),
-                           inputs, len(model.labels))
+    return model.probabilities(model(inputs, training=False))
 
 
 def _parse(served, examples):

@@ -1,7 +1,6 @@
 """A vector for a text: the signature `embed`, and how a served model pools its tokens."""
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.saved_model.length_groups import apply_by_length
 from bert_tf.tasks.sentence_embedder import (
     SentenceEmbedder,
     embed_tokens,
@@ -19,15 +18,7 @@ def embed(served, **inputs):
     model = served.model
     by_reader = "text" in inputs and isinstance(model, SentenceEmbedder) and model.reader
     inputs = model.read(inputs) if by_reader else served.read(inputs)
-    pooling = served.pooling
-
-    def vectors_of(inputs):
-        return embed_tokens(served.encoder, pooling, inputs)
-
-    if pooling.pooling == "none":
-        return {"embedding": vectors_of(inputs)}
-    width = pooling.width_factor * served.model.config.hidden_size
-    return {"embedding": apply_by_length(vectors_of, inputs, width)}
+    return {"embedding": embed_tokens(served.encoder, served.pooling, inputs)}
 
 
 def served_pooling(model, tokenizer, options=None, term_weights=None):

@@ -37,7 +37,7 @@ class ServedModel:
     @property
     def encoder(self):
         """The Keras encoder."""
-        return self.model if isinstance(self.model, EncoderModel) else self.model.encoder
+        return encoder_of(self.model)
 
     @property
     def weights(self):
@@ -117,6 +117,11 @@ class ServedModel:
         return {"tokens": tf.where(real, self.tokenizer.tokens(ids), "")}
 
 
+def encoder_of(model):
+    """The Keras encoder of a model of any task."""
+    return model if isinstance(model, EncoderModel) else model.encoder
+
+
 def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None,
                 embedding=None, term_weights=None):
     """Read a model folder as a `ServedModel`.
@@ -139,6 +144,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         notes.append("the generator is not served, the discriminator alone is")
     model = from_pretrained(model_folder, dtype="float32" if dtype == "float32"
                             else f"mixed_{dtype}", **options)
+    encoder_of(model).backbone.padding_free = True
     reader = getattr(model, "reader", None)
     try:
         # The reader's own, whose resources the exported graph holds.

@@ -1,10 +1,9 @@
 """The signatures of a served model: text in, numbers out, with everything between in the graph.
 
-Every output has the batch as its first axis and a fixed rank; floats are float32. A batch is padded
-to its own longest sequence, never to the window; where a row's answer is one vector or label, only
-rows of like length share the padding (`length_groups`). Text is raw, or cut into morphemes by the
-caller where the tokenizer was trained so (`morphemes.pretokenize`). Behind a row's end stand 0 and
-`""`; `num_tokens` and `num_masks` say where that is.
+Every output has the batch as its first axis and a fixed rank; floats are float32. Real tokens alone
+are computed, however long others of the batch are. Text is raw, or cut into morphemes by the caller
+where the tokenizer was trained so (`morphemes.pretokenize`). Behind a row's end stand 0 and `""`;
+`num_tokens` and `num_masks` say where that is.
 """
 
 import functools
