@@ -14,6 +14,7 @@ from bert_tf.errors import UsageError, check_choice
 # What one sees, by the name of the view and of its module.
 VIEWS = {
     "tokens": "how a text is cut: pieces, ids, places; two tokenizers compared",
+    "masking": "one pre-training example: tokens, masks of tokens and of words, labels, the pair",
     "positions": "position embeddings: sinusoidal ones, or how alike a model's are",
 }
 

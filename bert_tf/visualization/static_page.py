@@ -12,10 +12,10 @@ h1 { font-size: 1.4rem; margin: 1rem 0 0.5rem; }
 h2 { font-size: 1.1rem; margin: 1.5rem 0 0.25rem; }
 p { margin: 0.25rem 0 0.75rem; }
 table { border-collapse: collapse; }
-th, td { border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent);
+th, td { border-bottom: 1px solid color-mix(in srgb, CanvasText 25%, transparent);
   padding: 0.2rem 0.6rem; text-align: start; vertical-align: top; overflow-wrap: anywhere; }
 .number { font-variant-numeric: tabular-nums; text-align: end; }
-.quiet { color: color-mix(in srgb, currentColor 65%, transparent); }
+.quiet { color: color-mix(in srgb, CanvasText 65%, transparent); }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing runs, nothing is asked for

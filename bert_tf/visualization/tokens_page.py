@@ -11,7 +11,7 @@ td:first-child { overflow-wrap: normal; }
 .name { font-size: 0.85rem; margin: 0.5rem 0 0.25rem; }
 li.inside { margin-inline-start: -0.3rem; }
 ol { display: flex; flex-wrap: wrap; gap: 0.3rem; list-style: none; margin: 0; padding: 0; }
-.piece { border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: 0.3rem;
+.piece { border: 1px solid color-mix(in srgb, CanvasText 25%, transparent); border-radius: 0.3rem;
   display: flex; flex-direction: column; align-items: center; padding: 0.1rem 0.4rem;
   max-width: 100%; box-sizing: border-box; overflow-wrap: anywhere; }
 .inside { border-inline-start-style: dashed; }
