@@ -2,11 +2,14 @@
 
 import os
 
+# Names that every model or run has: it goes by its folder's.
+_USUAL = ("model", "metrics.jsonl", "vocab.txt")
+
 
 def short_names(paths):
     """The shortest ends of paths that tell them apart.
 
-    `runs/a/model` and `runs/b/model` are `a/model` and `b/model`.
+    `old/bert` and `new/bert/model` are `old/bert` and `new/bert`.
 
     Args:
         paths: list of str.
@@ -14,6 +17,7 @@ def short_names(paths):
     Returns: list of str, all different: what is there again has ` (2)` behind it.
     """
     parts = [os.path.abspath(path).split(os.sep) for path in paths]
+    parts = [part[:-1] if part[-1] in _USUAL and len(part) > 2 else part for part in parts]
     names = []
     for part in parts:
         size = next(size for size in range(1, len(part) + 1)
