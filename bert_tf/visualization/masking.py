@@ -103,16 +103,16 @@ def _write_first_documents(inputs, split, path):
     return piece and piece.document
 
 
-def read_example(data, tokenizer, number, seed):
-    """An example as a training reads it, masked in either way.
+def read_examples(data, tokenizer, first, count, seed):
+    """Examples as a training reads them, masked in either way.
 
     Args:
         data: folder that `create_examples` filled with `masking="dynamic"`.
         tokenizer: a `Tokenizer`, that of the records.
-        number: which example of the training's stream, from 0.
+        first, count: which examples of the training's stream, from 0.
         seed: the training's.
 
-    Returns: dict of
+    Returns: list of a dict for each example:
         `tokens`, list of str, `ids` int32, `segments` int32 (0 or 1) and `word_starts` bool
         `[tokens]`: the text, special tokens included;
         `pair`: None, or a dict of `task`, `label` (0 or 1), `meaning` of the label, and
@@ -124,32 +124,15 @@ def read_example(data, tokenizer, number, seed):
 
     Raises: as `PretrainingInput`.
     """
-    vocabulary = tokenizer.vocabulary
-    whole = _read(data, number, seed, objective="lm")
-    ids = whole["input_word_ids"]
-    special = np.isin(ids, vocabulary.special_ids)
-    behind_special = np.concatenate([[False], special[:-1]])
-    example = {"tokens": [vocabulary.tokens[index] for index in ids], "ids": ids,
-               "segments": whole["input_type_ids"],
-               "word_starts": special | behind_special | ~vocabulary.continuation[ids],
-               "pair": _pair(whole, tokenizer), "maskings": {}}
-    for name, whole_word in MASKINGS.items():
-        masked = _read(data, number, seed, whole_word=whole_word)
-        given = masked["input_word_ids"]
-        positions, labels = (masked[key][masked["masked_lm_weights"] > 0]
-                             for key in ("masked_lm_positions", "masked_lm_ids"))
-        fates = np.where(given[positions] == vocabulary.mask_id, 0,
-                         np.where(given[positions] == labels, 2, 1))
-        example["maskings"][name] = {
-            "input_ids": given, "input": [vocabulary.tokens[index] for index in given],
-            "positions": positions, "label_ids": labels,
-            "labels": [vocabulary.tokens[index] for index in labels],
-            "fates": [FATES[fate] for fate in fates]}
-    return example
+    whole = _read(data, first, count, seed, objective="lm")
+    masked = {name: _read(data, first, count, seed, whole_word=whole_word)
+              for name, whole_word in MASKINGS.items()}
+    return [_example(tokenizer, whole[place], {name: read[place] for name, read in masked.items()})
+            for place in range(count)]
 
 
-def _read(data, number, seed, objective=None, whole_word=None):
-    """One example of the training's stream: dict of arrays, without the padding."""
+def _read(data, first, count, seed, objective=None, whole_word=None):
+    """Examples of the training's stream: list of dicts of arrays, without the padding."""
     from bert_tf.data.pretraining_input import PretrainingInput, explained_errors
 
     source = PretrainingInput(data, "train", batch_size=1, seed=seed, objective=objective)
@@ -157,10 +140,33 @@ def _read(data, number, seed, objective=None, whole_word=None):
         # Records are the same with and without whole words, which are made when masks are drawn.
         source.masking.whole_word = whole_word
     with explained_errors():
-        (batch,) = source.dataset(start_step=number, num_steps=1).as_numpy_iterator()
-    size = int(batch["input_mask"].sum())
-    return {name: value[0, :size] if name.startswith("input") else np.ravel(value)
-            for name, value in batch.items()}
+        batches = list(source.dataset(first, num_steps=count).as_numpy_iterator())
+    return [{name: value[0, :batch["input_mask"].sum()] if name.startswith("input")
+             else np.ravel(value) for name, value in batch.items()} for batch in batches]
+
+
+def _example(tokenizer, whole, masked):
+    vocabulary = tokenizer.vocabulary
+    ids = whole["input_word_ids"]
+    special = np.isin(ids, vocabulary.special_ids)
+    behind_special = np.concatenate([[False], special[:-1]])
+    return {"tokens": [vocabulary.tokens[index] for index in ids], "ids": ids,
+            "segments": whole["input_type_ids"],
+            "word_starts": special | behind_special | ~vocabulary.continuation[ids],
+            "pair": _pair(whole, tokenizer),
+            "maskings": {name: _masked(vocabulary, read) for name, read in masked.items()}}
+
+
+def _masked(vocabulary, read):
+    given = read["input_word_ids"]
+    positions, labels = (read[key][read["masked_lm_weights"] > 0]
+                         for key in ("masked_lm_positions", "masked_lm_ids"))
+    fates = np.where(given[positions] == vocabulary.mask_id, 0,
+                     np.where(given[positions] == labels, 2, 1))
+    return {"input_ids": given, "input": [vocabulary.tokens[index] for index in given],
+            "positions": positions, "label_ids": labels,
+            "labels": [vocabulary.tokens[index] for index in labels],
+            "fates": [FATES[fate] for fate in fates]}
 
 
 def _pair(whole, tokenizer):
@@ -194,7 +200,7 @@ def show(arguments):
                                   split=arguments.split, **options)
         count = files.read_json(os.path.join(data, "manifest.json"))["splits"]["train"][
             "num_examples"]
-        example = read_example(data, tokenizer, arguments.example, arguments.seed)
+        (example,) = read_examples(data, tokenizer, arguments.example, 1, arguments.seed)
     about = f"example {arguments.example:,}, seed {arguments.seed}, of {count:,} examples"
     if used is not None:
         about += f" from the first {used:,} documents"

@@ -32,7 +32,7 @@ _FATE_WORDS = {"mask": "[MASK]", "random": "random token", "kept": "kept"}
 
 
 def write_masking_page(path, example, about):
-    """Write the page of what `read_example` gives; `about` says which example it is."""
+    """Write the page of an example of `read_examples`; `about` says which one it is."""
     counts = {name: count_fates(masking) for name, masking in example["maskings"].items()}
     rows = [["tokens", *([len(example["ids"])] * len(counts))],
             ["chosen", *(each["chosen"] for each in counts.values())]]

@@ -22,7 +22,7 @@ def short_names(paths):
     for part in parts:
         size = next(size for size in range(1, len(part) + 1)
                     if all(other == part or other[-size:] != part[-size:] for other in parts))
-        names.append(os.sep.join(part[-size:]))
+        names.append(os.sep.join(part[-size:]) or os.sep)
     counts = [names[:place].count(name) for place, name in enumerate(names, 1)]
     return [name if count == 1 else f"{name} ({count})"
             for name, count in zip(names, counts, strict=True)]

@@ -7,16 +7,16 @@ from bert_tf import files
 # The reader's own colours and fonts, light or dark; what a view marks has colours for both.
 _STYLE = """
 :root { color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.4; }
-body { margin: 0 auto; max-width: 80rem; padding: 0 1rem 3rem; }
+body { margin: 0 auto; max-width: 80rem; padding: 0 1rem 3rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.4rem; margin: 1rem 0 0.5rem; }
 h2 { font-size: 1.1rem; margin: 1.5rem 0 0.25rem; }
 p { margin: 0.25rem 0 0.75rem; }
 table { border-collapse: collapse; }
 th, td { border-bottom: 1px solid color-mix(in srgb, CanvasText 25%, transparent);
-  padding: 0.2rem 0.6rem; text-align: start; vertical-align: top; overflow-wrap: anywhere; }
+  padding: 0.2rem 0.6rem; text-align: start; vertical-align: top; }
 .number { font-variant-numeric: tabular-nums; text-align: end; }
 .quiet { color: color-mix(in srgb, CanvasText 65%, transparent); }
-.text { white-space: pre-wrap; overflow-wrap: anywhere; }
+.text { white-space: pre-wrap; }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing runs, nothing is asked for
 # Characters of which a browser shows nothing, by pictures of them.
