@@ -16,7 +16,7 @@ from bert_tf.visualization.static_page import element, table, visible, write_pag
 from bert_tf.visualization.tokens import count_pieces, cut_texts
 from bert_tf.visualization.tokens_page import write_tokens_page
 
-HOSTILE = "</b><script>document.title = 'ran'</script><img src='http://example.org/x'> &amp; 안녕 😀"
+HOSTILE = "</b><script>document.title = 'ran'</script><img src='http://a.org/x'> &amp; 안녕 😀"
 
 
 def _write_pages(folder):

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tiny_model import byte_pair, save_model, sentence_piece, word_piece
 
 from bert_tf import cli, visualize
+from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as SPECIALS
+from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.visualization import tokens_page
@@ -28,7 +30,7 @@ def letters():
                                  "가나", "##다", ",", "##😀"]), lower_case=True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(ANY, min_size=1, max_size=4))
 def test_pieces_are_what_stands_at_their_places(texts):
     tokenizer = letters()
@@ -63,6 +65,15 @@ def test_bytes_are_counted_with_the_words_they_are_of():
     # Every byte of a character is at the place of the character.
     assert {(int(start), int(end)) for start, end in zip(cut["starts"], cut["ends"], strict=True)
             if "안" in text[start:end]} == {(9, 10)}
+
+
+def test_an_unknown_blank_is_of_no_word():
+    letters = [letter for letter in byte_alphabet() if letter != "Ċ"]  # which is a line end
+    tokenizer = BytePairTokenizer([*SPECIALS, *letters, "aa"], [("a", "a")])
+    (cut,) = cut_texts(tokenizer, ["\naa\nb\n"])
+    assert cut["pieces"] == ["<unk>", "aa", "<unk>", "b", "<unk>"]
+    assert (cut["word_pieces"].tolist(), cut["word_unknown"].tolist()) == ([1, 1], [0, 0])
+    assert cut["unknown"].sum() == 3
 
 
 def test_sentence_piece_tells_no_places_but_counts_words():
