@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from bert_tf.config import FORMATS
+from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 COMMANDS = ("learn_vocab", "create_data", "pretrain", "finetune", "evaluate", "export", "serve",
@@ -100,30 +100,44 @@ def add_split_flag(parser):
 
 def add_example_flags(parser):
     """How pre-training examples are made: shared by create_data and pretrain."""
-    parser.add_argument("--seq_length", type=positive, default=128,
-                        help="tokens of an example, [CLS] and [SEP] counted")
-    parser.add_argument("--format", choices=FORMATS, default="segment_pair",
-                        help="input form; the first two hold pairs of segments")
+    add_form_flags(parser)
     parser.add_argument("--masking", choices=("dynamic", "static"), default="dynamic",
                         help="dynamic: drawn anew every epoch; static: stored in the records")
     parser.add_argument("--whole_word", action="store_true",
                         help="mask all pieces of a word together")
+    parser.add_argument("--dupe_factor", type=positive, default=None,
+                        help="passes over the text with different draws "
+                             "(default: 10 for static masking, 1 for dynamic)")
+    parser.add_argument("--num_processes", type=positive, default=os.cpu_count(),
+                        help="processes; the result does not depend on it")
+
+
+def add_form_flags(parser):
+    """What an example is made of and how much of it is masked."""
+    parser.add_argument("--seq_length", type=positive, default=128,
+                        help="tokens of an example, [CLS] and [SEP] counted")
+    parser.add_argument("--format", choices=FORMATS, default="segment_pair",
+                        help="input form; the first two hold pairs of segments")
     parser.add_argument("--max_ngram", type=positive, default=1, metavar="N",
                         help="mask spans of 1 to N tokens, or words with --whole_word, shorter "
                              "ones more often; ALBERT: 3")
     parser.add_argument("--masked_share", type=share_above_0, default=0.15,
                         help="share of tokens that are masked")
-    parser.add_argument("--dupe_factor", type=positive, default=None,
-                        help="passes over the text with different draws "
-                             "(default: 10 for static masking, 1 for dynamic)")
     parser.add_argument("--max_predictions_per_seq", type=positive,
                         help="masked positions of an example at most (default: --masked_share of "
                              "--seq_length)")
     parser.add_argument("--short_seq_prob", type=share, default=0.1,
                         help="share of examples made shorter than the window")
-    parser.add_argument("--num_processes", type=positive, default=os.cpu_count(),
-                        help="processes; the result does not depend on it")
     add_split_flag(parser)
+
+
+def add_pairs_flag(parser):
+    """`--pairs`: what the second segment of a pair is."""
+    parser.add_argument("--pairs", choices=PAIRS,
+                        help="second segment of a pair. random: half are from another document, "
+                             "label next_sentence_labels; swapped: it follows the first, half "
+                             "stand in reverse order, label sentence_order_labels; next: it "
+                             "follows the first (default: random for the formats with pairs)")
 
 
 def add_seed_flag(parser):

@@ -10,7 +10,6 @@ import os
 import sys
 
 from bert_tf import cli, files
-from bert_tf.config import PAIRS
 
 
 def _parser():
@@ -25,11 +24,7 @@ def _parser():
     cli.add_casing_flags(parser)
     cli.add_pretokenize_flag(parser)
     cli.add_example_flags(parser)
-    add("--pairs", choices=PAIRS,
-        help="second segment of a pair. random: half are from another document, label "
-             "next_sentence_labels; swapped: it follows the first, half stand in reverse order, "
-             "label sentence_order_labels; next: it follows the first (default: random for the "
-             "formats with pairs)")
+    cli.add_pairs_flag(parser)
     add("--holdout", type=cli.share, default=0.0,
         help="share of documents that become the split eval")
     cli.add_seed_flag(parser)

@@ -71,3 +71,27 @@ def _font_with(text):
         if wanted <= known.keys():
             return family
     return None
+
+
+def line_styles(count):
+    """Keyword arguments of `plot` for lines to be told apart, by colour and by marker."""
+    markers = "osD^vP*X<>"
+    return [{"color": f"C{place % 10}", "marker": markers[(place + place // 10) % 10]}
+            for place in range(count)]
+
+
+def add_legend(figure, lines, names):
+    """A legend below a figure's panels, names as they are; one that no font can draw is a number.
+
+    Args:
+        figure: as of `new_figure`.
+        lines: matplotlib's lines, one a name.
+        names: list of str.
+    """
+    # matplotlib itself leaves out names with a leading underscore and sets $…$ as formulas.
+    legend = figure.legend(lines, [f"{place}" for place in range(1, len(names) + 1)],
+                           loc="outside lower center", ncols=min(len(names), 4), frameon=False)
+    for label, name in zip(legend.get_texts(), names, strict=True):
+        style = text_style(name)
+        if style:
+            label.set(text=name, **style)

@@ -13,6 +13,10 @@ from bert_tf.errors import UsageError, check_choice
 
 # What one sees, by the name of the view and of its module.
 VIEWS = {
+    "tokens": "how a text is cut: pieces, ids, places; two tokenizers compared",
+    "masking": "one pre-training example: tokens, masks of tokens and of words, labels, the pair",
+    "sharing": "how far each layer moves what it reads, of one or several models",
+    "training": "losses, metrics and rates of one or several runs, restarts marked",
     "positions": "position embeddings: sinusoidal ones, or how alike a model's are",
 }
 

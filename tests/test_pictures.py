@@ -4,7 +4,7 @@ import pytest
 from matplotlib import font_manager, image
 
 from bert_tf.errors import UsageError
-from bert_tf.pictures import new_figure, text_style, write_figure
+from bert_tf.pictures import add_legend, line_styles, new_figure, text_style, write_figure
 
 
 def test_the_font_has_every_character():
@@ -31,3 +31,16 @@ def test_the_same_figure_gives_the_same_file(tmp_path, suffix):
         assert image.imread(tmp_path / "a.png").shape[:2] == (120, 240)
     with pytest.raises(UsageError, match="a.pdf is no picture file; expected a name that ends"):
         write_figure(str(tmp_path / "a.pdf"), figure)
+
+
+def test_a_legend_has_names_as_they_are():
+    names = ["_a", "$b$", "\U0010FFFD"]
+    figure = new_figure(3, 2)
+    axes = figure.subplots()
+    lines = [axes.plot([0, 1], [0, 1], **style)[0] for style in line_styles(3)]
+    add_legend(figure, lines, names)
+    labels = figure.legends[0].get_texts()
+    assert [label.get_text() for label in labels] == ["_a", "$b$", "3"]
+    assert not labels[1].get_parse_math()
+    assert len({(line.get_color(), line.get_marker()) for line in (
+        axes.plot([0], [0], **style)[0] for style in line_styles(60))}) == 60

@@ -1,0 +1,237 @@
+"""One pre-training example: the pair, the tokens chosen, what stands in their place, the labels.
+
+    python -m bert_tf.visualize masking --input texts.txt --model runs/bert_tiny \\
+        --output masking.html
+    python -m bert_tf.visualize masking --input texts.txt --vocab vocab.txt --pairs swapped \\
+        --example 7 --output masking.json
+
+The same tokens are masked twice, token by token and in whole words. The functions of create_data
+make the examples, and those that feed a training draw the masks: with the same flags and --seed,
+--example N (from 0) is the N-th that a training on such records reads, masks included. Of more
+than 2 MB of text the first documents are used.
+"""
+
+import os
+import tempfile
+
+import numpy as np
+
+from bert_tf import cli, files
+from bert_tf.errors import UsageError, explain
+from bert_tf.visualization.tokenizers import describe, open_tokenizer
+
+OUTPUTS = (".html", ".json")
+MASKINGS = {"token": False, "whole_word": True}  # name: `whole_word` of the data code
+FATES = ("mask", "random", "kept")
+# What the labels of a pair tell, by their name in the records.
+_PAIRS = {"next_sentence_labels": ("next sentence prediction",
+                                   ("the second segment follows the first in the text",
+                                    "the second segment is from another document")),
+          "sentence_order_labels": ("sentence order prediction",
+                                    ("the segments are in the order of the text",
+                                     "the segments have changed places"))}
+_OPTIONS = ("seq_length", "format", "pairs", "max_ngram", "masked_share",
+            "max_predictions_per_seq", "short_seq_prob", "seed")
+
+
+def add_flags(parser):
+    """The flags of `visualize masking`."""
+    add = parser.add_argument
+    add("--input", nargs="+", required=True, metavar="GLOB",
+        help="text files as of create_data (.txt, .jsonl, either also .gz)")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", metavar="PATH",
+                        help="model or run folder, or a checkpoint of any format that convert "
+                             "reads, with a WordPiece tokenizer; its weights stay unread")
+    source.add_argument("--vocab", metavar="FILE",
+                        help="WordPiece vocabulary; a tokenizer_config.json beside it states the "
+                             "casing and --pretokenize")
+    cli.add_casing_flags(parser)
+    cli.add_pretokenize_flag(parser)
+    add("--example", type=cli.natural, default=0, metavar="N",
+        help="which example, from 0; beyond the last one the text comes again, masked anew")
+    cli.add_pairs_flag(parser)
+    cli.add_form_flags(parser)
+    cli.add_seed_flag(parser)
+
+
+def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
+    """Records of examples without masks, as create_data writes them.
+
+    Args:
+        inputs: paths of text files.
+        tokenizer: a `Tokenizer`.
+        folder: a new one, which gets the text used, the vocabulary and `data/`.
+        split: how text is cut into sentences, see `documents.read_documents`.
+        seed: of every draw.
+        options: `seq_length`, `format`, `pairs`, `max_ngram`, `masked_share`,
+            `max_predictions_per_seq`, `short_seq_prob`, as of `create_examples`.
+
+    Returns: `(data, documents)`: the folder of the records, and how many documents were used
+        where these were not all; else None.
+
+    Raises: as `create_examples`.
+    """
+    from bert_tf.data.create import create_examples
+    from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
+
+    text, data = os.path.join(folder, "text.txt"), os.path.join(folder, "data")
+    tokenizer.save(folder)
+    used = _write_first_documents(inputs, split, text)
+    create_examples(
+        [text], os.path.join(folder, VOCABULARY_NAME), data, masking="dynamic", whole_word=False,
+        dupe_factor=None, num_processes=1, split="lines", progress=False, seed=seed,
+        lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
+        pretokenize=tokenizer.pretokenize, **options)
+    return data, used
+
+
+def _write_first_documents(inputs, split, path):
+    """Write what examples are made of, a sentence a line; the number of documents if not all."""
+    from bert_tf.data.chunks import CHUNK_BYTES
+    from bert_tf.data.documents import read_documents
+
+    lines, size = [], 0
+    for piece in read_documents(inputs, split):
+        if size > CHUNK_BYTES:
+            break
+        lines += [*piece.sentences, *([""] if piece.is_end else [])]
+        size += sum(len(sentence.encode()) + 1 for sentence in piece.sentences)
+    else:
+        piece = None
+    files.write_text(path, "\n".join(lines) + "\n")
+    return piece and piece.document
+
+
+def read_examples(data, tokenizer, first, count, seed):
+    """Examples as a training reads them, masked in either way.
+
+    Args:
+        data: folder that `create_examples` filled with `masking="dynamic"`.
+        tokenizer: a `Tokenizer`, that of the records.
+        first, count: which examples of the training's stream, from 0.
+        seed: the training's.
+
+    Returns: list of a dict for each example:
+        `tokens`, list of str, `ids` int32, `segments` int32 (0 or 1) and `word_starts` bool
+        `[tokens]`: the text, special tokens included;
+        `pair`: None, or a dict of `task`, `label` (0 or 1), `meaning` of the label, and
+        `segments`, two str; without a label the first three are None;
+        `maskings`: for `token` and `whole_word` a dict of `input_ids` int32 and `input`, list of
+        str, `[tokens]`; `positions` and `label_ids` int32, `labels` and `fates`, lists of str,
+        `[chosen]`. A fate is `mask`, `random` or `kept`; a random token that happens to be the
+        original counts as kept.
+
+    Raises: as `PretrainingInput`.
+    """
+    whole = _read(data, first, count, seed, objective="lm")
+    masked = {name: _read(data, first, count, seed, whole_word=whole_word)
+              for name, whole_word in MASKINGS.items()}
+    return [_example(tokenizer, whole[place], {name: read[place] for name, read in masked.items()})
+            for place in range(count)]
+
+
+def _read(data, first, count, seed, objective=None, whole_word=None):
+    """Examples of the training's stream: list of dicts of arrays, without the padding."""
+    from bert_tf.data.pretraining_input import PretrainingInput, explained_errors
+
+    source = PretrainingInput(data, "train", batch_size=1, seed=seed, objective=objective)
+    if source.masking:
+        # Records are the same with and without whole words, which are made when masks are drawn.
+        source.masking.whole_word = whole_word
+    with explained_errors():
+        batches = list(source.dataset(first, num_steps=count).as_numpy_iterator())
+    return [{name: value[0, :batch["input_mask"].sum()] if name.startswith("input")
+             else np.ravel(value) for name, value in batch.items()} for batch in batches]
+
+
+def _example(tokenizer, whole, masked):
+    vocabulary = tokenizer.vocabulary
+    ids = whole["input_word_ids"]
+    special = np.isin(ids, vocabulary.special_ids)
+    behind_special = np.concatenate([[False], special[:-1]])
+    return {"tokens": [vocabulary.tokens[index] for index in ids], "ids": ids,
+            "segments": whole["input_type_ids"],
+            "word_starts": special | behind_special | ~vocabulary.continuation[ids],
+            "pair": _pair(whole, tokenizer),
+            "maskings": {name: _masked(vocabulary, read) for name, read in masked.items()}}
+
+
+def _masked(vocabulary, read):
+    given = read["input_word_ids"]
+    positions, labels = (read[key][read["masked_lm_weights"] > 0]
+                         for key in ("masked_lm_positions", "masked_lm_ids"))
+    fates = np.where(given[positions] == vocabulary.mask_id, 0,
+                     np.where(given[positions] == labels, 2, 1))
+    return {"input_ids": given, "input": [vocabulary.tokens[index] for index in given],
+            "positions": positions, "label_ids": labels,
+            "labels": [vocabulary.tokens[index] for index in labels],
+            "fates": [FATES[fate] for fate in fates]}
+
+
+def _pair(whole, tokenizer):
+    """The segments and their label; None where there is one segment."""
+    ids, second = whole["input_word_ids"], whole["input_type_ids"] > 0
+    if not second.any():
+        return None
+    segments = [tokenizer.detokenize([ids[of_segment]]).numpy()[0].decode()
+                for of_segment in (~second, second)]
+    for name, (task, meanings) in _PAIRS.items():
+        if name in whole:
+            label = int(whole[name][0])
+            return {"task": task, "label": label, "meaning": meanings[label],
+                    "segments": segments}
+    return {"task": None, "label": None, "meaning": None, "segments": segments}
+
+
+def show(arguments):
+    """Write `arguments.output`; the lines to print."""
+    from bert_tf.tokenization.tokenizer import Tokenizer
+
+    path = arguments.model or arguments.vocab
+    tokenizer = open_tokenizer(path, **{name: getattr(arguments, name) for name in (
+        "lower_case", "strip_accents", "pretokenize")})
+    if not isinstance(tokenizer, Tokenizer):
+        raise UsageError(explain(f"{path} has a tokenizer of the kind {describe(tokenizer)}",
+                                 "WordPiece, which pre-training examples are made with"))
+    options = {name: getattr(arguments, name) for name in _OPTIONS}
+    with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
+        data, used = make_records(files.expand(arguments.input), tokenizer, folder,
+                                  split=arguments.split, **options)
+        count = files.read_json(os.path.join(data, "manifest.json"))["splits"]["train"][
+            "num_examples"]
+        (example,) = read_examples(data, tokenizer, arguments.example, 1, arguments.seed)
+    about = f"example {arguments.example:,}, seed {arguments.seed}, of {count:,} examples"
+    if used is not None:
+        about += f" from the first {used:,} documents"
+    if arguments.output.endswith(".json"):
+        files.write_json(arguments.output, {
+            "example": arguments.example, "num_examples": count, "documents_used": used,
+            "options": options, **_plain(example)})
+    else:
+        from bert_tf.visualization.masking_page import write_masking_page
+
+        write_masking_page(arguments.output, example, about)
+    pair = example["pair"] or {}
+    label = [f"{pair['task']}: {pair['label']}, {pair['meaning']}"] if pair.get("task") else []
+    return [about, *label, *(_summary(name, masking, len(example["ids"]))
+                             for name, masking in example["maskings"].items())]
+
+
+def count_fates(masking):
+    """How many tokens were chosen, and how many of them have each fate: dict of int."""
+    return {"chosen": len(masking["fates"]),
+            **{fate: masking["fates"].count(fate) for fate in FATES}}
+
+
+def _summary(name, masking, size):
+    counts = count_fates(masking)
+    return (f"{name.replace('_', ' ')}: {counts['chosen']} of {size} tokens chosen: "
+            f"{counts['mask']} [MASK], {counts['random']} random, {counts['kept']} kept")
+
+
+def _plain(value):
+    """Arrays as lists, for JSON."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,28 @@
+"""What to call models and runs that are shown together."""
+
+import os
+
+# Names that every model or run has: it goes by its folder's.
+_USUAL = ("model", "metrics.jsonl", "vocab.txt")
+
+
+def short_names(paths):
+    """The shortest ends of paths that tell them apart.
+
+    `old/bert` and `new/bert/model` are `old/bert` and `new/bert`.
+
+    Args:
+        paths: list of str.
+
+    Returns: list of str, all different: what is there again has ` (2)` behind it.
+    """
+    parts = [os.path.abspath(path).split(os.sep) for path in paths]
+    parts = [part[:-1] if part[-1] in _USUAL and len(part) > 2 else part for part in parts]
+    names = []
+    for part in parts:
+        size = next(size for size in range(1, len(part) + 1)
+                    if all(other == part or other[-size:] != part[-size:] for other in parts))
+        names.append(os.sep.join(part[-size:]) or os.sep)
+    counts = [names[:place].count(name) for place, name in enumerate(names, 1)]
+    return [name if count == 1 else f"{name} ({count})"
+            for name, count in zip(names, counts, strict=True)]

@@ -1,0 +1,61 @@
+"""The tokenizer of a model without the model."""
+
+import os
+
+from bert_tf import files
+from bert_tf.errors import NoTextError, UsageError, explain
+
+
+def open_tokenizer(path, **casing):
+    """The tokenizer at `path`.
+
+    Args:
+        path: a WordPiece vocabulary (a file), a model or run folder, a folder with a tokenizer's
+            files, or a checkpoint of any format that convert reads.
+        casing: of a vocabulary: `lower_case`, `strip_accents`, `pretokenize`, as of
+            `Tokenizer.casing`; what is not said is False.
+
+    Returns: as `load_tokenizer`.
+
+    Raises:
+        BertTfError: a file is missing or damaged.
+        NoTextError: a model without a tokenizer that reads text.
+        UsageError: casing of what is no vocabulary file, or against what is said beside it.
+    """
+    from bert_tf.converters.formats import find_format, load_format
+    from bert_tf.converters.tokenizer_files import load_copied, tokenizer_folder
+    from bert_tf.models.pretrained import CONFIG
+    from bert_tf.tokenization.tokenizer import Tokenizer
+    from bert_tf.tokenization.vocabulary import Vocabulary
+
+    if os.path.isfile(path):
+        stated = Tokenizer.casing(os.path.dirname(path), **casing)
+        return Tokenizer(Vocabulary.load(path),
+                         **{name: value or False for name, value in stated.items()})
+    given = [f"--{name}" for name, value in casing.items() if value is not None]
+    if given:
+        raise UsageError(explain(f"{' '.join(given)} with {path}, which is no vocabulary file",
+                                 attempt="leaving it out: a model's tokenizer says it"))
+    inner = os.path.join(path, "model")
+    folder = tokenizer_folder(inner if files.exists(os.path.join(inner, CONFIG)) else path)
+    if folder is None:
+        folder = load_format(find_format(path)).read(path).tokenizer
+    if folder is None:
+        raise NoTextError(explain(f"{path} has no tokenizer", "a model with one"))
+    return load_copied(folder)
+
+
+def describe(tokenizer):
+    """What kind a tokenizer is, in a few words."""
+    kind = type(tokenizer).__name__
+    if kind == "SentencePieceTokenizer":
+        lower, bare = tokenizer.options["do_lower_case"], not tokenizer.options["keep_accents"]
+        kind = "SentencePiece"
+    elif kind == "BytePairTokenizer":
+        return "byte-level BPE"
+    else:
+        lower, bare = tokenizer.lower_case, tokenizer.strip_accents
+        kind = "WordPiece"
+    parts = [kind, "lower case" if lower else "case kept",
+             "no accents" if bare else "accents kept", getattr(tokenizer, "pretokenize", None)]
+    return ", ".join(filter(None, parts))

@@ -1,0 +1,143 @@
+"""What a training run wrote about itself, read from its `metrics.jsonl`."""
+
+import json
+import os
+
+import numpy as np
+
+from bert_tf import files
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+
+AXES = ("steps", "tokens", "seconds")
+_METRICS = "metrics.jsonl"
+_LINE = '{"step": 10, "split": "train", "loss": 6.5, …} or {"restart": 10}'
+
+
+def read_run(path):
+    """The lines of a run that count: of what was made again after a restart the later ones.
+
+    Args:
+        path: run folder, or a `metrics.jsonl`.
+
+    Returns: dict of `path`, of the file; `train` and `eval`, each a dict of `step` int64 and every
+        metric float64 `[lines]`, nan where a line has none; `restarts`, list of the steps that the
+        run went back to; `lost`, how many lines were made again; `tokens_per_step`, float, what a
+        step reads on average (batch size by the mean tokens of an example, as the run folder has
+        them), or None; `notes`, list of str: what was left out.
+
+    Raises:
+        BertTfError: the file is missing, empty or damaged; the line is named. A last line that is
+            cut short is left out.
+        UsageError: a folder of no single run.
+    """
+    path = _metrics_file(path)
+    lines, notes = list(files.read_lines(path)), []
+    kept, restarts, lost = {"train": [], "eval": []}, [], 0
+    for number, text in enumerate(lines, 1):
+        where = f"{path} line {number}"
+        try:
+            line = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            if number == len(lines):
+                notes.append(f"{where} is cut short and left out")
+                break
+            raise BertTfError(explain(f"{where}: not JSON", _LINE)) from error
+        _check(line, where)
+        if "restart" in line:
+            restarts.append(line["restart"])
+            for split, rows in kept.items():
+                kept[split] = [row for row in rows if row["step"] <= line["restart"]]
+                lost += len(rows) - len(kept[split])
+            continue
+        rows = kept[line.pop("split")]
+        if rows and line["step"] <= rows[-1]["step"]:
+            raise BertTfError(explain(f"{where}: step {line['step']} behind {rows[-1]['step']}",
+                                      'a line {"restart": …} between'))
+        rows.append(line)
+    if not any(kept.values()):
+        raise BertTfError(explain(f"{path} holds no metrics", "the lines of a training"))
+    return {"path": path, **{split: _columns(rows) for split, rows in kept.items()},
+            "restarts": restarts, "lost": lost,
+            "tokens_per_step": _tokens_per_step(os.path.dirname(path)), "notes": notes}
+
+
+def _metrics_file(path):
+    if not os.path.isdir(path):
+        return path
+    inside = os.path.join(path, _METRICS)
+    trials = os.path.join(path, "trials")
+    if not files.exists(inside) and files.list_folder(trials):
+        raise UsageError(explain(f"{path} holds several trainings", "one run",
+                                 os.path.join(trials, files.list_folder(trials)[0])))
+    return inside
+
+
+def _check(line, where):
+    """Raise BertTfError unless a line is one of a training's."""
+    def is_step(value):
+        return type(value) is int and value >= 0
+
+    if isinstance(line, dict):
+        if set(line) == {"restart"} and is_step(line["restart"]):
+            return
+        metrics = [value for name, value in line.items() if name not in ("step", "split")]
+        if (is_step(line.get("step")) and line.get("split") in ("train", "eval")
+                and all(value is None or type(value) in (int, float) for value in metrics)):
+            return
+    raise BertTfError(explain(f"{where}: not a line of metrics", _LINE))
+
+
+def _columns(rows):
+    names = dict.fromkeys(name for row in rows for name in row if name != "step")
+    return {"step": np.array([row["step"] for row in rows], np.int64),
+            **{name: np.array([row.get(name) for row in rows], np.float64) for name in names}}
+
+
+def _tokens_per_step(folder):
+    """Real tokens of a step on average; None where the folder does not tell."""
+    paths = [os.path.join(folder, *names)
+             for names in (("train_config.json",), ("data", "manifest.json"))]
+    if not all(map(files.exists, paths)):
+        return None
+    config, made = map(files.read_json_object, paths)
+    try:
+        return config["batch_size"] * made["splits"]["train"]["mean_tokens"]
+    except (KeyError, TypeError) as error:
+        raise BertTfError(explain(f"{paths[0]} or {paths[1]} lacks {error}",
+                                  "the files of a pre-training run")) from error
+
+
+def positions(run, steps, axis):
+    """Where finished steps of a run lie on an axis.
+
+    Args:
+        run: of `read_run`.
+        steps: integers `[n]`.
+        axis: `steps`; `tokens`, real ones read until then; `seconds`, the time it took to train
+            what counts, by the logged rates: without evaluations, checkpoints and what was lost.
+
+    Returns: float64 `[n]`.
+
+    Raises:
+        UsageError: the run does not tell, or there is no such axis.
+    """
+    steps = np.asarray(steps, np.float64)
+    if check_choice("x", axis, AXES) == "steps":
+        return steps
+    if run["tokens_per_step"] is None:
+        raise UsageError(explain(
+            f"--x {axis} with {run['path']}, beside which is no train_config.json or no "
+            "data/manifest.json", "the folder of a pre-training run", "--x steps"))
+    tokens = steps * run["tokens_per_step"]
+    if axis == "tokens":
+        return tokens
+    rates = run["train"].get("tokens_per_second", np.zeros(0))
+    known = rates > 0
+    if not known.any():
+        raise UsageError(explain(f"--x seconds with {run['path']}", "a run that tells its "
+                                                                    "tokens_per_second"))
+    # A rate holds for the steps since the last one; the last one for all that follow.
+    ends = run["train"]["step"][known] * run["tokens_per_step"]
+    seconds = np.cumsum(np.diff(ends, prepend=0) / rates[known])
+    beyond = np.maximum(tokens - ends[-1], 0) / rates[known][-1]
+    return np.interp(tokens, [0, *ends], [0, *seconds]) + beyond
