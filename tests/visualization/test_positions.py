@@ -7,6 +7,7 @@ from matplotlib import image
 
 from bert_tf import cli, visualize
 from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
+from bert_tf.layers.layout import Padded
 from bert_tf.models.families import build_encoder
 from bert_tf.visualization.positions import cosines, position_table
 
@@ -23,8 +24,10 @@ def _encoder(family, **changes):
 def test_rows_are_what_the_embeddings_add(family, changes):
     encoder = _encoder(family, **changes)
     embeddings = encoder.backbone.embeddings
+    embeddings = encoder.backbone.embeddings
     ids = tf.fill([1, embeddings.longest], 7)
-    added = embeddings._positions(ids)
+    added = embeddings._add_positions(tf.zeros([embeddings.longest, 16]), ids,
+                                      Padded(None, [1, embeddings.longest]))
     table = position_table(encoder)
     np.testing.assert_array_equal(table, tf.reshape(added, table.shape))
     np.testing.assert_array_equal(position_table(encoder, 5), table[:5])
