@@ -69,6 +69,9 @@ def _parser():
     add("--accumulate_steps", type=cli.positive, default=1, help="micro-batches a step")
     add("--dtype", choices=DTYPES, default="float32",
         help="what layers compute in; weights stay float32")
+    add("--padding_free", action="store_true",
+        help="compute real tokens only, for texts of mixed lengths where shapes need not be fixed "
+             "(no XLA, no TPU); what dropout draws depends on the number of replicas then")
     add("--strategy", choices=STRATEGIES, default="mirrored",
         help="tf.distribute strategy; multi_worker reads TF_CONFIG")
     add("--num_devices", type=cli.positive, default=1,
@@ -89,7 +92,8 @@ def _parser():
 def _train_config(arguments):
     """The run's configuration, before the batch size is known."""
     names = ("train_steps", "learning_rate", "warmup_steps", "optimizer", "accumulate_steps",
-             "strategy", "seed", "log_every", "eval_every", "checkpoint_every", "keep_checkpoints")
+             "padding_free", "strategy", "seed", "log_every", "eval_every", "checkpoint_every",
+             "keep_checkpoints")
     return TrainConfig(dtype=arguments.dtype,
                        batch_size=arguments.batch_size or arguments.accumulate_steps,
                        **{name: getattr(arguments, name) for name in names})

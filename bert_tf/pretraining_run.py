@@ -179,11 +179,15 @@ class PretrainingRun:
         if task == "replaced_tokens":
             saved = read_saved_task(start, {}).get("generator") if start else None
             options["generator"] = saved or generator_config(config, self.arguments.preset)
-        if not start:
-            return TASKS[task](config, **options)
-        model = from_pretrained(start, task, config=config.to_dict(), **options)
-        if model.fresh_variables:
-            print(f"not in {start}, so new: {', '.join(model.fresh_variables)}")
+        if start:
+            model = from_pretrained(start, task, config=config.to_dict(), **options)
+            if model.fresh_variables:
+                print(f"not in {start}, so new: {', '.join(model.fresh_variables)}")
+        else:
+            model = TASKS[task](config, **options)
+        for encoder in (model.encoder, getattr(model, "generator", None)):
+            if encoder is not None:
+                encoder.backbone.padding_free = train_config.padding_free
         return model
 
     def baselines(self, model, metrics, held_out):

@@ -11,6 +11,7 @@ import math
 import tensorflow as tf
 
 from bert_tf.errors import check_choice
+from bert_tf.layers.fused import fused
 
 _SLOPE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _SLOPE
@@ -41,42 +42,48 @@ def tanh(x, training=False):
     return tf.math.tanh(x)
 
 
-def _in_float32(function_and_slope):
-    """An activation of any float type from `x -> (y, slope)` in float32, `slope()` being dy/dx."""
+def _in_float32(share, slope):
+    """`x share(x)` of any float type, computed in float32, and its gradient by `slope`, dy/dx.
+
+    Nothing but `x` is kept for the gradient.
+    """
+
+    @fused
+    def value(x):
+        wide = tf.cast(x, tf.float32)
+        return tf.cast(wide * share(wide), x.dtype)
+
+    @fused
+    def gradient(x, upstream):
+        return tf.cast(tf.cast(upstream, tf.float32) * slope(tf.cast(x, tf.float32)), x.dtype)
 
     @tf.custom_gradient
     def call(x):
-        y, slope = function_and_slope(tf.cast(x, tf.float32))
-
-        def gradient(upstream):
-            return tf.cast(tf.cast(upstream, tf.float32) * slope(), x.dtype)
-
-        return tf.cast(y, x.dtype), gradient
+        return value(x), lambda upstream: gradient(x, upstream)
 
     return call
 
 
-@_in_float32
-def _trained_gelu(x):
-    share = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))  # Φ(x)
-
-    def slope():
-        density = tf.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
-        return share + x * density
-
-    return x * share, slope
+def _share(x):
+    return 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))  # Φ(x)
 
 
-@_in_float32
-def _trained_gelu_approximate(x):
-    square = x * x
-    share = 0.5 + 0.5 * tf.math.tanh(x * (_SLOPE + _CUBIC * square))
+def _slope(x):
+    return _share(x) + x * tf.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
-    def slope():
-        # tanh' = 1 - tanh²; with share = (1 + tanh) / 2 that is 4 share (1 - share).
-        return share + x * share * (1.0 - share) * (2 * _SLOPE + 6 * _CUBIC * square)
 
-    return x * share, slope
+def _share_approximate(x):
+    return 0.5 + 0.5 * tf.math.tanh(x * (_SLOPE + _CUBIC * (x * x)))
+
+
+def _slope_approximate(x):
+    # tanh' = 1 - tanh²; with share = (1 + tanh) / 2 that is 4 share (1 - share).
+    share = _share_approximate(x)
+    return share + x * share * (1.0 - share) * (2 * _SLOPE + 6 * _CUBIC * (x * x))
+
+
+_trained_gelu = _in_float32(_share, _slope)
+_trained_gelu_approximate = _in_float32(_share_approximate, _slope_approximate)
 
 
 _TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": relu, "tanh": tanh}

@@ -63,9 +63,10 @@ class SelfAttention(keras.Layer):
         key = own.heads(self.key(tokens), num_heads)
         value = own.heads(self.value(tokens), num_heads)
         if first_only:
-            query = own.first_heads(self.query(own.first(tokens)), num_heads)
+            query = own.first_heads(self._scaled(self.query(own.first(tokens)), training),
+                                    num_heads)
         else:
-            query = own.heads(self.query(tokens), num_heads)
+            query = own.heads(self._scaled(self.query(tokens), training), num_heads)
         contexts, probs = [], []
         for number, parts in enumerate(zip(query, key, value, own.adders, strict=True)):
             with draw_scope(f"rectangle_{number}" if number else ""):
@@ -78,13 +79,18 @@ class SelfAttention(keras.Layer):
             (probs,) = probs
         return (context, probs) if return_attention_probs else context
 
+    def _scaled(self, query, training):
+        """The query, scaled where a gradient is taken; else TensorFlow fuses it with the scores."""
+        return query * self.head_size**-0.5 if training else query
+
     def _attend(self, query, key, value, adder, training, first_only):
         """`[B, N, F, H]`, `[B, N, T, H]` twice -> context and probabilities of a rectangle."""
         if first_only:
             adder = adder[:, :, :1]
-        # TensorFlow fuses product, scale and sum where no gradient is taken.
-        scale = tf.constant(self.head_size**-0.5, query.dtype)
-        scores = tf.matmul(query, key, transpose_b=True) * scale + adder  # [B, N, F, T]
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+        if not training:
+            scores *= tf.constant(self.head_size**-0.5, query.dtype)
+        scores += adder
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
         return tf.matmul(weights, value), attention_probs

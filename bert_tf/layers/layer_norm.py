@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.layers.dense import unflatten
+from bert_tf.layers.fused import fused
 
 # Numbers from which on one kernel, which is prepared at every call, beats ten small ones.
 _LARGE = 1 << 16
@@ -52,25 +53,28 @@ def _normalize(tokens, gamma, beta, epsilon):
 
     @tf.custom_gradient
     def call(tokens, gamma, beta):
-        def gradient(upstream):
-            x = tf.cast(tokens, tf.float32)
-            centred = x - tf.reduce_mean(x, -1, keepdims=True)
-            variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
-            scale = tf.math.rsqrt(variance + epsilon)  # [K, 1]
-            normal = centred * scale
-            upstream = tf.cast(upstream, tf.float32)
-            projected = upstream * normal
-            d_normal = upstream * gamma
-            d_tokens = scale * (d_normal - tf.reduce_mean(d_normal, -1, keepdims=True)
-                                - normal * tf.reduce_mean(projected * gamma, -1, keepdims=True))
-            # The quickest sum over rows that TensorFlow has.
-            d_gamma, d_beta = (tf.raw_ops.BiasAddGrad(out_backprop=x)
-                               for x in (projected, upstream))
-            return tf.cast(d_tokens, tokens.dtype), d_gamma, d_beta
-
-        return _forward(tokens, gamma, beta, epsilon), gradient
+        return (_forward(tokens, gamma, beta, epsilon),
+                lambda upstream: _gradient(tokens, gamma, upstream, tf.constant(epsilon)))
 
     return call(tokens, gamma, beta)
+
+
+@fused
+def _gradient(tokens, gamma, upstream, epsilon):
+    """Those of `tokens`, `gamma` and `beta`."""
+    x = tf.cast(tokens, tf.float32)
+    centred = x - tf.reduce_mean(x, -1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
+    scale = tf.math.rsqrt(variance + epsilon)  # [K, 1]
+    normal = centred * scale
+    upstream = tf.cast(upstream, tf.float32)
+    projected = upstream * normal
+    d_normal = upstream * gamma
+    d_tokens = scale * (d_normal - tf.reduce_mean(d_normal, -1, keepdims=True)
+                        - normal * tf.reduce_mean(projected * gamma, -1, keepdims=True))
+    # The quickest sum over rows that TensorFlow has.
+    d_gamma, d_beta = (tf.raw_ops.BiasAddGrad(out_backprop=x) for x in (projected, upstream))
+    return tf.cast(d_tokens, tokens.dtype), d_gamma, d_beta
 
 
 def _forward(tokens, gamma, beta, epsilon):

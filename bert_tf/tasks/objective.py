@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.models.pretrained import Saved
+from bert_tf.tasks.cross_entropy import cross_entropy
 
 
 class Objective(Saved, keras.Model):
@@ -110,18 +111,6 @@ def weighed(weights, batch):
         return weights
     shape = [-1] + [1] * (len(weights.shape) - 1)
     return weights * tf.reshape(tf.cast(example_weights, tf.float32), shape)
-
-
-def cross_entropy(labels, logits):
-    """Cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits.
-
-    Args:
-        labels: class numbers, or 0 and 1.
-        logits: float32 `[…, classes]`, or `[…]`: of label 1.
-    """
-    if len(logits.shape) == len(labels.shape):
-        return tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits)
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
 def _right(labels, logits):

@@ -31,6 +31,7 @@ class TrainConfig(Config):
     clip_norm: float = 1.0  # largest global norm of the reduced gradients
     accumulate_steps: int = 1  # micro-batches that a replica's share of a batch is cut into
     dtype: str = "float32"  # what layers compute in; weights are float32 always
+    padding_free: bool = False  # compute real tokens only; dropout depends on replicas then
     strategy: str = "mirrored"  # row of the table in training/strategy.py
     seed: int = 12345  # of every random draw
     log_every: int = 10  # steps between lines of metrics.jsonl

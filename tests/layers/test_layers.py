@@ -109,6 +109,25 @@ def test_heads_must_divide_the_width():
         SelfAttention(10, 3)
 
 
+def test_large_inputs_are_computed_in_one_pass():
+    """What XLA compiles for large tensors of known shape gives what the small ones give."""
+    x = tf.constant(RANDOM.normal(size=(1024, 1024)) * 3, tf.float32)
+    norm = LayerNorm(1e-5)
+    norm.build(x.shape)
+    norm.gamma.assign(RANDOM.normal(size=1024))
+    for function in (lambda x: activation("gelu")(x, training=True),
+                     lambda x: activation("gelu_approximate")(x, training=True), norm):
+        found = []
+        for parts in (1, 2):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.concat([function(part) for part in tf.split(x, parts)], 0)
+                loss = tf.reduce_sum(tf.sin(y))
+            found.append((y, tape.gradient(loss, x)))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-5)
+
+
 @pytest.mark.parametrize("form", ["gelu", "gelu_approximate"])
 def test_gelu_gradients_are_those_of_tensorflow(form):
     x = tf.constant(np.linspace(-6, 6, 2001), tf.float32)
