@@ -8,6 +8,7 @@ import os
 from bert_tf import files, tensor_bundle
 from bert_tf.errors import BertTfError, UsageError, explain
 
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint and SavedModels wrote
 _PART = 128 << 20  # bytes of a data file
 
 
@@ -103,6 +104,26 @@ class VariableReader:
         self.entries = tensor_bundle.read_index(prefix)
         self.shapes = {name: entry.shape for name, entry in self.entries.items()}
         self._reader = None
+
+    def variable_names(self):
+        """`{name of a tensor: name of its variable}`, of what the object graph knows.
+
+        Raises:
+            BertTfError: there is no object graph, or it is damaged.
+        """
+        from google.protobuf.message import DecodeError
+        from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
+
+        if OBJECT_GRAPH not in self.entries:
+            raise BertTfError(explain(f"checkpoint {self._prefix} has no object graph",
+                                      "one that tf.train.Checkpoint wrote"))
+        try:
+            graph = TrackableObjectGraph.FromString(
+                tensor_bundle.read_string(self.entries[OBJECT_GRAPH]))
+        except DecodeError as error:
+            raise BertTfError(f"checkpoint {self._prefix} is damaged: its object graph") from error
+        return {attribute.checkpoint_key: attribute.full_name
+                for node in graph.nodes for attribute in node.attributes}
 
     def load(self, name):
         """The array `name`; a string, whose size nothing bounds, is refused."""

@@ -12,7 +12,6 @@ FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
 # Files by which a folder of some format is known.
 CONFIGS = ("config.json", "model_config.json", "bert_config.json", "albert_config.json",
            "electra_config.json", "discriminator/config.json")
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint wrote
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -42,7 +41,7 @@ def find_format(path):
     if files.exists(path + ".index") or any(name.endswith(".index")
                                             for name in files.list_folder(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
-        return "tf_models" if _OBJECT_GRAPH in names else "google"
+        return "tf_models" if variables.OBJECT_GRAPH in names else "google"
     if holds("config.json"):
         values = files.read_json_object(os.path.join(path, "config.json"))
         return "keras_hub" if "registered_name" in values else "hf"

@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from bert_tf import files, tensor_bundle, variables
+from bert_tf import files, variables
 from bert_tf.converters import google_tf1, name_table, tf_models_config
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.name_table import TRANSPOSED, Row, split_first, split_last
@@ -23,7 +23,6 @@ from bert_tf.converters.tf_models_config import (
 from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # What a training checkpoint holds beside the model.
 _TRAINING = ("*/.OPTIMIZER_SLOT/*", "optimizer/*", "global_step/*", "save_counter/*")
 _NO_PLACE = ("cls/classifier/*", "cls/span/*", "cls/tagger/*", "cls/sentence_order/*")
@@ -222,25 +221,16 @@ def _plain_names(names):
 
 def _keys_by_name(reader, prefix):
     """`{variable name: checkpoint key}` from the object graph, and the keys left behind."""
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
-
-    if _OBJECT_GRAPH not in reader.shapes:
+    if variables.OBJECT_GRAPH not in reader.shapes:
         raise BertTfError(explain(f"checkpoint {prefix} has no object graph",
                                   "one that tf.train.Checkpoint wrote",
                                   "--from google for a TF1 checkpoint"))
-    try:
-        graph = TrackableObjectGraph.FromString(
-            tensor_bundle.read_string(reader.entries[_OBJECT_GRAPH]))
-    except DecodeError as error:
-        raise BertTfError(f"checkpoint {prefix} is damaged: its object graph") from error
-    names = {attribute.checkpoint_key: attribute.full_name
-             for node in graph.nodes for attribute in node.attributes}
+    names = reader.variable_names()
     keys, left = {}, []
     for key in reader.shapes:
         if name_table.matches(key, _TRAINING):
             left.append(key)
-        elif key != _OBJECT_GRAPH and keys.setdefault(names.get(key, key), key) != key:
+        elif key != variables.OBJECT_GRAPH and keys.setdefault(names.get(key, key), key) != key:
             raise UsageError(f"checkpoint {prefix} holds two variables named {names[key]}: "
                              f"{keys[names[key]]} and {key}")
     return keys, left

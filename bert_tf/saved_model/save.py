@@ -15,6 +15,7 @@ from bert_tf import files
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
+from bert_tf.saved_model.exported_encoder import EXPORT
 from bert_tf.saved_model.ops import finish_graph, unservable_ops
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import (
@@ -31,8 +32,6 @@ from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
-
-EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not served), description
 
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
@@ -137,7 +136,8 @@ def _stored_weights(served):
     kernels, others = [], []
     for variable in served.weights:
         if variable.name == "kernel" and compute_dtype != variable.dtype:
-            stored = tf.Variable(tf.cast(variable.value, compute_dtype))
+            # The name leads back to the variable, see `exported_encoder`.
+            stored = tf.Variable(tf.cast(variable.value, compute_dtype), name=variable.path)
             kernels.append((variable, stored))
         else:
             others.append(variable.value)

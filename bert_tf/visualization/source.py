@@ -6,8 +6,8 @@ import tempfile
 def add_model_flag(parser):
     """`--model`: where the model is."""
     parser.add_argument("--model", required=True, metavar="PATH",
-                        help="model or run folder, or a checkpoint of any format that convert "
-                             "reads")
+                        help="model or run folder, a checkpoint of any format that convert reads, "
+                             "or a version that export wrote (saved_models/NAME/VERSION)")
 
 
 def load_encoder(path, **options):
@@ -20,13 +20,17 @@ def load_encoder(path, **options):
     Returns: `(encoder, tokenizer)`: the Keras model and what `load_tokenizer` gives.
 
     Raises:
-        BertTfError: a file is missing or damaged, or there is no tokenizer that reads text.
-        UsageError: no model of any format.
+        BertTfError: a file is missing or damaged, there is no tokenizer that reads text, or a
+            SavedModel was not written by `bert_tf.export`.
+        UsageError: no model of any format, or a SavedModel whose weights cannot be told apart.
     """
     from bert_tf.converters.own_folder import own_folder
+    from bert_tf.saved_model.exported_encoder import is_saved_model, load_exported
     from bert_tf.tasks.pretrained import from_pretrained
     from bert_tf.tokenization.load import load_tokenizer
 
+    if is_saved_model(path):
+        return load_exported(path, **options)
     with tempfile.TemporaryDirectory() as temporary:
         folder = own_folder(path, f"{temporary}/model")
         return (from_pretrained(folder, "encoder", dtype="float32", **options),

@@ -1,0 +1,110 @@
+"""The encoder in a SavedModel that `bert_tf.export` wrote, as a Keras model again.
+
+The graph cannot be asked for what no signature gives, such as attention probabilities. But the
+version holds all that the model was built of: `assets.extra/model_config.json`, the tokenizer's
+files in `assets/` and `assets.extra/`, and the weights, whose object graph tells the path that each
+had in the Keras model.
+"""
+
+import os
+import tempfile
+
+import numpy as np
+
+from bert_tf import files, variables
+from bert_tf.config import ModelConfig
+from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
+from bert_tf.models.pretrained import CONFIG
+
+EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not served), description
+_UNNAMED = "Variable"  # what TensorFlow calls a variable without a name
+
+
+def is_saved_model(path):
+    """Whether there is a SavedModel, of whatever origin, in the folder `path`."""
+    return files.exists(os.path.join(path, "saved_model.pb"))
+
+
+def exported_window(version):
+    """How many tokens an exported version takes, if an encoder that reads text can be had of it.
+
+    Files are looked at, nothing is built.
+
+    Args:
+        version: folder of the SavedModel.
+
+    Raises:
+        BertTfError: `bert_tf.export` did not write it, or a file is missing or damaged.
+        NoTextError: it has no tokenizer.
+        UsageError: its weights have lost their names.
+    """
+    about, config = files.read_json_object(_extra(version, EXPORT)), _config(version)
+    _weights(version, config)
+    if about.get("mask_token", "") is None:
+        raise NoTextError(f"{version} takes token ids only: it was exported without a tokenizer")
+    return about.get("seq_length", config.longest)
+
+
+def load_exported(version, **options):
+    """The encoder of an exported version, in float32, and its tokenizer.
+
+    What was exported in bfloat16 has kernels of that precision.
+
+    Args:
+        version: folder `saved_models/NAME/VERSION`.
+        options: of `build_encoder`, such as `attention_probs=True`.
+
+    Returns: `(encoder, tokenizer)`: the Keras model and what `load_tokenizer` gives.
+
+    Raises:
+        BertTfError, NoTextError: as of `exported_window`.
+        UsageError: weights have lost their names or do not fit the configuration; all are listed.
+    """
+    from bert_tf.models.families import build_encoder
+
+    exported_window(version)
+    config = _config(version)
+    reader, keys = _weights(version, config)
+    encoder = build_encoder(config, dtype="float32", **options)
+    tensors = {path: np.asarray(reader.load(key), np.float32) for path, key in keys.items()}
+    variables.assign_variables(encoder.weights, tensors, version)
+    return encoder, _tokenizer(version)
+
+
+def _extra(version, name):
+    path = os.path.join(version, "assets.extra", name)
+    if not files.exists(path):
+        raise BertTfError(explain(f"{version} is a SavedModel without assets.extra/{name}",
+                                  "a version that python -m bert_tf.export wrote"))
+    return path
+
+
+def _config(version):
+    return ModelConfig.load(_extra(version, CONFIG))
+
+
+def _weights(version, config):
+    """The version's `VariableReader`, and `{path of a variable of the encoder: key there}`."""
+    reader = variables.VariableReader(os.path.join(version, "variables", "variables"))
+    names = reader.variable_names()
+    if _UNNAMED in names.values():
+        raise UsageError(explain(
+            f"{version} holds weights without names, as older exports in bfloat16 do",
+            attempt="exporting the model again, or the model folder itself"))
+    return reader, {name: key for key, name in names.items()
+                    if key in reader.shapes and name.startswith(f"{config.family}/")}
+
+
+def _tokenizer(version):
+    """The tokenizer, whose files stand in two folders."""
+    from bert_tf.tokenization.load import load_tokenizer, tokenizer_files
+    from bert_tf.tokenization.tokenizer import CONFIG_NAME
+
+    assets, extra = (os.path.join(version, name) for name in ("assets", "assets.extra"))
+    with tempfile.TemporaryDirectory() as folder:
+        for path in (*(os.path.join(assets, name) for name in tokenizer_files(assets)),
+                     os.path.join(extra, CONFIG_NAME)):
+            if files.exists(path):
+                with files.open_binary(path) as stream:
+                    files.write_bytes(os.path.join(folder, os.path.basename(path)), stream.read())
+        return load_tokenizer(folder)
