@@ -21,8 +21,9 @@ def main(argv=None):
     settings = config.settings(flags)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    # `import tensorflow` imports Keras where it can, which takes as long as all the rest.
-    sys.modules.setdefault("keras", None)
+    # `import tensorflow` imports Keras where it can, which takes as long as all the rest. Serving
+    # needs none; who asks for a page that shows attention, waits for it.
+    kept_out = sys.modules.setdefault("keras", None) is None
     try:
         from bert_tf.serving import server
     except ModuleNotFoundError as error:
@@ -30,7 +31,11 @@ def main(argv=None):
             raise
         raise UsageError(explain(f"{error.name} is not installed",
                                  attempt="pip install 'bert_tf[serving]'")) from error
-    server.run(settings)
+    if kept_out:
+        del sys.modules["keras"]
+    from bert_tf.visualization.served_attention import ServedAttention
+
+    server.run(settings, ServedAttention())
     # What a model still computes, for nobody, cannot be interrupted and is not waited for.
     logging.shutdown()
     sys.stdout.flush()

@@ -13,6 +13,7 @@ from bert_tf.errors import UsageError, check_choice
 
 # What one sees, by the name of the view and of its module.
 VIEWS = {
+    "attention": "a page: which tokens those of a sentence or a pair attend to, in every head",
     "tokens": "how a text is cut: pieces, ids, places; two tokenizers compared",
     "masking": "one pre-training example: tokens, masks of tokens and of words, labels, the pair",
     "sharing": "how far each layer moves what it reads, of one or several models",

@@ -30,6 +30,21 @@ def made_once(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium, as of Playwright; the test skips where there is none."""
+    from browser import CHROMIUM
+
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium, or name it in CHROMIUM")
+    with playwright.sync_playwright() as driver:
+        # Root, as in containers, has no sandbox.
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def two_virtual_devices():
     """Two CPU devices in one process, so that MirroredStrategy has two replicas."""

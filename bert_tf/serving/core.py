@@ -122,6 +122,11 @@ class Core:
                     raise error("text_size", alias=alias, given=longest, wanted=limit)
         return await self._batcher.run(signature, inputs, outputs, version.batching, deadline)
 
+    def folder(self, spec):
+        """The `Spec` with the version that would answer, and the path of the version's folder."""
+        version = self._store.find(spec)
+        return dataclasses.replace(spec, version=version.number, label=None), version.path
+
     def metadata(self, spec):
         """The `Spec` with the version, and `{signature name: SignatureDef}` of it."""
         version = self._store.find(spec)

@@ -58,14 +58,15 @@ class RestSettings:
     cors: bool = False
 
 
-def make_app(core, settings=None):
+def make_app(core, settings=None, attention=None):
     """The ASGI application.
 
     Args:
         core: `bert_tf.serving.core.Core`, whose event loop this runs in.
         settings: `RestSettings`.
+        attention: draws what models attend to, as of `page.routes`; None for no such pages.
     """
-    return Starlette(routes=page.routes(core), middleware=[
+    return Starlette(routes=page.routes(core, attention), middleware=[
         Middleware(RestApi, core=core, settings=settings or RestSettings())])
 
 

@@ -21,18 +21,19 @@ KEEP_ALIVE_SECONDS = 75
 _log = logging.getLogger(__name__)
 
 
-def run(settings):
+def run(settings, attention=None):
     """Serve until SIGTERM or SIGINT.
 
     Args:
         settings: `Settings`.
+        attention: draws what models attend to, as of `page.routes`; None for no such pages.
 
     Raises:
         BertTfError: a port is in use, or a model could not be loaded.
     """
     flags = settings.flags
     _set_threads(flags)
-    asyncio.run(_serve(settings))
+    asyncio.run(_serve(settings, attention))
 
 
 def _set_threads(flags):
@@ -43,7 +44,7 @@ def _set_threads(flags):
         flags.tensorflow_inter_op_parallelism or both)
 
 
-async def _serve(settings):
+async def _serve(settings, attention):
     flags = settings.flags
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,7 +52,7 @@ async def _serve(settings):
     core = Core(settings)
     # Ports first: that one is in use is to be known before models are loaded.
     grpc_server = GrpcServer(core, settings)
-    rest = _RestServer(core, settings) if flags.rest_api_port else None
+    rest = _RestServer(core, settings, attention) if flags.rest_api_port else None
     told = asyncio.ensure_future(stopping.wait())
     try:
         loading = asyncio.ensure_future(core.reload(settings.models))
@@ -98,14 +99,14 @@ async def _watch_config(core, settings):
 class _RestServer:
     """The REST application in the server's event loop; its port is taken when it is made."""
 
-    def __init__(self, core, settings):
+    def __init__(self, core, settings, attention):
         import uvicorn
 
         from bert_tf.serving.rest_server import RestSettings, make_app
 
         flags = settings.flags
         app = make_app(core, RestSettings(flags.rest_api_timeout_in_ms, settings.max_message_bytes,
-                                          flags.rest_api_enable_cors_support))
+                                          flags.rest_api_enable_cors_support), attention)
         if settings.monitoring_path:
             app = core.metrics.app(app, settings.monitoring_path)
         self._socket = _listen(flags.rest_api_port)

@@ -138,13 +138,13 @@ class Served(NamedTuple):
 
 
 @contextlib.contextmanager
-def serving(base_path, name="small", settings=None):
+def serving(base_path, name="small", settings=None, attention=None):
     """Serve a model whose version 7 has the label `stable`; yields a `Served`.
 
     Args:
         base_path: folder of the model's versions.
         name: of the model.
-        settings: `RestSettings`.
+        settings, attention: as of `make_app`.
     """
     models = text_format.Parse(f"""
         model_config_list {{ config {{
@@ -157,8 +157,8 @@ def serving(base_path, name="small", settings=None):
         core = Core(Settings(flags, models))
         try:
             await core.reload(models)
-            server = uvicorn.Server(uvicorn.Config(make_app(core, settings), log_level="critical",
-                                                   lifespan="off"))
+            server = uvicorn.Server(uvicorn.Config(make_app(core, settings, attention),
+                                                   log_level="critical", lifespan="off"))
             started.set_result((core, server))
             await server.serve([listening])
         finally:

@@ -1,22 +1,11 @@
-"""The page at `/` in headless Chromium, in front of a small SavedModel.
-
-Skipped where no Chromium is found: `apt-get install chromium`, or CHROMIUM=/path/to/it.
-"""
+"""The page at `/` in headless Chromium, in front of a small SavedModel."""
 
 import json
-import os
-import shutil
 
 import httpx
 import pytest
+from browser import luminances, opened
 from small_server import CITY, FACE, MASK, save_small_model, serving
-
-playwright = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = next(filter(None, (os.environ.get("CHROMIUM"), *map(
-    shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome")))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, "
-                                                         "or name it in CHROMIUM")
 
 
 @pytest.fixture(scope="module")
@@ -27,30 +16,12 @@ def address(tmp_path_factory):
         yield served.address
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        # Root, as in containers, has no sandbox.
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(browser, address):
-    """The page, loaded; whatever the browser complains of fails the test."""
-    complaints = []
-    page = browser.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: message.type == "error"
-            and "status of 4" not in message.text and complaints.append(message.text))
-    page.on("request", lambda request: request.url.startswith((address, "data:"))
-            or complaints.append(f"asked for {request.url}"))
-    page.goto(address)
-    page.wait_for_selector("#fields textarea")
-    yield page
-    page.close()
-    assert not complaints
+    """The page, loaded."""
+    with opened(browser, address) as page:
+        page.wait_for_selector("#fields textarea")
+        yield page
 
 
 def choose(page, signature):
@@ -193,15 +164,7 @@ def test_the_chosen_signature_is_in_the_address(page, browser):
 def test_light_and_dark(page, scheme):
     """Text and background are at least 7:1 apart (WCAG 2.2, 1.4.6)."""
     page.emulate_media(color_scheme=scheme)
-    colours = page.evaluate("""() => ["color", "backgroundColor"].map((name) =>
-        getComputedStyle(document.body)[name].match(/[0-9.]+/g).slice(0, 3).map(Number))""")
-
-    def luminance(colour):
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-                  for c in (value / 255 for value in colour)]
-        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    text, ground = map(luminance, colours)
+    text, ground = luminances(page)
     assert (max(text, ground) + 0.05) / (min(text, ground) + 0.05) >= 7
     assert (ground > text) == (scheme == "light")
 

@@ -2,7 +2,7 @@
 // It speaks the REST API alone; the names of the models, which that does not list, come from
 // page/models. How each kind of signature is asked and shown is in views.js.
 
-import { ask, get, modelPath } from "./rest.js";
+import { ask, attentionPath, get, modelPath } from "./rest.js";
 import { element, fill } from "./dom.js";
 import { describe, viewOf } from "./views.js";
 
@@ -10,6 +10,7 @@ const $ = (id) => document.getElementById(id);
 const LATEST = "latest";
 let signatures = {}; // of the chosen model: {name: {inputs, outputs}}
 let description = {}; // of the chosen model, where it has the signature `describe`
+let hasAttention = false; // whether there are attention pages of the chosen model
 let run = 0; // counts what was asked: only the last answer is shown
 
 function option(value) {
@@ -63,9 +64,11 @@ async function loadSignatures(wanted) {
   const model = $("model").value;
   signatures = {};
   description = {};
+  hasAttention = false;
   try {
     if (model) signatures = describe(await get(`${modelPath(model, version())}/metadata`));
     if (signatures.describe) description = await describedBy(modelPath(model, version()));
+    if (model) hasAttention = await get(attentionPath(model, version()));
   } finally {
     offer($("signature"), Object.keys(signatures).sort(), wanted);
     showForm();
@@ -86,6 +89,7 @@ function version() {
 function showForm() {
   const name = $("signature").value;
   fill($("fields"));
+  fill($("attention"));
   fill($("answer"));
   $("run").hidden = !name;
   $("about").textContent = name ? "" : "No version of this model is available.";
@@ -98,6 +102,18 @@ function showForm() {
     element("label", {}, field.label,
       element("textarea", { name: field.name, rows: field.rows ?? 2, dir: "auto",
         class: field.json ? "json" : "", spellcheck: "false" }, field.value ?? ""))));
+  linkAttention();
+}
+
+/** Links to what the model attends to in the texts that stand in the form. */
+function linkAttention() {
+  const model = $("model").value;
+  const values = new FormData($("form"));
+  const { attended } = viewOf(signatures[$("signature").value], description);
+  fill($("attention"), ...(hasAttention ? attended : []).map((fields) => element("a", {
+    href: attentionPath(model, version(), fields.map(({ name }) => values.get(name))),
+    target: "_blank", rel: "noreferrer" },
+  joined(": ", "Show attention", attended.length > 1 && fields[0].label))));
 }
 
 async function submit(event) {
@@ -119,6 +135,7 @@ async function submit(event) {
 }
 
 $("form").addEventListener("submit", submit);
+$("fields").addEventListener("input", linkAttention);
 $("refresh").addEventListener("click", refresh);
 $("model").addEventListener("change", () => { history.replaceState(null, "", "#"); refresh(); });
 $("version").addEventListener("change", () => loadSignatures().catch(showError));

@@ -6,6 +6,14 @@ export function modelPath(name, version = "") {
   return version ? `${path}/versions/${version}` : path;
 }
 
+/** The path that tells whether a model has attention pages; with texts, that of their page. */
+export function attentionPath(model, version, texts) {
+  const query = new URLSearchParams({ model });
+  if (version) query.set("version", version);
+  texts?.forEach((text, index) => query.set(index ? "text_pair" : "text", text));
+  return `page/${texts ? "attention" : "has_attention"}?${query}`;
+}
+
 /** What a path gives; an Error with the server's own words where it refuses. */
 export function get(path) {
   return request(path, { cache: "no-store" });

@@ -16,12 +16,15 @@ export function describe(metadata) {
 }
 
 /**
- * The view of a signature: {about, fields, run}. A `description` is what the model's signature
- * `describe` says, or {}.
+ * The view of a signature: {about, fields, attended, run}. A `description` is what the model's
+ * signature `describe` says, or {}. `attended` are the fields whose texts the model reads at once,
+ * [[field] or [field, field], …].
  */
 export function viewOf(signature, description) {
-  const view = VIEWS.find(({ matches }) => matches(signature));
-  return view ? view.make(signature, description) : json(signature);
+  const found = VIEWS.find(({ matches }) => matches(signature));
+  const view = found ? found.make(signature, description) : json(signature);
+  const texts = view.fields.filter((one) => !one.json);
+  return { attended: [1, 2].includes(texts.length) ? [texts] : [], ...view };
 }
 
 const has = (tensors, ...names) => names.every((name) => name in tensors);
@@ -32,6 +35,8 @@ const LABELS = { text: "Text", text_a: "First text", text_b: "Second text",
 const SAMPLES = { text: "The quick brown fox jumps over the lazy dog.",
   text_a: "It rains.", text_b: "Take an umbrella.",
   question: "Where does Ann Lee live?", context: "Ann Lee moved to Seoul in 2019." };
+const SENTENCES = [{ name: "first", label: "First sentence", value: "A cat sits on the mat." },
+  { name: "second", label: "Second sentence", value: "A kitten is lying on a rug." }];
 
 function field(name, more = {}) {
   return { name, label: LABELS[name] ?? name, value: SAMPLES[name] ?? "", ...more };
@@ -70,8 +75,8 @@ const VIEWS = [
       outputs.embedding?.rank === 2,
     make: (signature) => ({
       about: "The cosine of the two sentences' embeddings: 1 where they point the same way.",
-      fields: [{ name: "first", label: "First sentence", value: "A cat sits on the mat." },
-        { name: "second", label: "Second sentence", value: "A kitten is lying on a rug." }],
+      fields: SENTENCES,
+      attended: SENTENCES.map((one) => [one]),
       async run(values, ask) {
         const { embedding } = await predict(ask, signature,
           { text: [values.first, values.second] });
