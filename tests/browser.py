@@ -30,7 +30,7 @@ def opened(browser, address, **options):
     page.goto(address)
     yield page
     page.close()
-    assert not complaints
+    assert not complaints, complaints
 
 
 def luminances(page):

@@ -8,9 +8,9 @@ import { describe, viewOf } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const LATEST = "latest";
-let signatures = {}; // of the chosen model: {name: {inputs, outputs}}
-let description = {}; // of the chosen model, where it has the signature `describe`
-let hasAttention = false; // whether there are attention pages of the chosen model
+const UNKNOWN = { signatures: {}, description: {}, hasAttention: false };
+let chosen = UNKNOWN; // what loadSignatures learnt of the chosen model
+let loads = 0; // counts models that were chosen: only the last one's form is shown
 let run = 0; // counts what was asked: only the last answer is shown
 
 function option(value) {
@@ -60,18 +60,26 @@ async function refresh() {
   }
 }
 
+/**
+ * Learn of the chosen model its `signatures`, {name: {inputs, outputs}}, its `description`, where
+ * it has the signature `describe`, and whether it has attention pages; then show its form.
+ */
 async function loadSignatures(wanted) {
-  const model = $("model").value;
-  signatures = {};
-  description = {};
-  hasAttention = false;
+  const own = ++loads;
+  const [model, number] = [$("model").value, version()];
+  const found = { ...UNKNOWN };
   try {
-    if (model) signatures = describe(await get(`${modelPath(model, version())}/metadata`));
-    if (signatures.describe) description = await describedBy(modelPath(model, version()));
-    if (model) hasAttention = await get(attentionPath(model, version()));
+    if (!model) return;
+    const path = modelPath(model, number);
+    found.signatures = describe(await get(`${path}/metadata`));
+    if (found.signatures.describe) found.description = await describedBy(path);
+    found.hasAttention = await get(attentionPath(model, number));
   } finally {
-    offer($("signature"), Object.keys(signatures).sort(), wanted);
-    showForm();
+    if (own === loads) {
+      chosen = found;
+      offer($("signature"), Object.keys(chosen.signatures).sort(), wanted);
+      showForm();
+    }
   }
 }
 
@@ -95,9 +103,9 @@ function showForm() {
   $("about").textContent = name ? "" : "No version of this model is available.";
   if (!name) return;
   history.replaceState(null, "", `#${[$("model").value, name].map(encodeURIComponent).join("/")}`);
-  const view = viewOf(signatures[name], description);
-  $("about").textContent = joined(" ", view.about, description.pretokenize &&
-    `Text has to be cut into ${description.pretokenize} for this model.`);
+  const view = viewOf(chosen.signatures[name], chosen.description);
+  $("about").textContent = joined(" ", view.about, chosen.description.pretokenize &&
+    `Text has to be cut into ${chosen.description.pretokenize} for this model.`);
   fill($("fields"), ...view.fields.map((field) =>
     element("label", {}, field.label,
       element("textarea", { name: field.name, rows: field.rows ?? 2, dir: "auto",
@@ -109,8 +117,8 @@ function showForm() {
 function linkAttention() {
   const model = $("model").value;
   const values = new FormData($("form"));
-  const { attended } = viewOf(signatures[$("signature").value], description);
-  fill($("attention"), ...(hasAttention ? attended : []).map((fields) => element("a", {
+  const { attended } = viewOf(chosen.signatures[$("signature").value], chosen.description);
+  fill($("attention"), ...(chosen.hasAttention ? attended : []).map((fields) => element("a", {
     href: attentionPath(model, version(), fields.map(({ name }) => values.get(name))),
     target: "_blank", rel: "noreferrer" },
   joined(": ", "Show attention", attended.length > 1 && fields[0].label))));
@@ -120,7 +128,7 @@ async function submit(event) {
   event.preventDefault();
   const own = ++run;
   const [model, name] = [$("model").value, $("signature").value];
-  const view = viewOf(signatures[name], description);
+  const view = viewOf(chosen.signatures[name], chosen.description);
   const values = Object.fromEntries(new FormData($("form")));
   $("answer").setAttribute("aria-busy", "true");
   try {

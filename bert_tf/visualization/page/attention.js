@@ -38,6 +38,8 @@ function update() {
   $("model-view").hidden = ofHeads;
   document.querySelector(`[name=view][value=${state.view}]`).checked = true;
   $("layer").value = state.layer;
+  $("filter").value = state.filter;
+  $("hide-special").checked = state.hideSpecial;
   $("least").value = state.least;
   $("least-shown").textContent = state.least.toFixed(2);
   document.querySelectorAll("#heads label").forEach((label, head) => {
@@ -45,9 +47,14 @@ function update() {
     label.querySelector("input").checked = state.heads.includes(head);
   });
   shown = shownTokens(state.filter, state.hideSpecial);
-  if (ofHeads) {
-    for (const side of ["from", "to"]) fillTokens(side, shown[side]);
-    state.pointed = null;
+  state.pointed = null;
+  for (const side of ["from", "to"]) fillTokens(side, shown[side]);
+  draw();
+}
+
+/** Draw the view that is shown; its tokens stay. */
+function draw() {
+  if (state.view === "heads") {
     updateLines();
   } else {
     drawGrid(shown);
@@ -55,7 +62,7 @@ function update() {
   }
 }
 
-/** Show what the chosen token, layer and heads give; the tokens stay. */
+/** Show what the chosen token, layer and heads give. */
 function updateLines() {
   const chosen = [state.pointed, state.pinned].find((one) => one &&
     shown[one.side].includes(one.token)) ?? null;
@@ -129,7 +136,7 @@ function listen() {
     $("layer").focus();
   });
   dark.addEventListener("change", update);
-  new ResizeObserver(update).observe($("stage"));
+  new ResizeObserver(draw).observe($("stage"));
 }
 
 function listenToTokens(side) {
