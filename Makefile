@@ -13,11 +13,10 @@ pretrain: $(STAMP)
 test: lint chromium
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
-# Tests of the page that the server shows need a browser; where there is none and it cannot be
-# installed they are skipped.
+# Tests of pages need a browser; where there is none and it cannot be installed they are skipped.
 chromium:
 	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ] || { \
-	  echo "installing chromium for the tests of the page"; export DEBIAN_FRONTEND=noninteractive; \
+	  echo "installing chromium for the tests of pages"; export DEBIAN_FRONTEND=noninteractive; \
 	  timeout 120 apt-get -qq update >/dev/null 2>&1; \
 	  timeout 600 apt-get -qq install -y --no-install-recommends chromium >/dev/null 2>&1; \
 	} || echo "chromium cannot be installed: those tests will be skipped"

@@ -98,7 +98,9 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
 @pytest.mark.parametrize("module", ["bert_tf", "bert_tf.pretrain", "bert_tf.create_data",
                                     "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
                                     "bert_tf.evaluate", "bert_tf.serve", "bert_tf.query",
-                                    "bert_tf.visualize", "bert_tf.serving.client",
+                                    "bert_tf.visualize",
+                                    "bert_tf.visualization.served_attention",
+                                    "bert_tf.serving.client",
                                     "bert_tf.serving.client_grpc",
                                     "bert_tf.serving.client_rest"])
 def test_import_is_light(module):
