@@ -17,8 +17,7 @@ from bert_tf.tokenization.packing import pack
 from bert_tf.visualization.source import load_encoder
 
 
-@pytest.mark.parametrize(("name", "dtype"), [
-    ("bert", "float32"), ("albert", "float32"), ("cased", "bfloat16")])
+@pytest.mark.parametrize(("name", "dtype"), [("bert", "float32"), ("cased", "bfloat16")])
 def test_the_encoder_is_the_one_that_was_exported(name, dtype, exported):
     export = exported(name, dtype)
     encoder, tokenizer = load_encoder(export.version, attention_probs=True)

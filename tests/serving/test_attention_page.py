@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from browser import opened
 from server_harness import Server
+from small_model import save_small
 from small_server import save_small_model, serving
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_model import export_once
@@ -28,16 +29,23 @@ def version(made_once):
 
 
 @pytest.fixture(scope="module")
+def model(version):
+    """Its encoder and its tokenizer."""
+    return load_encoder(version, attention_probs=True)
+
+
+@pytest.fixture(scope="module")
 def rest(version, tmp_path_factory):
     """Address of `bert_tf.serve` with that model and one of other origin."""
     folder = tmp_path_factory.mktemp("served")
-    save_small_model(str(folder / OTHERS))
+    save_small(folder / OTHERS)
     config = model_server_config_pb2.ModelServerConfig()
     for name, path in ((OURS, version.removesuffix("/1")), (OTHERS, str(folder / OTHERS))):
         config.model_config_list.config.add(name=name, base_path=path,
                                             model_platform="tensorflow")
     (folder / "models.config").write_text(str(config))
-    server = Server(f"--model_config_file={folder / 'models.config'}")
+    server = Server(f"--model_config_file={folder / 'models.config'}",
+                    "--enable_model_warmup=false")
     yield server.rest
     server.stop()
 
@@ -50,7 +58,7 @@ def page(browser, rest):
 
 
 def choose(page, model, signature):
-    own = {OURS: "next_sentence", OTHERS: "echo"}[model]  # which the other one has not
+    own = {OURS: "next_sentence", OTHERS: "ids"}[model]  # which the other one has not
     page.get_by_role("combobox", name="Model").select_option(model)
     page.wait_for_selector(f"#signature option[value={own}]", state="attached")
     page.get_by_role("combobox", name="Signature").select_option(signature)
@@ -60,7 +68,7 @@ def choose(page, model, signature):
     ("fill_mask", {"text": TEXT}, "Show attention"),
     ("next_sentence", {"text_a": TEXT, "text_b": PAIR}, "Show attention"),
     ("embed", {"second": TEXT}, "Show attention: Second sentence")])
-def test_the_text_at_hand_has_a_page(page, version, signature, texts, name):
+def test_the_text_at_hand_has_a_page(page, model, signature, texts, name):
     choose(page, OURS, signature)
     for field, text in texts.items():
         page.locator(f"textarea[name={field}]").fill(text)
@@ -72,14 +80,14 @@ def test_the_text_at_hand_has_a_page(page, version, signature, texts, name):
     with opened(page.context.browser, address) as shown:
         assert shown.locator("dd").all_inner_texts() == list(texts.values())
         assert shown.inner_text("#about").startswith(f"{OURS}, version 1: 1 layers of 2 heads")
-        seen = attention(*load_encoder(version, attention_probs=True), *texts.values())
+        seen = attention(*model, *texts.values())
         assert shown.locator("#to .label").all_inner_texts() == seen["labels"]
         found = shown.evaluate("[...weights].map((step) => step / data.steps)")
         np.testing.assert_allclose(found, seen["probabilities"].ravel(), atol=1e-5)
 
 
 def test_other_models_have_no_link_and_it_is_said_why(page, rest):
-    choose(page, OTHERS, "tag")
+    choose(page, OTHERS, "ids")
     assert page.get_by_role("link", name="Show attention").count() == 0
     answer = httpx.get(f"{rest}/page/attention", params={"model": OTHERS, "text": "a"})
     assert answer.status_code == 404
