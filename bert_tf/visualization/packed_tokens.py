@@ -5,9 +5,9 @@ import unicodedata
 import numpy as np
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.visualization.static_page import visible
 
 _WORD = "\u2581"  # stands for the blank in front of a word, as in SentencePiece's pieces
-_SHOWN = str.maketrans({"\n": "⏎", "\t": "⇥"})
 
 
 def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
@@ -127,4 +127,4 @@ def _spelt(token, piece, part):
         text = piece.decode()
     except UnicodeDecodeError:
         return part or token
-    return (_WORD + text[1:] if text.startswith(" ") else text or token).translate(_SHOWN)
+    return _WORD + text[1:] if text[:1] == " " and text[1:] else visible(text) or token

@@ -50,12 +50,14 @@ def test_a_word_piece_is_read_where_it_comes_from(text, pair):
 
 
 def test_bytes_are_spelt_out():
+    assert packed_tokens(byte_pair(), "the dog\0", None, 50)["labels"][3:] == [
+        "▁dog", "␀", "</s>"]
     labels = packed_tokens(byte_pair(), "the 안 <\n", "😀", 50)["labels"]
-    assert labels == ["<s>", "th", "e", "▁", "안…", "…안", "▁", "<", "⏎", "</s>", "</s>",
+    assert labels == ["<s>", "th", "e", "␣", "안…", "…안", "␣", "<", "⏎", "</s>", "</s>",
                       "😀…", "…😀…", "…😀…", "…😀", "</s>"]
     # Where a special token is written out, the places of the others are not known.
     packed = packed_tokens(byte_pair(), "a <mask> 안", None, 50)
-    assert packed["labels"][:4] == ["<s>", "a", "<mask>", "▁"] and "안…" not in packed["labels"]
+    assert packed["labels"][:4] == ["<s>", "a", "<mask>", "␣"] and "안…" not in packed["labels"]
     assert (packed["offsets"] == -1).all()
 
 

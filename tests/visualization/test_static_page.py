@@ -1,14 +1,7 @@
-"""Pages without scripts: text stays text, nothing is loaded, and they fit any window.
-
-In headless Chromium, skipped where none is found: `apt-get install chromium`, or
-CHROMIUM=/path/to/it.
-"""
-
-import os
-import shutil
+"""Pages without scripts: text stays text, nothing is loaded, and they fit any window."""
 
 import numpy as np
-import pytest
+from browser import opened
 from tiny_model import byte_pair, word_piece
 
 from bert_tf.visualization.masking_page import write_masking_page
@@ -42,22 +35,9 @@ def _write_pages(folder):
     return ["tokens", "masking", "plain"]
 
 
-def test_text_stays_text_and_pages_fit(tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = next(filter(None, (os.environ.get("CHROMIUM"), *map(
-        shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome")))), None)
-    if chromium is None:
-        pytest.skip("no Chromium: apt-get install chromium, or name it in CHROMIUM")
-    names = _write_pages(tmp_path)
-    with playwright.sync_playwright() as driver:
-        # Root, as in containers, has no sandbox.
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page, seen, asked = browser.new_page(), [], []
-        page.on("console", lambda message: seen.append(message.text))
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        for name in names:
-            page.goto(f"file://{tmp_path}/{name}.html")
+def test_text_stays_text_and_pages_fit(browser, tmp_path):
+    for name in _write_pages(tmp_path):
+        with opened(browser, f"file://{tmp_path}/{name}.html") as page:
             assert page.title() == page.locator("h1").inner_text() != "ran"
             assert page.locator("script, img").count() == 0
             assert page.get_by_text(HOSTILE, exact=True).count() > 0
@@ -74,8 +54,6 @@ def test_text_stays_text_and_pages_fit(tmp_path):
                 lefts = page.locator(".sides").first.evaluate(
                     "sides => [...sides.children].map(e => e.getBoundingClientRect().left)")
                 assert len(set(lefts)) == columns and len(lefts) == 2
-        browser.close()
-    assert asked == [f"file://{tmp_path}/{name}.html" for name in names] and seen == []
 
 
 def test_white_space_is_seen():
