@@ -182,8 +182,8 @@ def draw_layers(points, labels, scores):
         axes = grid[poolings.index(score["pooling"]), layers.index(score["layer"])]
         axes.scatter(*points[score["pooling"], score["layer"]].T, s=9, c=colour_of, alpha=0.75,
                      linewidths=0)
-        axes.set_xlabel(f"{'best: ' * score['best']}{score['accuracy']:.3f}"
-                        f" / {score['silhouette']:.2f}", fontsize=9,
+        axes.set_xlabel(f"{'best: ' * score['best']}{score['accuracy']:.3f} / "
+                        f"{score['silhouette']:z.2f}", fontsize=9,
                         fontweight="bold" if score["best"] else "normal")
         if score["best"]:
             for spine in axes.spines.values():

@@ -24,6 +24,7 @@ from bert_tf import files
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.pictures import SUFFIXES, new_figure, text_style, write_figure
 from bert_tf.visualization.source import add_model_flag, load_encoder
+from bert_tf.visualization.texts import add_text_flags, read_given_texts
 from bert_tf.visualization.vectors import (
     add_window_flag,
     cosines,
@@ -51,8 +52,7 @@ def add_flags(parser):
     """The flags of `visualize similarity`."""
     add = parser.add_argument
     add_model_flag(parser)
-    add("--text", nargs="+", default=[], metavar="SENTENCE", help="sentences")
-    add("--input", metavar="FILE", help="further sentences, one a line or .jsonl, also .gz")
+    add_text_flags(parser)
     add("--word", action="append", default=[], help="what is compared; may be given several times")
     add("--of", nargs="+", choices=KINDS, metavar="KIND",
         help=f"{', '.join(KINDS)} (default: words; without --word sum and bm25)")
@@ -97,7 +97,7 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
         raise UsageError(explain("no word to compare", attempt="--word WORD, or --of sum"))
     top = encoder.config.num_hidden_layers
     layers = layers or [range(max(1, top - _TOP + 1), top + 1)]
-    layers = [check_layers(tuple(each), top) for each in layers]
+    layers = [sorted(check_layers(tuple(each), top)) for each in layers]
     seq_length = window(encoder.config, seq_length)
     found = None
     if words:
@@ -123,7 +123,7 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
         for number, each in enumerate(layers):
             table = [share @ vectors[row["sentence"]][number]
                      for share, row in zip(shares, rows, strict=True)]
-            comparisons.append({"of": kind, "layers": list(each), "rows": rows,
+            comparisons.append({"of": kind, "layers": each, "rows": rows,
                                 "cosines": cosines(np.stack(table))})
     return comparisons
 
@@ -132,7 +132,7 @@ def layers_name(layers):
     """How a picture calls layers that are summed up."""
     if len(layers) == 1:
         return layer_name(layers[0])
-    if list(layers) == list(range(layers[0], layers[-1] + 1)):
+    if layers == list(range(layers[0], layers[-1] + 1)):
         return f"sum of layers {layers[0]} to {layers[-1]}"
     return f"sum of layers {', '.join(map(str, layers))}"
 
@@ -166,15 +166,16 @@ def draw_similarity(comparisons, texts):
     kinds = list(dict.fromkeys(each["of"] for each in comparisons))
     columns = len(comparisons) // len(kinds)
     size = max(2.6, 0.42 * min(most, _MOST_NUMBERED), 0.16 * most)
-    figure = new_figure((size + 1.1) * columns + 3.6, (size + 0.6) * len(kinds) + 0.3)
+    figure = new_figure((size + 0.3) * columns + 4, (size + 0.6) * len(kinds) + 0.3)
     figure.set_layout_engine("compressed")  # the maps are square
     grid = figure.subplots(len(kinds), columns, squeeze=False)
     names = [row_name(row, texts) for each in comparisons for row in each["rows"]]
     style = text_style("".join(names))
+    # One scale for all, so that layers can be compared.
+    least = min(0.99, *(each["cosines"].min() for each in comparisons))
     for number, (axes, each) in enumerate(zip(grid.flat, comparisons, strict=True)):
         matrix = each["cosines"]
-        image = axes.imshow(matrix, cmap="viridis", vmin=min(matrix.min(), 0.99), vmax=1)
-        figure.colorbar(image, label="cosine", shrink=0.8)
+        image = axes.imshow(matrix, cmap="viridis", vmin=least, vmax=1)
         axes.set_title(f"{each['of']}, {layers_name(each['layers'])}", fontsize=10)
         ticks = range(len(matrix))
         axes.set_xticks(ticks, [str(place + 1) for place in ticks], fontsize=8)
@@ -183,10 +184,10 @@ def draw_similarity(comparisons, texts):
             axes.set_yticks(ticks, [f"{row_name(row, texts)}  {place + 1}" for place, row in
                                     enumerate(each["rows"])], fontsize=8, **style)
         if len(matrix) <= _MOST_NUMBERED:
-            middle = (image.norm.vmin + 1) / 2
             for (row, column), value in np.ndenumerate(matrix):
                 axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7,
-                          color="black" if value > middle else "white")
+                          color="black" if value > (least + 1) / 2 else "white")
+    figure.colorbar(image, ax=grid, label="cosine")
     return figure
 
 
@@ -194,11 +195,7 @@ def show(arguments):
     """Draw or write into `arguments.output`; the lines to print."""
     from bert_tf.data.term_weights import learn_term_weights, read_texts
 
-    texts = list(arguments.text)
-    if arguments.input:
-        texts += read_texts([arguments.input])
-    if not texts:
-        raise UsageError(explain("no sentences", attempt="--text or --input"))
+    texts = read_given_texts(arguments)
     encoder, tokenizer = load_encoder(arguments.model)
     seq_length = window(encoder.config, arguments.seq_length)
     lines = cut_note(tokenizer, texts, seq_length)
@@ -214,7 +211,18 @@ def show(arguments):
                 {**each, "cosines": each["cosines"].tolist()} for each in comparisons]})
     else:
         write_figure(arguments.output, draw_similarity(comparisons, texts))
+        lines += _numbers(comparisons, texts)
     return [*lines, *(line for each in comparisons for line in _told(each, texts))]
+
+
+def _numbers(comparisons, texts):
+    """What the numbers in the picture are, where no font here can draw the sentences."""
+    names = {each["of"]: [row_name(row, texts) for row in each["rows"]] for each in comparisons}
+    if text_style("".join(name for of_kind in names.values() for name in of_kind)) is not None:
+        return []
+    return ["no installed font has all of these characters; in the picture they are numbers:",
+            *(f"  {kind} {number}: {name}" for kind, of_kind in names.items()
+              for number, name in enumerate(of_kind, 1))]
 
 
 def _told(comparison, texts):

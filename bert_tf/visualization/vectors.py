@@ -139,8 +139,7 @@ def cut_note(tokenizer, texts, seq_length):
 
     lengths = tokenizer.tokenize(pretokenize(tokenizer, texts)).row_lengths().numpy() + 2
     longer = int((lengths > seq_length).sum())
-    return [f"{longer:,} of {len(texts):,} sentences are longer than {seq_length} tokens: their "
-            "beginnings count"] if longer else []
+    return [f"cut to {seq_length} tokens: {longer:,} of {len(texts):,} sentences"] if longer else []
 
 
 def unit(vectors):

@@ -11,6 +11,7 @@ import unicodedata
 import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.visualization.tokens import cut_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,49 +72,25 @@ def occurrences(tokenizer, texts, words, seq_length=128):
         BertTfError: a word is in no sentence, or is blank.
         UsageError: the tokenizer does not tell where its pieces come from.
     """
-    ids, starts, ends = pieces_of(tokenizer, texts)
-    ignore_case = getattr(tokenizer, "lower_case", False)
-    found = []
-    for word in dict.fromkeys(words):
-        before = len(found)
-        for sentence, text in enumerate(texts):
-            for start, end in places_of(word, text, ignore_case) if word.strip() else ():
-                inside = np.flatnonzero((starts[sentence] < end) & (ends[sentence] > start))
-                inside = inside[inside < seq_length - 2]
-                names = tokenizer.tokens(ids[sentence][inside]).numpy()
-                found.append(Occurrence(word, sentence, start, end, tuple((inside + 1).tolist()),
-                                        tuple(name.decode() for name in names)))
-        if len(found) == before:
-            raise BertTfError(explain(f"the word {word!r} is in none of {len(texts)} sentences",
-                                      "a word as it is written there"))
-    return found
-
-
-def pieces_of(tokenizer, texts):
-    """Lists of int arrays, one a text: the ids of its pieces, their first and last characters.
-
-    The last is the one behind; characters are those of the text as it is given.
-
-    Raises:
-        UsageError: the tokenizer does not tell where its pieces come from.
-    """
-    import tensorflow as tf
-
-    from bert_tf.tokenization.morphemes import original_offsets, pretokenize
-    from bert_tf.tokenization.offsets import character_offsets
-
     if not hasattr(tokenizer, "tokenize_with_offsets"):
         raise UsageError(explain(f"a {type(tokenizer).__name__}, which does not tell where its "
                                  "pieces come from", "a model with WordPiece or byte-level BPE",
                                  "--of sum without --word"))
-    read = pretokenize(tokenizer, texts)
-    ids, *edges = tokenizer.tokenize_with_offsets(tf.constant(read, tf.string))
-    starts, ends = ([row.numpy() for row in character_offsets(read, edge)] for edge in edges)
-    for number, (text, analysed) in enumerate(zip(texts, read, strict=True)):
-        if text != analysed:
-            places = original_offsets(text, analysed)
-            starts[number], ends[number] = places[starts[number]], places[ends[number]]
-    return [row.numpy() for row in ids], starts, ends
+    cut = cut_texts(tokenizer, texts)
+    ignore_case = getattr(tokenizer, "lower_case", False)
+    found = []
+    for word in dict.fromkeys(words):
+        before = len(found)
+        for sentence, (text, one) in enumerate(zip(texts, cut, strict=True)):
+            for start, end in places_of(word, text, ignore_case) if word.strip() else ():
+                inside = np.flatnonzero((one["starts"] < end) & (one["ends"] > start))
+                inside = inside[inside < seq_length - 2]
+                found.append(Occurrence(word, sentence, start, end, tuple((inside + 1).tolist()),
+                                        tuple(one["pieces"][place] for place in inside)))
+        if len(found) == before:
+            raise BertTfError(explain(f"the word {word!r} is in none of {len(texts)} sentences",
+                                      "a word as it is written there"))
+    return found
 
 
 def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=32):
