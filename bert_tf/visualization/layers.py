@@ -27,7 +27,7 @@ import numpy as np
 
 from bert_tf import cli, files
 from bert_tf.errors import BertTfError, check_choice, explain
-from bert_tf.pictures import SUFFIXES, new_figure, text_style, write_figure
+from bert_tf.pictures import SUFFIXES, add_legend, new_figure, write_figure
 from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.vectors import (
     add_vector_flags,
@@ -189,7 +189,7 @@ def draw_layers(points, labels, scores):
             for spine in axes.spines.values():
                 spine.set(linewidth=3, color="black")
     figure.suptitle("below each panel: accuracy of the nearest mean / silhouette", fontsize=10)
-    _draw_legend(figure, names, colours, columns=max(2, len(layers)))
+    _draw_legend(figure, names, colours)
     return figure
 
 
@@ -202,22 +202,16 @@ def _colours(count):
     return matplotlib.colormaps["turbo"](np.linspace(0.02, 0.98, count))
 
 
-def _draw_legend(figure, names, colours, columns):
+def _draw_legend(figure, names, colours):
     from matplotlib.lines import Line2D
 
     shown = [name if len(name) <= _LONGEST else f"{name[:_LONGEST - 1]}…"
              for name in names[:_MOST_NAMED]]
-    style = text_style("".join(shown))
-    if style is None:  # no font here can draw them: their places among the sorted labels
-        shown, style = [f"label {place}" for place in range(len(shown))], {}
     dots = [Line2D([], [], marker="o", linestyle="", color=colour) for colour in colours]
     if len(names) > _MOST_NAMED:
         dots[_MOST_NAMED] = Line2D([], [], linestyle="")
         shown.append(f"and {len(names) - _MOST_NAMED} more")
-    legend = figure.legend(dots[:len(shown)], shown, loc="outside lower center", frameon=False,
-                           ncols=min(len(shown), columns))
-    for text in legend.get_texts():
-        text.set(**style)
+    add_legend(figure, dots[:len(shown)], shown)
 
 
 def show(arguments):
@@ -229,10 +223,12 @@ def show(arguments):
     texts, labels = sample([example.text_a for example in examples],
                            [example.label for example in examples], arguments.max_sentences,
                            arguments.seed)
+    drawn = min(len(examples), arguments.max_sentences)
     lines = []
-    if len(texts) < len(examples):
-        lines.append(f"{len(texts):,} of {len(examples):,} sentences, drawn with seed "
-                     f"{arguments.seed}, without labels that are there once")
+    if drawn < len(examples):
+        lines.append(f"drawn with seed {arguments.seed}: {drawn:,} of {len(examples):,} sentences")
+    if len(texts) < drawn:
+        lines.append(f"left out: {drawn - len(texts):,} sentences of labels that are there once")
     encoder, tokenizer = load_encoder(arguments.model)
     seq_length = window(encoder.config, arguments.seq_length)
     lines += cut_note(tokenizer, texts, seq_length)

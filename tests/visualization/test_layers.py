@@ -147,7 +147,7 @@ def test_command(model, table, tmp_path, capsys):
 
     command += [str(tmp_path / "a.png"), "--max_sentences", "11"]
     assert cli.run(visualize.main, command) == 0
-    assert "11 of 12 sentences, drawn with seed 12345" in capsys.readouterr().out
+    assert "drawn with seed 12345: 11 of 12 sentences" in capsys.readouterr().out
     pixels = image.imread(tmp_path / "a.png")[..., :3] * 255
     for colour in ((31, 119, 180), (255, 127, 14)):  # of the labels; points are translucent
         assert (np.abs(pixels - colour).sum(axis=-1) < 90).sum() > 40

@@ -22,7 +22,10 @@ from tiny_encoder import (
 
 from bert_tf import cli, pictures, visualize
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.visualization.similarity import compare, row_name
+from bert_tf.tokenization import byte_pair
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.visualization.similarity import compare, draw_similarity, row_name
 from bert_tf.visualization.word_vectors import Occurrence, occurrences, places_of
 
 
@@ -60,6 +63,32 @@ def test_pieces_of_an_occurrence_are_those_of_its_characters(words, between):
             assert text[each.start:each.end].lower() == word and each.pieces == pieces
             assert tuple(names[place] for place in each.positions) == pieces
         assert len({each.positions for each in found}) == expected
+
+
+def test_pieces_of_bytes():
+    alphabet = byte_pair.byte_alphabet()
+    tokens = [*byte_pair.SPECIAL_TOKENS, *alphabet, "Ġb", "an", "Ġban"]
+    pairs = byte_pair.BytePairTokenizer(tokens, [("Ġ", "b"), ("a", "n"), ("Ġb", "an")])
+    text = "a bank 은행에서 🏦bank, Bank"
+    found = occurrences(pairs, [text], ["bank", "은행", "🏦"])
+    assert [text[each.start:each.end] for each in found] == ["bank", "bank", "은행", "🏦"]
+    for each in found:
+        ids = [[tokens.index(piece) for piece in each.pieces]]
+        written = pairs.detokenize(np.array(ids, "int32")).numpy()[0].decode()
+        assert written.strip() == text[each.start:each.end]
+        (row,) = pairs.tokenize([text])
+        assert [row.numpy()[place - 1] for place in each.positions] == ids[0]
+
+
+def test_pieces_of_morphemes():
+    pytest.importorskip("kiwipiepy", reason="the extra korean is not installed")
+    morphemes = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "영화", "를", "재밌", "게", "봤", "다"]),
+                          pretokenize="morphemes")
+    text = "영화를 재밌게 봤다"  # 영화 를 재밌 게 봤 다
+    found = occurrences(morphemes, [text], ["재밌", "화를", "게 봤"])
+    assert [each.pieces for each in found] == [("재밌",), ("영화", "를"), ("게", "봤")]
+    assert [each.positions for each in found] == [(3,), (1, 2), (4, 5)]
+    assert [text[each.start:each.end] for each in found] == ["재밌", "화를", "게 봤"]
 
 
 def _words_by_hand(word_tokens):
@@ -122,6 +151,9 @@ def test_what_cannot_be_compared():
         compare(encoder(), tokenizer(), ["the river bank"], ["bank"], seq_length=3)
     with pytest.raises(UsageError, match="does not tell where its pieces come from"):
         occurrences(types.SimpleNamespace(), ["a"], ["a"])
+    many = {"of": "sum", "layers": [1], "rows": [{"sentence": 0}] * 61, "cosines": np.eye(61)}
+    with pytest.raises(UsageError, match="61 vectors in a heat map; expected at most 60"):
+        draw_similarity([many], ["a"])
 
 
 def test_names_of_rows():
