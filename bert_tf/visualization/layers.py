@@ -41,6 +41,8 @@ from bert_tf.visualization.vectors import (
 
 OUTPUTS = (*SUFFIXES, ".json")
 PROJECTIONS = ("pca", "tsne")
+TASKS = ("classify", "cola", "sst2", "nsmc", "polarity")
+_COLUMNS = ("text", "label")
 _FOLDS = 5
 _MOST_NAMED = 20  # labels in the legend
 _LONGEST = 24  # characters of a label there
@@ -52,9 +54,11 @@ def add_flags(parser):
     add_model_flag(parser)
     add("--input", required=True, metavar="FILE",
         help="sentences with labels: TSV, CSV or JSONL, also .gz, as finetune reads them")
-    for name in ("text", "label"):
-        add(f"--{name}_column", default=name, metavar="NAME",
-            help=f"column, its name or its number from 0, of the {name}")
+    add("--task", choices=TASKS, default=TASKS[0],
+        help="what --input is: a table of your own, or a file as published")
+    for name in _COLUMNS:
+        add(f"--{name}_column", metavar="NAME",
+            help=f"with --task classify: column, its name or its number from 0 (default: {name})")
     add_vector_flags(parser, ["mean", "max", "cls", "sep"])
     add("--projection", choices=PROJECTIONS, default="pca",
         help="pca: the two directions of most variance; tsne: neighbours stay neighbours "
@@ -218,8 +222,8 @@ def show(arguments):
     """Draw or write into `arguments.output`; the lines to print."""
     from bert_tf.data.tasks import read_task
 
-    examples = read_task("classify", arguments.input, {"text": arguments.text_column,
-                                                       "label": arguments.label_column})
+    examples = read_task(arguments.task, arguments.input, {
+        name: getattr(arguments, f"{name}_column") for name in _COLUMNS})
     texts, labels = sample([example.text_a for example in examples],
                            [example.label for example in examples], arguments.max_sentences,
                            arguments.seed)

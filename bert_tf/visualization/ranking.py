@@ -232,9 +232,9 @@ def _read(arguments):
         texts = list(read_texts(files.expand(arguments.input)))
     if arguments.pairs is not None:
         given = {name: getattr(arguments, f"{name}_column") for name in _COLUMNS}
-        given = {name: column for name, column in given.items() if column is not None}
-        pairs = read_task(arguments.task, arguments.pairs,
-                          {**(_COLUMNS if arguments.task == "regress" else {}), **given})
+        if arguments.task == "regress":
+            given = {name: column or _COLUMNS[name] for name, column in given.items()}
+        pairs = read_task(arguments.task, arguments.pairs, given)
     return texts, pairs
 
 

@@ -53,7 +53,7 @@ def add_flags(parser):
     add = parser.add_argument
     add_model_flag(parser)
     add_text_flags(parser)
-    add("--word", action="append", default=[], help="what is compared; may be given several times")
+    add("--word", action="append", help="what is compared; may be given several times")
     add("--of", nargs="+", choices=KINDS, metavar="KIND",
         help=f"{', '.join(KINDS)} (default: words; without --word sum and bm25)")
     add("--layers", action="append", nargs="+", type=int, metavar="LAYER",
@@ -203,7 +203,7 @@ def show(arguments):
     if arguments.corpus:
         weights = learn_term_weights(read_texts(files.expand(arguments.corpus)), tokenizer,
                                      seq_length, progress=True)
-    comparisons = compare(encoder, tokenizer, texts, arguments.word, arguments.of,
+    comparisons = compare(encoder, tokenizer, texts, arguments.word or (), arguments.of,
                           arguments.layers, seq_length, weights)
     if arguments.output.endswith(".json"):
         files.write_json(arguments.output, {

@@ -153,6 +153,16 @@ def test_command(model, table, tmp_path, capsys):
         assert (np.abs(pixels - colour).sum(axis=-1) < 90).sum() > 40
 
 
+def test_published_files(model, shared, tmp_path):
+    output = tmp_path / "a.json"
+    assert cli.run(visualize.main, [
+        "layers", "--model", model, "--task", "nsmc", "--max_sentences", "60", "--poolings", "mean",
+        "--input", str(shared / "data" / "nsmc" / "ratings_dev.txt.gz"),
+        "--output", str(output)]) == 0
+    written = json.loads(output.read_text())
+    assert set(written["labels"]) == {"0", "1"} and written["sentences"] == 60
+
+
 def test_errors(model, table, tmp_path, capsys):
     command = ["layers", "--model", model, "--input", table, "--output", str(tmp_path / "a.png")]
     assert cli.run(visualize.main, command) == 2
