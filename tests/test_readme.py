@@ -141,19 +141,20 @@ def test_pictures_are_made_by_the_commands_beside_them(tmp_path, monkeypatch, ca
         capture_output=True, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
                                   "PYTHONPATH": str(ROOT)}).stdout.strip()
     monkeypatch.chdir(tmp_path)
-    drawn = {}
+    drawn = []
     for block in blocks[1:]:
         command = shlex.split(block.replace("\\\n", "").replace("$MINILM", shlex.quote(model)))
         assert command[:3] == ["python", "-m", "bert_tf.visualize"]
         assert cli.run(visualize.main, command[3:]) == 0, capsys.readouterr().err
-        drawn[command[-1]] = command
+        drawn.append(command[-1])
     shown = re.findall(r"!\[.+\]\(examples/pictures/(.+)\)", INSIDE)
-    assert shown == list(drawn)
-    for name in shown:
-        path = ROOT / "examples" / "pictures" / name
-        assert path.stat().st_size <= 60_000
+    pictures = ROOT / "examples" / "pictures"
+    assert sorted(shown) == sorted(path.name for path in pictures.iterdir())
+    assert all((pictures / name).stat().st_size <= 60_000 for name in shown)
+    names = [name for name in drawn if name.endswith(".png")]
+    assert len(names) >= 3 and set(names) <= set(shown)
+    for name in names:
         if name == "layers.png" and sys.version_info[:2] != (3, 11):
             continue  # another Python's prose
-        made, kept = image.imread(tmp_path / name), image.imread(path)
+        made, kept = image.imread(tmp_path / name), image.imread(pictures / name)
         assert made.shape == kept.shape and np.abs(made - kept).mean() < 0.01, name
-    assert {path.name for path in (ROOT / "examples" / "pictures").iterdir()} == set(shown)

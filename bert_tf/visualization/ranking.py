@@ -14,6 +14,8 @@ Tokens are weighted (mean_idf, mean_bm25) by how rare they are in --corpus, or e
 at hand. The .json has all cosines.
 """
 
+import textwrap
+
 import numpy as np
 
 from bert_tf import cli, files
@@ -35,13 +37,15 @@ TASKS = ("regress", "klue_sts", "stsb")
 _COLUMNS = {"text": "text_a", "text_b": "text_b", "label": "label"}
 _LAYERS = (-1, -2)
 _TOLD = 5  # poolings that are printed
+_LONGEST = 100  # characters of a sentence that is printed
 _STYLE = """
 body { max-width: 110rem; }
 .wide { overflow-x: auto; }
 .ranks .text { display: block; max-height: 4.3em; overflow: auto; text-align: start; }
-.ranks th:first-child, .ranks td:first-child { position: sticky; left: 0; min-width: 14rem;
-  max-width: 24rem; background: Canvas; }
-.ranks th { text-align: end; vertical-align: bottom; white-space: nowrap; }
+.wide th, .scores td { white-space: nowrap; }
+.ranks th { text-align: end; vertical-align: bottom; }
+.ranks th:first-child, .ranks td:first-child { position: sticky; left: 0; background: Canvas;
+  min-width: min(24rem, 45vw); text-align: start; }
 .ranks .rank { display: block; text-align: end; border-radius: 0.2rem; padding: 0 0.3rem;
   font-variant-numeric: tabular-nums; }
 .best { font-weight: 700; }
@@ -99,7 +103,8 @@ def compare_poolings(encoder, tokenizer, pairs, wanted, seq_length=None, weights
             `klue_sts`.
         wanted, seq_length, weights: see `embed`.
 
-    Returns: list of dicts `{"pooling", "layer", "spearman", "pearson"}`, the best Spearman first.
+    Returns: list of dicts `{"pooling", "layer", "spearman", "pearson"}`, the best Spearman first,
+        of equal ones the best Pearson.
     """
     from bert_tf.evaluation.similarity import regression_metrics
 
@@ -112,7 +117,7 @@ def compare_poolings(encoder, tokenizer, pairs, wanted, seq_length=None, weights
         metrics = regression_metrics(gold, np.sum(left * right, axis=1))
         scores.append({"pooling": pooling, "layer": layer, "spearman": metrics["spearman"],
                        "pearson": metrics["pearson"]})
-    return sorted(scores, key=lambda score: -score["spearman"])
+    return sorted(scores, key=lambda score: (-score["spearman"], -score["pearson"]))
 
 
 def write_ranking_page(path, query, texts, ranked, scores, about, top=20):
@@ -131,7 +136,7 @@ def write_ranking_page(path, query, texts, ranked, scores, about, top=20):
     if scores:
         parts += [element("h2", "Which pooling is best"),
                   element("p", "By the rank correlation between cosines and people's numbers."),
-                  _score_table(scores)]
+                  element("div", _score_table(scores), class_="wide scores")]
     if ranked:
         parts += [element("h2", "Ranks by pooling"),
                   element("p", "Query: ", element("b", query, class_="text")),
@@ -200,7 +205,8 @@ def show(arguments):
         ranked = rank(encoder, tokenizer, arguments.query, texts, wanted, seq_length, weights)
         first = _sorted_as(ranked, scores)[0]
         lines.append(f"nearest of {len(texts):,} by {first['pooling']} of "
-                     f"{layer_name(first['layer'])}: {texts[first['order'][0]]}")
+                     f"{layer_name(first['layer'])}: "
+                     f"{textwrap.shorten(texts[first['order'][0]], _LONGEST, placeholder=' …')}")
     if arguments.output.endswith(".json"):
         files.write_json(arguments.output, {
             "model": arguments.model, "seq_length": seq_length, "query": arguments.query,
