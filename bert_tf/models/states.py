@@ -14,6 +14,11 @@ def hidden_states(encoder, inputs):
         gives; of an encoder with a BiLSTM on top the last one is what that gives.
     """
     outputs = encoder.backbone(inputs, training=False, encoder_outputs=True)
-    states = [outputs["embedding_output"], *outputs["encoder_outputs"][:-1],
-              outputs["sequence_output"]]
-    return [tf.stop_gradient(state) for state in states]
+    return [tf.stop_gradient(state) for state in states_of(outputs)]
+
+
+def states_of(outputs):
+    """The same of what a backbone gave with `encoder_outputs=True`."""
+    # The top may be a BiLSTM, which stands in `sequence_output` alone.
+    return [outputs["embedding_output"], *outputs["encoder_outputs"][:-1],
+            outputs["sequence_output"]]

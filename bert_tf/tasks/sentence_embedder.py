@@ -9,6 +9,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.models.pretrained import Saved
+from bert_tf.models.states import states_of
 from bert_tf.tasks.long_texts import average_windows
 from bert_tf.tasks.reader import ReadsText
 
@@ -143,9 +144,7 @@ def embed_tokens(encoder, pooling, inputs, training=False):
     def vectors_of(inputs):
         outputs = encoder.backbone({name: inputs[name] for name in INPUTS}, training=training,
                                    encoder_outputs=True)
-        # The top may be a BiLSTM, which stands in `sequence_output` alone.
-        states = [outputs["embedding_output"], *outputs["encoder_outputs"][:-1],
-                  outputs["sequence_output"]]
+        states = states_of(outputs)
         return pooling([states[number] for number in pooling.layer_numbers],
                        inputs["input_word_ids"], inputs["input_mask"], outputs["pooled_output"])
 

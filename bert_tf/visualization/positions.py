@@ -14,6 +14,7 @@ from bert_tf import cli
 from bert_tf.errors import UsageError, explain
 from bert_tf.pictures import SUFFIXES, new_figure, write_figure
 from bert_tf.visualization.source import load_encoder
+from bert_tf.visualization.vectors import cosines
 
 OUTPUTS = SUFFIXES
 
@@ -51,13 +52,6 @@ def position_table(model, length=None):
     table = np.asarray(embeddings.position_embeddings)
     first = len(table) - embeddings.longest
     return table[first:first + length]
-
-
-def cosines(table):
-    """Cosine of every row with every row: `[N, D]` -> `[N, N]`; 0 for rows of zeros."""
-    lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    unit = table / np.where(lengths > 0, lengths, 1.0)
-    return unit @ unit.T
 
 
 def draw_encodings(table):

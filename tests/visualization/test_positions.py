@@ -9,7 +9,7 @@ from bert_tf import cli, visualize
 from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
 from bert_tf.layers.layout import Padded
 from bert_tf.models.families import build_encoder
-from bert_tf.visualization.positions import cosines, position_table
+from bert_tf.visualization.positions import position_table
 
 
 def _encoder(family, **changes):
@@ -31,12 +31,6 @@ def test_rows_are_what_the_embeddings_add(family, changes):
     table = position_table(encoder)
     np.testing.assert_array_equal(table, tf.reshape(added, table.shape))
     np.testing.assert_array_equal(position_table(encoder, 5), table[:5])
-
-
-def test_cosines():
-    table = np.array([[3.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    half = np.sqrt(0.5)
-    np.testing.assert_allclose(cosines(table), [[1, half, 0], [half, 1, 0], [0, 0, 0]])
 
 
 def test_pictures(tmp_path, capsys):

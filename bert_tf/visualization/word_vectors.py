@@ -1,0 +1,176 @@
+"""The vectors of words where they stand: occurrences, their pieces, and what is made of them.
+
+Every vector here, of a word or of a sum of words, is a mix of the vectors of a sentence's tokens:
+shares of the tokens, times their vectors.
+"""
+
+import dataclasses
+import re
+import unicodedata
+
+import numpy as np
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.visualization.tokens import cut_texts
+
+
+@dataclasses.dataclass(frozen=True)
+class Occurrence:
+    """A word where it stands.
+
+    `texts[sentence][start:end]` is the word as it is written there; `positions` are those of its
+    pieces in the model's input, 0 being `[CLS]`, and `pieces` what the vocabulary calls them.
+    """
+
+    word: str
+    sentence: int
+    start: int
+    end: int
+    positions: tuple[int, ...]
+    pieces: tuple[str, ...]
+
+
+def places_of(word, text, ignore_case=False):
+    """Where a word stands in a text: list of `(start, end)`, in characters.
+
+    Not where it is only a part of what a script with capitals writes as one word or number:
+    neither cat in cats, nor 1 in 10, but 은행 in 은행에서 and AI in AI는. Composed and decomposed
+    characters are the same.
+    """
+    forms = {word, *(unicodedata.normalize(form, word) for form in ("NFC", "NFD"))}
+    pattern = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE * ignore_case)
+            if not _goes_on(text, match.start()) and not _goes_on(text, match.end())]
+
+
+def _goes_on(text, place):
+    """Whether the characters around a place belong together."""
+    from bert_tf.tokenization.normalization import composing_edges
+
+    if not 0 < place < len(text):
+        return False
+    joins = np.searchsorted(composing_edges(), ord(text[place]), side="right") % 2 == 1
+    return joins or (_is_of_word(text[place - 1]) and _is_of_word(text[place]))
+
+
+def _is_of_word(character):
+    return character.isdigit() or character.lower() != character.upper()
+
+
+def occurrences(tokenizer, texts, words, seq_length=128):
+    """Every occurrence of words in sentences, with its pieces.
+
+    Args:
+        tokenizer: as `load_encoder` gives it.
+        texts: list of str.
+        words: list of str.
+        seq_length: the window in tokens; what stands behind it has no pieces.
+
+    Returns: list of `Occurrence`, in the order of the words, then of the sentences.
+
+    Raises:
+        BertTfError: a word is in no sentence, or is blank.
+        UsageError: the tokenizer does not tell where its pieces come from.
+    """
+    if not hasattr(tokenizer, "tokenize_with_offsets"):
+        raise UsageError(explain(f"a {type(tokenizer).__name__}, which does not tell where its "
+                                 "pieces come from", "a model with WordPiece or byte-level BPE",
+                                 "--of sum without --word"))
+    cut = cut_texts(tokenizer, texts)
+    ignore_case = getattr(tokenizer, "lower_case", False)
+    found = []
+    for word in dict.fromkeys(words):
+        before = len(found)
+        for sentence, (text, one) in enumerate(zip(texts, cut, strict=True)):
+            for start, end in places_of(word, text, ignore_case) if word.strip() else ():
+                inside = np.flatnonzero((one["starts"] < end) & (one["ends"] > start))
+                inside = inside[inside < seq_length - 2]
+                found.append(Occurrence(word, sentence, start, end, tuple((inside + 1).tolist()),
+                                        tuple(one["pieces"][place] for place in inside)))
+        if len(found) == before:
+            raise BertTfError(explain(f"the word {word!r} is in none of {len(texts)} sentences",
+                                      "a word as it is written there"))
+    return found
+
+
+def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=32):
+    """Ids of every sentence's tokens, `[CLS]` and `[SEP]` counted, and their vectors.
+
+    Args:
+        encoder, tokenizer: as `load_encoder` gives them.
+        texts: list of str.
+        layers: list of lists of layers, 0 the embeddings; those of one list are summed up.
+        seq_length: the window in tokens, to which sentences are cut.
+        batch_size: sentences of a run.
+
+    Returns: `(ids, vectors)`, lists with an item a sentence: int32 `[tokens]` and float32
+        `[len(layers), tokens, hidden]`.
+    """
+    from bert_tf.models.states import hidden_states
+    from bert_tf.tokenization.morphemes import pretokenize
+    from bert_tf.tokenization.packing import pack
+
+    texts = pretokenize(tokenizer, texts)
+    ids, vectors = [], []
+    for start in range(0, len(texts), batch_size):
+        pieces = tokenizer.tokenize(texts[start:start + batch_size])
+        inputs = pack(tokenizer.vocabulary, [pieces], seq_length, fixed=False)
+        states = [state.numpy() for state in hidden_states(encoder, inputs)]
+        summed = [sum(states[layer] for layer in each) for each in layers]
+        for row, length in enumerate(inputs["input_mask"].numpy().sum(axis=1)):
+            ids.append(inputs["input_word_ids"].numpy()[row, :length])
+            vectors.append(np.stack([state[row, :length] for state in summed]))
+    return ids, vectors
+
+
+def token_weights(ids, weights, weighting):
+    """The weight of every token: list of float32 `[tokens]`, one a sentence.
+
+    Args:
+        ids: list of int32 `[tokens]`, one a sentence.
+        weights: what `learn_term_weights` gives.
+        weighting: `idf` or `bm25`, see `TermWeighting`.
+    """
+    from bert_tf.layers.term_weighting import TermWeighting
+
+    layer = TermWeighting(len(weights.idf), weighting)
+    layer.build()
+    layer.assign(weights.idf, weights.average_length)
+    return [layer(row[np.newaxis], np.ones_like(row)[np.newaxis]).numpy()[0] for row in ids]
+
+
+def word_shares(found, lengths):
+    """How much of every token is in the vector of a word: the mean of its pieces.
+
+    Args:
+        found: list of `Occurrence`.
+        lengths: tokens of every sentence.
+
+    Returns: list of float64 `[tokens]` of the occurrence's sentence.
+    """
+    shares = [np.zeros(lengths[each.sentence]) for each in found]
+    for share, each in zip(shares, found, strict=True):
+        share[list(each.positions)] = 1 / len(each.positions)
+    return shares
+
+
+def sum_shares(found, lengths, weights=None):
+    """How much of every token is in the sum of a sentence's words, or of all its tokens.
+
+    Args:
+        found: list of `Occurrence`; None for all tokens but the first and the last.
+        lengths: tokens of every sentence.
+        weights: list of float `[tokens]`, one a sentence; None for 1.
+
+    Returns: dict of float64 `[tokens]` by the number of the sentence; those without a word of
+        `found` are not there.
+    """
+    weights = weights or [np.ones(length) for length in lengths]
+    if found is None:
+        return {sentence: np.concatenate([[0], weight[1:-1], [0]])
+                for sentence, weight in enumerate(weights)}
+    shares = {}
+    for each, share in zip(found, word_shares(found, lengths), strict=True):
+        weighted = share * (share @ weights[each.sentence])
+        shares[each.sentence] = shares.get(each.sentence, 0) + weighted
+    return dict(sorted(shares.items()))
