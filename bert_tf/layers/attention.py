@@ -6,7 +6,7 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
-from bert_tf.layers.layout import as_tokens
+from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.randomness import draw_scope
 
 
@@ -74,9 +74,7 @@ class SelfAttention(keras.Layer):
             contexts.append(context)
             probs.append(part)
         context = own.merge_first(contexts) if first_only else own.merge(contexts)
-        if layout is None:
-            context = context if first_only else own.restore(context)
-            (probs,) = probs
+        context, probs = as_called(context, probs, own, layout, first_only)
         return (context, probs) if return_attention_probs else context
 
     def _scaled(self, query, training):

@@ -112,6 +112,13 @@ def as_tokens(hidden, adder=None, layout=None, sequence_ids=None):
     return layout.tokens(hidden), layout
 
 
+def as_called(outputs, probs, own, layout, first_only):
+    """`outputs` and `probs` in the form that a layer was called in, `own` being of `as_tokens`."""
+    if layout is not None:
+        return outputs, probs
+    return (outputs if first_only else own.restore(outputs)), probs[0]
+
+
 class PaddingFree:
     """Only real tokens, sequences of like length together; attention has a few rectangles.
 

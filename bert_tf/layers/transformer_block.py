@@ -4,7 +4,7 @@ import keras
 
 from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.feed_forward import Intermediate, Output
-from bert_tf.layers.layout import as_tokens
+from bert_tf.layers.layout import as_called, as_tokens
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -46,9 +46,7 @@ class Attention(keras.Layer):
         residual = own.first(tokens) if first_only else tokens
         output = self.attention_output(context, residual, training=training,
                                        layout=own.of_first if first_only else own)
-        if layout is None:
-            output = output if first_only else own.restore(output)
-            (probs,) = probs
+        output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output
 
     def get_config(self):
@@ -111,9 +109,7 @@ class TransformerBlock(keras.Layer):
         intermediate = self.intermediate(tokens, ids, training=training)
         output = self.block_output(intermediate, tokens, ids, training=training,
                                    layout=own.of_first if first_only else own)
-        if layout is None:
-            output = output if first_only else own.restore(output)
-            (probs,) = probs
+        output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output
 
     def get_config(self):

@@ -26,6 +26,17 @@ def test_replicas_and_micro_batches_change_nothing(tiny, task):
         check_same(tiny, weights, one, name)
 
 
+def test_leaving_padding_out_changes_nothing(tiny):
+    """On two replicas, too; examples of the tiny data differ widely in length."""
+    def prepare(model):
+        model.encoder.backbone.padding_free = True
+
+    options = {"train_steps": 5, "schedule": 1e-3}
+    one, _ = tiny.train("one", "one_device", **options)
+    free, _ = tiny.train("free", "mirrored", prepare=prepare, **options)
+    check_same(tiny, free, one, "free")
+
+
 def test_dropout_is_drawn_by_position(tiny):
     """Each example has its own mask, in whatever replica and micro-batch it is; under LAMB."""
     options = {"train_steps": 5, "schedule": 1e-3, "dropout": 0.1, "optimizer": "lamb"}
