@@ -31,6 +31,12 @@ def _next_loss_scale(state, finite):
     return {"loss_scale": scale, "good_steps": tf.where(grow, 0, good_steps)}
 
 
+def _clipped(gradients, norm, limit):
+    """Gradients of the global norm `limit`; those of a smaller one are not gone through again."""
+    return tf.cond(norm <= limit, lambda: gradients,
+                   lambda: [gradient * (limit / norm) for gradient in gradients])
+
+
 def _sum_over_replicas(values):
     """Sum a structure of scalars over all replicas, in one reduction."""
     flat = [tf.cast(value, tf.float32) for value in tf.nest.flatten(values)]
@@ -124,7 +130,8 @@ def make_train_step(model, optimizer, strategy, config):
             tf.distribute.ReduceOp.SUM, gradients)
         if config.dtype == "float16":
             gradients = [gradient / scale for gradient in gradients]
-        gradients, norm = tf.clip_by_global_norm(gradients, config.clip_norm)
+        norm = tf.linalg.global_norm(gradients)
+        gradients = _clipped(gradients, norm, config.clip_norm)
         results = {**means(loss_sums, weights, metric_sums, model.loss_scales),
                    "gradient_norm": norm, "tokens": tokens, "stop": stop}
         return gradients, results
