@@ -32,9 +32,10 @@ class FeatureMix(keras.Layer):
         """Create `weights [layers]` and `scale` of a weighted sum."""
         if self.combine == "weighted_sum":
             self.layer_weights = self.add_weight(name="layer_weights", shape=(self.num_layers,),
-                                                 initializer="zeros", autocast=False)
+                                                 initializer="zeros", autocast=False,
+                                                 dtype="float32")
             self.scale = self.add_weight(name="scale", shape=(), initializer="ones",
-                                         autocast=False)
+                                         autocast=False, dtype="float32")
 
     def call(self, layers):
         """Mix the layers."""

@@ -31,7 +31,8 @@ class LabelHead(keras.Layer):
             initializer=truncated_normal(self.initializer_range, self.seed,
                                          f"{self.path}/output_weights"))
         self.output_bias = self.add_weight(name="output_bias", shape=(self.num_labels,),
-                                           initializer="zeros", autocast=False)
+                                           initializer="zeros", autocast=False,
+                                           dtype="float32")
 
     def call(self, inputs):
         """`[…, hidden]` -> float32 `[…, num_labels]`."""

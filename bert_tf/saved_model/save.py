@@ -8,7 +8,6 @@ import errno
 import functools
 import os
 
-import keras
 import tensorflow as tf
 
 from bert_tf import files
@@ -91,25 +90,17 @@ def export_notes(version):
 
 
 def _write(served, model_folder, folder):
-    kernels, others = _stored_weights(served)
     exported = tf.Module()
-    exported.weights = [*(stored for _, stored in kernels), *others]
+    exported.weights = [variable.value for variable in served.weights]
     exported.tokenizer = served.tokenizer  # holds what its ops keep
     exported.vocabulary = [tf.saved_model.Asset(os.path.join(model_folder, name))
                            for name in tokenizer_files(model_folder)]
-
-    def graph(function, **inputs):
-        scope = keras.StatelessScope()
-        for variable, stored in kernels:
-            scope.add_update((variable, tf.convert_to_tensor(stored)))
-        with scope:
-            return function(served, **inputs)
 
     made, functions = {}, {}
     for name, signature in signatures(served).items():
         if id(signature) not in made:  # the default's graph is there once
             made[id(signature)] = tf.function(
-                functools.partial(graph, signature.function), autograph=False
+                functools.partial(signature.function, served), autograph=False
             ).get_concrete_function(**signature.inputs)
         functions[name] = made[id(signature)]
     # What is served needs no gradients; tracing and writing ours takes long.
@@ -125,23 +116,6 @@ def _write(served, model_folder, folder):
     if unservable:
         raise BertTfError("TF Serving does not link these ops of the graph: "
                           + " ".join(unservable))
-
-
-def _stored_weights(served):
-    """`(kernels, others)`: kernels as `(Keras variable, tf.Variable in the compute type)`.
-
-    Casting the kernels at every request would take longer than a short text.
-    """
-    compute_dtype = served.model.compute_dtype
-    kernels, others = [], []
-    for variable in served.weights:
-        if variable.name == "kernel" and compute_dtype != variable.dtype:
-            # The name leads back to the variable, see `exported_encoder`.
-            stored = tf.Variable(tf.cast(variable.value, compute_dtype), name=variable.path)
-            kernels.append((variable, stored))
-        else:
-            others.append(variable.value)
-    return kernels, others
 
 
 def _write_extra(served, source, folder):

@@ -142,8 +142,9 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     if task.get("generator"):
         options["generator"] = None
         notes.append("the generator is not served, the discriminator alone is")
-    model = from_pretrained(model_folder, dtype="float32" if dtype == "float32"
-                            else f"mixed_{dtype}", **options)
+    # Not the mixed policy: casting the kernels at every request would take longer than a short
+    # text. LayerNorm and the embeddings are float32 all the same.
+    model = from_pretrained(model_folder, dtype=dtype, **options)
     encoder_of(model).backbone.padding_free = True
     reader = getattr(model, "reader", None)
     try:
