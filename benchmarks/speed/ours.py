@@ -1,0 +1,74 @@
+"""Our side of the benchmarks of speed, see `speed/worker.py`."""
+
+import tensorflow as tf
+
+from bert_tf.config import ModelConfig
+from bert_tf.models.families import INPUTS, build_encoder
+
+PACKAGES = ("tensorflow", "keras", "tensorflow-text")
+
+
+def encoder(config, dtype):
+    """Weights of the type that is computed in; padding is left out; any shape of batch."""
+    model = build_encoder(ModelConfig.from_dict(config), dtype=dtype, seed=1)
+    model.backbone.padding_free = True
+    signature = {name: tf.TensorSpec([None, None], tf.int32, name) for name in INPUTS}
+
+    @tf.function(input_signature=[signature])
+    def forward(inputs):
+        return model(inputs, training=False)["sequence_output"]
+
+    def prepare(batch, fixed):
+        return {name: tf.constant(array) for name, array in batch.items()}
+
+    return prepare, lambda inputs: forward(inputs).numpy()
+
+
+def train_step(config, dtype, batches):
+    """As `bert_tf.pretrain` does it."""
+    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.training.config import TrainConfig
+    from bert_tf.training.optimizers import build_optimizer
+    from bert_tf.training.step import initial_loss_scale, make_train_step
+    from bert_tf.training.strategy import distribute, make_strategy
+
+    settings = TrainConfig(batch_size=len(batches[0]["input_mask"]), dtype=dtype)
+    strategy = make_strategy(settings.strategy)
+    with strategy.scope():
+        model = Pretrainer(ModelConfig.from_dict(config), sentence_task=None,
+                           dtype=settings.policy, seed=1)
+        optimizer = build_optimizer(settings)
+        optimizer.build(model.trainable_variables)
+
+    def dataset(num_replicas, replicas):
+        stacked = {name: [batch[name] for batch in batches] for name in batches[0]}
+        first = [number * settings.batch_size for number in range(len(batches))]
+        return tf.data.Dataset.from_tensor_slices(
+            {**stacked, "first_example": tf.constant(first, tf.int64)}).repeat()
+
+    iterator = iter(distribute(strategy, dataset))
+    train = make_train_step(model, optimizer, strategy, settings)
+    state = {"done": 0, "scale": initial_loss_scale(settings)}
+
+    def step():
+        results, state["scale"] = train(iterator, tf.constant(state["done"], tf.int64),
+                                        tf.constant(False), state["scale"])
+        state["done"] += 1
+        return float(results["loss"])
+
+    return step
+
+
+def embedder(model, dtype):
+    """The signature `embed` of the SavedModel in the folder `model`, exported with that type."""
+    import numpy as np
+    import tensorflow_text  # noqa: F401 — its operations are in the graph
+
+    loaded = tf.saved_model.load(model)
+
+    def embed(texts, batch_size):
+        return np.concatenate([
+            loaded.signatures["embed"](text=tf.constant(texts[start:start + batch_size]))[
+                "embedding"].numpy() for start in range(0, len(texts), batch_size)])
+
+    return embed
