@@ -178,7 +178,7 @@ def main():
     add("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     add("--dtypes", nargs="+", choices=tuple(LEAST), default=list(LEAST))
     add("--shared", default="../shared", help="folder with the data (default: ../shared)")
-    add("--rounds", type=int, default=5, help="default: 5")
+    add("--rounds", type=int, default=3, help="default: 3")
     add("--seconds", type=float, default=0.5, help="of each turn, at least one pass (default: 0.5)")
     add("--batches", type=int, default=2, help="of each kind of mixed lengths (default: 2)")
     add("--layers", type=int, default=12, help="fewer than 12 for a trial")

@@ -16,6 +16,9 @@ NumPy runs it. A side is a file with
 or with some of these. `config` holds the fields of `bert_config.json`.
 """
 
+import contextlib
+import ctypes
+import gc
 import importlib.metadata
 import importlib.util
 import json
@@ -57,7 +60,7 @@ def text_batches(path, rows, first=None, cut=None, pad_to=None):
         yield {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)}
 
 
-def training_batches(rows, length, predictions, vocab_size, count=4):
+def training_batches(rows, length, predictions, vocab_size, count=2):
     """Full batches with so many positions a row to be predicted; further keys as in our records."""
     draw = np.random.default_rng(1)
     for number in range(count):
@@ -110,20 +113,30 @@ class TrainWork:
     """Training steps, and the memory they take."""
 
     def __init__(self, side, config, dtype, **batches):
+        # The sides make their optimizer's moments at different times, so all is counted from here.
+        self.libraries = peak_memory()
         self.step = side.train_step(config, dtype, list(training_batches(
             vocab_size=config["vocab_size"], **batches)))
-        self.before = peak_memory()
+        self.built = peak_memory()
 
-    def measure(self):
-        """`{"seconds", "loss"}` of a step."""
-        start = time.perf_counter()
-        loss = self.step()
-        return {"seconds": time.perf_counter() - start, "loss": loss}
+    def measure(self, steps):
+        """`{"seconds", "losses"}` of so many steps; before them one that does not count.
+
+        Then memory that is free goes back to the system, for the others' turns.
+        """
+        losses, seconds = [self.step()], []
+        for _ in range(steps):
+            start = time.perf_counter()
+            losses.append(self.step())
+            seconds.append(time.perf_counter() - start)
+        with contextlib.suppress(OSError, AttributeError):  # of glibc alone
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)
+        return {"seconds": seconds, "losses": losses}
 
     def memory(self):
-        """`{"peak", "added"}`: bytes of this process, and those above its peak before any step."""
-        peak = peak_memory()
-        return {"peak": peak, "added": peak - self.before}
+        """Bytes of this process at most: `peak`, `built` before any step, `libraries` alone."""
+        return {"peak": peak_memory(), "built": self.built, "libraries": self.libraries}
 
 
 class EmbeddingWork:

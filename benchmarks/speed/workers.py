@@ -4,6 +4,7 @@ All start at once and then wait; one works at a time, so that a round has a turn
 what the machine does meanwhile meets all sides alike.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -35,8 +36,9 @@ def add_flags(parser):
         "sentence-transformers; without it those peers are left out")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
         help="of every side (default: the cores there are)")
-    add("--without", nargs="+", default=[], choices=SIDES, metavar="SIDE", help="leave out; of "
-        + ", ".join(name for name in SIDES if name not in ("bert_tf", "products")))
+    peers = [side for side in SIDES if side not in ("bert_tf", "products")]
+    add("--without", nargs="+", default=[], choices=peers, metavar="PEER",
+        help=f"leave out; of {', '.join(peers)}")
     add("--output", metavar="FILE.json", help="default: in benchmarks/results/")
 
 
@@ -91,7 +93,8 @@ class Workers:
 
     def __exit__(self, *_):
         for process in self._processes.values():
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
         for process in self._processes.values():
             try:
                 process.wait(30)
@@ -108,13 +111,15 @@ class Workers:
         """What a method of a worker gives."""
         process = self._processes[side]
         time.sleep(REST)
-        process.stdin.write(json.dumps({"method": method, "arguments": arguments}) + "\n")
-        process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # said below
+            process.stdin.write(json.dumps({"method": method, "arguments": arguments}) + "\n")
+            process.stdin.flush()
         return self._answer(side)["result"]
 
     def _answer(self, name):
         line = self._processes[name].stdout.readline()
-        told = json.loads(line) if line else {"error": "it ended"}
+        told = json.loads(line) if line else {
+            "error": f"it ended with {self._processes[name].wait()}"}
         if "error" in told:
             self._log.seek(0)
             sys.exit(f"{''.join(self._log.readlines()[-30:])}\n{name}: {told['error']}")
