@@ -18,7 +18,7 @@ import numpy as np
 
 from bert_tf import cli, files
 from bert_tf.errors import UsageError, explain
-from bert_tf.visualization.tokenizers import describe, open_tokenizer
+from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
 OUTPUTS = (".html", ".json")
 MASKINGS = {"token": False, "whole_word": True}  # name: `whole_word` of the data code
@@ -39,15 +39,8 @@ def add_flags(parser):
     add = parser.add_argument
     add("--input", nargs="+", required=True, metavar="GLOB",
         help="text files as of create_data (.txt, .jsonl, either also .gz)")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", metavar="PATH",
-                        help="model or run folder, or a checkpoint of any format that convert "
-                             "reads, with a WordPiece tokenizer; its weights stay unread")
-    source.add_argument("--vocab", metavar="FILE",
-                        help="WordPiece vocabulary; a tokenizer_config.json beside it states the "
-                             "casing and --pretokenize")
-    cli.add_casing_flags(parser)
-    cli.add_pretokenize_flag(parser)
+    add_tokenizer_flags(parser, "model or run folder, or a checkpoint of any format that convert "
+                                "reads, with a WordPiece tokenizer")
     add("--example", type=cli.natural, default=0, metavar="N",
         help="which example, from 0; beyond the last one the text comes again, masked anew")
     cli.add_pairs_flag(parser)

@@ -2,8 +2,19 @@
 
 import os
 
-from bert_tf import files
+from bert_tf import cli, files
 from bert_tf.errors import NoTextError, UsageError, explain
+
+
+def add_tokenizer_flags(parser, model):
+    """`--model`, of which `model` says what it may be, or `--vocab` and how it is meant."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", metavar="PATH", help=f"{model}; its weights stay unread")
+    source.add_argument("--vocab", metavar="FILE",
+                        help="WordPiece vocabulary; a tokenizer_config.json beside it states the "
+                             "casing and --pretokenize")
+    cli.add_casing_flags(parser)
+    cli.add_pretokenize_flag(parser)
 
 
 def open_tokenizer(path, **casing):

@@ -18,10 +18,10 @@ import re
 
 import numpy as np
 
-from bert_tf import cli, files
+from bert_tf import files
 from bert_tf.visualization.names import short_names
 from bert_tf.visualization.texts import add_text_flags, read_given_texts
-from bert_tf.visualization.tokenizers import describe, open_tokenizer
+from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
 OUTPUTS = (".html", ".json", ".tsv")
 _BATCH = 1024  # texts that are cut at a time
@@ -30,15 +30,8 @@ _COLUMNS = ("text", "tokenizer", "piece", "id", "start", "end", "unknown")
 
 def add_flags(parser):
     """The flags of `visualize tokens`."""
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", metavar="PATH",
-                        help="model or run folder, a folder with a tokenizer's files, or a "
-                             "checkpoint of any format that convert reads; its weights stay unread")
-    source.add_argument("--vocab", metavar="FILE",
-                        help="WordPiece vocabulary; a tokenizer_config.json beside it states the "
-                             "casing and --pretokenize")
-    cli.add_casing_flags(parser)
-    cli.add_pretokenize_flag(parser)
+    add_tokenizer_flags(parser, "model or run folder, a folder with a tokenizer's files, or a "
+                                "checkpoint of any format that convert reads")
     parser.add_argument("--compare", metavar="PATH",
                         help="a second tokenizer, as of --model or --vocab")
     add_text_flags(parser)
