@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import bert_tf
 from bert_tf.data.tasks import read_task
 from bert_tf.models.families import INPUTS
-from bert_tf.tasks.sentence_embedder import make_pooling, special_ids_of
+from bert_tf.tasks.sentence_embedder import make_pooling, pool_outputs, special_ids_of
 from bert_tf.tokenization.load import load_tokenizer
 
 FOUR = (-4, -3, -2, -1)
@@ -45,10 +45,7 @@ def embed(encoder, tokenizer, poolings, texts, seq_length=128, batch_size=64):
     @tf.function(reduce_retracing=True)
     def run(inputs):
         outputs = encoder.backbone({name: inputs[name] for name in INPUTS}, encoder_outputs=True)
-        states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
-        return [pooling([states[number] for number in pooling.layer_numbers],
-                        inputs["input_word_ids"], inputs["input_mask"])
-                for pooling in poolings.values()]
+        return [pool_outputs(pooling, inputs, outputs) for pooling in poolings.values()]
 
     vectors = {name: [None] * len(texts) for name in poolings}
     order = np.argsort([len(text) for text in texts])

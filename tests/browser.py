@@ -33,7 +33,15 @@ def opened(browser, address, **options):
     assert not complaints, complaints
 
 
-def luminances(page):
+def check_contrast(page, scheme):
+    """Text and background are at least 7:1 apart in a colour scheme (WCAG 2.2, 1.4.6)."""
+    page.emulate_media(color_scheme=scheme)
+    text, ground = _luminances(page)
+    assert (max(text, ground) + 0.05) / (min(text, ground) + 0.05) >= 7
+    assert (ground > text) == (scheme == "light")
+
+
+def _luminances(page):
     """Of the page's text and background, 0 to 1 (WCAG 2.2, relative luminance)."""
     colours = page.evaluate("""() => ["color", "backgroundColor"].map((name) =>
         getComputedStyle(document.body)[name].match(/[0-9.]+/g).slice(0, 3).map(Number))""")

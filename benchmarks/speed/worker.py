@@ -196,7 +196,7 @@ def main():
         request = json.loads(line)
         try:
             answer(result=getattr(work, request["method"])(**request["arguments"]))
-        except Exception:
+        except Exception:  # whatever it is, the parent tells it and ends
             answer(error=traceback.format_exc())
 
 

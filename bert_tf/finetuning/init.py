@@ -96,10 +96,8 @@ def _configuration(path):
 def _find_tokenizer(options, beside):
     """The tokenizer of `--vocab` or of the folder of `--config`; None where neither has one."""
     if options.vocab:
-        stated = Tokenizer.casing(os.path.dirname(options.vocab),
-                                  **{name: getattr(options, name) for name in _TOKENIZER_FLAGS})
-        return Tokenizer(Vocabulary.load(options.vocab),
-                         **{name: value or False for name, value in stated.items()})
+        return Tokenizer.of_vocabulary(options.vocab, **{
+            name: getattr(options, name) for name in _TOKENIZER_FLAGS})
     if beside is None or tokenizer_folder(beside) is None:
         return None
     tokenizer = load_copied(beside)

@@ -18,7 +18,7 @@ class Padded:
 
     Args:
         adder: float `[batch, 1, from or 1, to]`.
-        shape: int32 `[2]`, `batch` and `seq_length`, integers where they are known.
+        shape: `batch` and `seq_length`, integers where they are known, else scalar int32.
         sequence_ids: int `[batch, seq_length]` as of `Conv`, such as an `input_mask`; None where
             there are no convolutions.
     """
@@ -259,6 +259,7 @@ class _Part:
         return self._indices[num_heads]
 
     def heads(self, projected, num_heads):
+        """`[all tokens, heads × head_size]` -> `[b, heads, s, head_size]`."""
         size = projected.shape[-1] // num_heads
         into, back = self._places(num_heads)
         count = tf.shape(projected)[0]
@@ -276,6 +277,7 @@ class _Part:
         return call(projected)
 
     def merge(self, context):
+        """`[b, heads, s, head_size]` -> `[k, heads × head_size]`, this rectangle's tokens."""
         num_heads, size = context.shape[1], context.shape[3]
         into, back = self._places(num_heads)
 

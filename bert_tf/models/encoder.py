@@ -2,7 +2,7 @@
 
 import keras
 
-from bert_tf.layers.layout import as_tokens
+from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.randomness import draw_scope
 
@@ -47,14 +47,14 @@ class Encoder(keras.Layer):
         encoder_outputs, attention_probs = [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
-            is_last = i == self.num_hidden_layers - 1
+            of_first = first_only and i == self.num_hidden_layers - 1
             # Layers of one block drop different elements.
             with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
                 tokens, probs = block(tokens, training=training, return_attention_probs=True,
-                                      first_only=first_only and is_last, layout=own)
-            restored = layout is None and not (first_only and is_last)
-            encoder_outputs.append(own.restore(tokens) if restored else tokens)
-            attention_probs.append(probs if layout else probs[0])
+                                      first_only=of_first, layout=own)
+            output, probs = as_called(tokens, probs, own, layout, of_first)
+            encoder_outputs.append(output)
+            attention_probs.append(probs)
         return encoder_outputs, attention_probs
 
     def get_config(self):

@@ -48,7 +48,7 @@ def exported_window(version):
 def load_exported(version, **options):
     """The encoder of an exported version, in float32, and its tokenizer.
 
-    What was exported in bfloat16 has kernels of that precision.
+    What was exported in bfloat16 has kernels and biases of that precision.
 
     Args:
         version: folder `saved_models/NAME/VERSION`.

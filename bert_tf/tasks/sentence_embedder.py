@@ -144,9 +144,7 @@ def embed_tokens(encoder, pooling, inputs, training=False):
     def vectors_of(inputs):
         outputs = encoder.backbone({name: inputs[name] for name in INPUTS}, training=training,
                                    encoder_outputs=True)
-        states = states_of(outputs)
-        return pooling([states[number] for number in pooling.layer_numbers],
-                       inputs["input_word_ids"], inputs["input_mask"], outputs["pooled_output"])
+        return pool_outputs(pooling, inputs, outputs)
 
     if len(inputs["input_word_ids"].shape) == 2:
         return vectors_of(inputs)
@@ -154,3 +152,18 @@ def embed_tokens(encoder, pooling, inputs, training=False):
         raise UsageError(explain("pooling='none' of texts in windows", "one vector a text, or "
                                  "long='head' of the reader"))
     return pooling.normalized(average_windows(inputs, vectors_of))
+
+
+def pool_outputs(pooling, inputs, outputs):
+    """Vectors float32 of token ids by what an encoder made of them.
+
+    Args:
+        pooling: of `make_pooling`.
+        inputs: dict of int32 `[b, seq_length]`.
+        outputs: of the encoder's backbone with `encoder_outputs=True`.
+
+    Returns: `[b, width]`, or with `pooling="none"` `[b, seq_length, width]`.
+    """
+    states = states_of(outputs)
+    return pooling([states[number] for number in pooling.layer_numbers],
+                   inputs["input_word_ids"], inputs["input_mask"], outputs["pooled_output"])

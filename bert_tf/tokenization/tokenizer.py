@@ -169,6 +169,22 @@ class Tokenizer(tf.Module):
         return cls(Vocabulary.load(os.path.join(folder, VOCABULARY_NAME)),
                    **_read_config(os.path.join(folder, CONFIG_NAME)))
 
+    @classmethod
+    def of_vocabulary(cls, path, **casing):
+        """The tokenizer of a vocabulary file.
+
+        Args:
+            path: of the file; a `tokenizer_config.json` beside it is heeded.
+            casing: as of `casing`; what is not said is False.
+
+        Raises:
+            BertTfError: the file is missing or damaged.
+            UsageError: `casing` contradicts the folder.
+        """
+        stated = cls.casing(os.path.dirname(path), **casing)
+        return cls(Vocabulary.load(path),
+                   **{name: value or False for name, value in stated.items()})
+
     @staticmethod
     def casing(folder, lower_case=None, strip_accents=None, pretokenize=None):
         """The options that `folder`'s `tokenizer_config.json` states, or else the given ones.

@@ -34,7 +34,7 @@ def _next_loss_scale(state, finite):
 def _clipped(gradients, norm, limit):
     """Gradients of the global norm `limit`; those of a smaller one are not gone through again."""
     return tf.cond(norm <= limit, lambda: gradients,
-                   lambda: [gradient * (limit / norm) for gradient in gradients])
+                   lambda: tf.clip_by_global_norm(gradients, limit, use_norm=norm)[0])
 
 
 def _sum_over_replicas(values):

@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
 from bert_tf.pictures import SUFFIXES, new_figure, write_figure
-from bert_tf.visualization.source import load_encoder
+from bert_tf.visualization.source import MODEL, load_encoder
 from bert_tf.visualization.vectors import cosines
 
 OUTPUTS = SUFFIXES
@@ -22,8 +22,7 @@ OUTPUTS = SUFFIXES
 def add_flags(parser):
     """The flags of `visualize positions`."""
     add = parser.add_argument
-    add("--model", metavar="PATH",
-        help="model or run folder, or a checkpoint of any format that convert reads")
+    add("--model", metavar="PATH", help=MODEL)
     add("--length", type=cli.positive, metavar="N",
         help="positions (default: all that the model has, 128 without one)")
     add("--width", type=cli.positive, default=64, help="columns of sinusoidal encodings")

@@ -14,7 +14,7 @@ import numpy as np
 from bert_tf import cli, files
 from bert_tf.pictures import SUFFIXES, add_legend, line_styles, new_figure, write_figure
 from bert_tf.visualization.names import short_names
-from bert_tf.visualization.source import load_encoder
+from bert_tf.visualization.source import MODEL, load_encoder
 from bert_tf.visualization.texts import add_text_flags, read_given_texts
 
 OUTPUTS = (*SUFFIXES, ".json")
@@ -26,8 +26,7 @@ _AXES = {"l2": "L2", "cosine": "1 − cosine", "degrees": "degrees"}
 def add_flags(parser):
     """The flags of `visualize sharing`."""
     add = parser.add_argument
-    add("--model", nargs="+", required=True, metavar="PATH",
-        help="model or run folders, or checkpoints of any format that convert reads")
+    add("--model", nargs="+", required=True, metavar="PATH", help=f"each a {MODEL}")
     add_text_flags(parser)
     add("--max_texts", type=cli.positive, default=256, metavar="N",
         help="texts that are read, the first ones")

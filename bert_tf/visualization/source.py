@@ -2,12 +2,15 @@
 
 import tempfile
 
+from bert_tf.visualization.tokenizers import open_tokenizer
+
+MODEL = ("model or run folder, a checkpoint of any format that convert reads, or a version that "
+         "export wrote (saved_models/NAME/VERSION)")
+
 
 def add_model_flag(parser):
     """`--model`: where the model is."""
-    parser.add_argument("--model", required=True, metavar="PATH",
-                        help="model or run folder, a checkpoint of any format that convert reads, "
-                             "or a version that export wrote (saved_models/NAME/VERSION)")
+    parser.add_argument("--model", required=True, metavar="PATH", help=MODEL)
 
 
 def load_encoder(path, **options):
@@ -27,11 +30,11 @@ def load_encoder(path, **options):
     from bert_tf.converters.own_folder import own_folder
     from bert_tf.saved_model.exported_encoder import is_saved_model, load_exported
     from bert_tf.tasks.pretrained import from_pretrained
-    from bert_tf.tokenization.load import load_tokenizer
 
     if is_saved_model(path):
         return load_exported(path, **options)
     with tempfile.TemporaryDirectory() as temporary:
         folder = own_folder(path, f"{temporary}/model")
+        # Of the path itself, which is what an error is to name.
         return (from_pretrained(folder, "encoder", dtype="float32", **options),
-                load_tokenizer(folder))
+                open_tokenizer(path))

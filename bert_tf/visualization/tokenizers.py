@@ -37,12 +37,9 @@ def open_tokenizer(path, **casing):
     from bert_tf.converters.tokenizer_files import load_copied, tokenizer_folder
     from bert_tf.models.pretrained import CONFIG
     from bert_tf.tokenization.tokenizer import Tokenizer
-    from bert_tf.tokenization.vocabulary import Vocabulary
 
     if os.path.isfile(path):
-        stated = Tokenizer.casing(os.path.dirname(path), **casing)
-        return Tokenizer(Vocabulary.load(path),
-                         **{name: value or False for name, value in stated.items()})
+        return Tokenizer.of_vocabulary(path, **casing)
     given = [f"--{name}" for name, value in casing.items() if value is not None]
     if given:
         raise UsageError(explain(f"{' '.join(given)} with {path}, which is no vocabulary file",

@@ -98,8 +98,7 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
     import tensorflow as tf
 
     from bert_tf.data.term_weights import learn_term_weights
-    from bert_tf.models.states import states_of
-    from bert_tf.tasks.sentence_embedder import make_pooling
+    from bert_tf.tasks.sentence_embedder import make_pooling, pool_outputs
     from bert_tf.tokenization.morphemes import pretokenize
     from bert_tf.tokenization.packing import pack
 
@@ -116,10 +115,7 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
     def run(text):
         inputs = pack(tokenizer.vocabulary, [tokenizer.tokenize(text)], seq_length, fixed=False)
         outputs = encoder.backbone(inputs, training=False, encoder_outputs=True)
-        states = states_of(outputs)
-        return [pooling([states[number] for number in pooling.layer_numbers],
-                        inputs["input_word_ids"], inputs["input_mask"], outputs["pooled_output"])
-                for pooling in poolings]
+        return [pool_outputs(pooling, inputs, outputs) for pooling in poolings]
 
     texts = pretokenize(tokenizer, texts)
     vectors = [np.zeros((len(texts), pooling.width_factor * encoder.config.hidden_size),
