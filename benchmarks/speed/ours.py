@@ -4,19 +4,25 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.saved_model.constants import with_constant_kernels
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 
 
 def encoder(config, dtype):
-    """Weights of the type that is computed in; padding is left out; any shape of batch."""
+    """Weights of the type that is computed in; padding is left out; any shape of batch.
+
+    In bfloat16 the kernels are constants, as in the embedded server.
+    """
     model = build_encoder(ModelConfig.from_dict(config), dtype=dtype, seed=1)
     model.backbone.padding_free = True
     signature = {name: tf.TensorSpec([None, None], tf.int32, name) for name in INPUTS}
 
-    @tf.function(input_signature=[signature])
-    def forward(inputs):
+    @tf.function
+    def traced(inputs):
         return model(inputs, training=False)["sequence_output"]
+
+    forward = with_constant_kernels(traced.get_concrete_function(signature))
 
     def prepare(batch, fixed):
         return {name: tf.constant(array) for name, array in batch.items()}
@@ -65,10 +71,11 @@ def embedder(model, dtype):
     import tensorflow_text  # noqa: F401 — its operations are in the graph
 
     loaded = tf.saved_model.load(model)
+    function = with_constant_kernels(loaded.signatures["embed"])
 
     def embed(texts, batch_size):
         return np.concatenate([
-            loaded.signatures["embed"](text=tf.constant(texts[start:start + batch_size]))[
-                "embedding"].numpy() for start in range(0, len(texts), batch_size)])
+            function(text=tf.constant(texts[start:start + batch_size]))["embedding"].numpy()
+            for start in range(0, len(texts), batch_size)])
 
     return embed

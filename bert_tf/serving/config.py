@@ -110,6 +110,9 @@ def parser(doc):
          "threads, both for one operation and for operations side by side; 0: as TensorFlow likes")
     _add(group, "tensorflow_intra_op_parallelism", cli.natural, 0, "threads for one operation")
     _add(group, "tensorflow_inter_op_parallelism", cli.natural, 0, "operations side by side")
+    _add(group, "constant_kernels", bool, True,
+         "make bfloat16 kernels constants, which is quicker and takes more memory; not a flag of "
+         "tensorflow_model_server")
     _add(group, "monitoring_config_file", str, None,
          "MonitoringConfig: Prometheus, on --rest_api_port")
     _add_ineffective(result)

@@ -15,6 +15,7 @@ from tensorflow.python.framework import ops
 
 from bert_tf import files
 from bert_tf.errors import BertTfError
+from bert_tf.saved_model.constants import body_of, with_constant_kernels
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import HTTP_STATUS, ServingError
 
@@ -108,6 +109,7 @@ class LoadedVersion:
     Args:
         path: of the version's folder.
         tags: of the graph in it.
+        constant_kernels: whether signatures get `with_constant_kernels`.
 
     Attributes:
         definitions: `{name: SignatureDef}`, as its metadata are.
@@ -117,11 +119,12 @@ class LoadedVersion:
         ServingError: it cannot be loaded.
     """
 
-    def __init__(self, path, tags=("serve",)):
+    def __init__(self, path, tags=("serve",), constant_kernels=True):
         self.path = path
         self.definitions = _read_definitions(path, tags)
         try:
             self._loaded = _load(path, tags)
+            functions = _functions(self._loaded.signatures, constant_kernels)
         except ServingError:
             raise
         except tf.errors.OpError as problem:
@@ -129,7 +132,6 @@ class LoadedVersion:
         except Exception as problem:
             # What a damaged file does to the loader; the version is reported with it.
             raise error("internal", problem=f"{type(problem).__name__}: {problem}") from problem
-        functions = self._loaded.signatures
         self.signatures = {name: Signature(name, self.definitions[name], function)
                            for name, function in functions.items() if name in self.definitions}
 
@@ -161,6 +163,15 @@ def _load(path, tags):
         finally:
             for name in set(registry) - before:
                 del registry[name]
+
+
+def _functions(signatures, constant_kernels):
+    """`{name: ConcreteFunction}`; names of one graph, such as the default's, share it."""
+    if not constant_kernels:
+        return dict(signatures)
+    bodies = {name: body_of(function).signature.name for name, function in signatures.items()}
+    made = {body: with_constant_kernels(signatures[name]) for name, body in bodies.items()}
+    return {name: made[body] for name, body in bodies.items()}
 
 
 def _read_definitions(path, tags):

@@ -269,7 +269,8 @@ class ModelStore:
                 batching = config.model_batching(path, batching)
             except Exception as problem:
                 raise error("internal", problem=str(problem)) from problem
-        loaded = LoadedVersion(path, tuple(flags.saved_model_tags.split(",")))
+        loaded = LoadedVersion(path, tuple(flags.saved_model_tags.split(",")),
+                               flags.constant_kernels)
         if flags.enable_model_warmup:
             started, status = time.monotonic(), "OK"
             try:
