@@ -6,7 +6,7 @@ import time
 
 import tensorflow as tf
 
-from bert_tf import files, manifest
+from bert_tf import checksums, files, manifest
 from bert_tf.data.tasks import read_task
 from bert_tf.data.tasks import task as find_task
 from bert_tf.errors import UsageError, explain
@@ -66,6 +66,7 @@ class Measurement:
     def measure(self, folder, served):
         """Predict, write what was predicted, and return what `results.json` is to hold."""
         arguments = self.arguments
+        checksums.check(arguments.model if served else folder)
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
         task = find_task(arguments.task, about.get("problem") == "multi_label")

@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG
@@ -62,6 +62,7 @@ def load_exported(version, **options):
     """
     from bert_tf.models.families import build_encoder
 
+    checksums.check(version)
     exported_window(version)
     config = _config(version)
     reader, keys = _weights(version, config)

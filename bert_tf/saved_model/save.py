@@ -10,7 +10,7 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
@@ -80,6 +80,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             _write(served, source.model_folder, folder)
             verify(served, folder, DTYPES[dtype])
             _write_extra(served, source, folder)
+            checksums.write(folder)
     write_local_config(os.path.dirname(os.path.abspath(export_dir)))
     return version
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import ops
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import BertTfError
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import HTTP_STATUS, ServingError
@@ -119,6 +119,7 @@ class LoadedVersion:
 
     def __init__(self, path, tags=("serve",)):
         self.path = path
+        _check(path)
         self.definitions = _read_definitions(path, tags)
         try:
             self._loaded = _load(path, tags)
@@ -161,6 +162,14 @@ def _load(path, tags):
         finally:
             for name in set(registry) - before:
                 del registry[name]
+
+
+def _check(path):
+    """Refuse a version of ours that is not as it was written."""
+    try:
+        checksums.check(path)
+    except BertTfError as problem:
+        raise error("internal", problem=str(problem)) from problem
 
 
 def _read_definitions(path, tags):

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.shapes import check_rank
 from bert_tf.tokenization import normalization
@@ -166,6 +166,7 @@ class Tokenizer(tf.Module):
     @classmethod
     def load(cls, folder):
         """Read what `save` wrote."""
+        checksums.check(folder, (VOCABULARY_NAME, CONFIG_NAME))
         return cls(Vocabulary.load(os.path.join(folder, VOCABULARY_NAME)),
                    **_read_config(os.path.join(folder, CONFIG_NAME)))
 
@@ -181,6 +182,7 @@ class Tokenizer(tf.Module):
             BertTfError: the file is missing or damaged.
             UsageError: `casing` contradicts the folder.
         """
+        checksums.check(os.path.dirname(path), (os.path.basename(path), CONFIG_NAME))
         stated = cls.casing(os.path.dirname(path), **casing)
         return cls(Vocabulary.load(path),
                    **{name: value or False for name, value in stated.items()})
