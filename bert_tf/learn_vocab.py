@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 
-from bert_tf import cli, files, manifest
+from bert_tf import cli, files, locks, manifest
 from bert_tf.errors import UsageError, explain
 
 
@@ -47,7 +47,7 @@ def main(argv=None):
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_temporary_folder()) if "-" in arguments.input else ""
         paths = expand_inputs(arguments.input, spool)
-        stack.enter_context(files.locked(folder))
+        stack.enter_context(locks.held(folder))
         files.clean_temporary(folder)
         if files.exists(output):
             if not files.exists(record) and not arguments.overwrite:

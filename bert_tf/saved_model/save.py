@@ -10,7 +10,7 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import checksums, files
+from bert_tf import checksums, files, locks
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
@@ -73,7 +73,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights)
     export_dir = export_dir or os.path.join("saved_models", source.name)
-    with files.locked(export_dir):
+    with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))
         with files.atomic_path(version) as folder:
