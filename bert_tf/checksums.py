@@ -1,18 +1,21 @@
-"""What a finished folder holds, so that a file cut short or changed later is noticed when read.
+"""What was written, so that a file cut short or changed later is noticed when it is read.
 
-`checksums.json` is written last of all, at the top of a folder: `{"files": {name: {"size",
-"blake2b"}}}`, names relative to the folder with `/` between parts, sizes in bytes. A folder without
-it, such as another tool's, is read all the same.
+`checksums.json` is written last of all, at the top of a finished folder: `{"files": {name: {"size",
+"blake2b"}}}`, names relative to the folder with `/` between parts, sizes in bytes. A JSON file that
+changes while a run goes on holds the digest of its other entries, under `blake2b`. What has no
+checksums, such as another tool's folder, is read all the same.
 """
 
 import contextlib
 import hashlib
+import json
 import os
 
 from bert_tf import files
 from bert_tf.errors import BertTfError, explain
 
 NAME = "checksums.json"
+_SEAL = "blake2b"
 
 
 @contextlib.contextmanager
@@ -81,6 +84,37 @@ def check_files(folder, held, attempt):
         if _facts(path) != stated:
             raise BertTfError(explain(
                 f"{path} is damaged: its content changed since it was written", attempt=attempt))
+
+
+def write_sealed(path, values):
+    """Write a dict as a JSON file that `read_sealed` can tell from a changed one."""
+    values = json.loads(json.dumps(values))  # as it will be read
+    files.write_json(path, {**values, _SEAL: _digest(values)})
+
+
+def read_sealed(path, attempt=""):
+    """The dict in a JSON file, without its seal, which may be absent.
+
+    Raises:
+        BertTfError: it was changed since it was written, or is no JSON object; `attempt` says what
+            to do, where something else helps than taking back the change.
+    """
+    try:
+        values = files.read_json(path)
+        if not isinstance(values, dict):
+            raise BertTfError(f"{path} is damaged: it is no JSON object")
+        seal = values.pop(_SEAL, None)
+        if seal not in (None, _digest(values)):
+            raise BertTfError(f"{path} is damaged: its content changed since it was written (if "
+                              f"that was meant, take its entry {_SEAL} out)")
+    except BertTfError as error:
+        raise BertTfError(explain(str(error), attempt=attempt)) from error
+    return values
+
+
+def _digest(values):
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _facts(path):

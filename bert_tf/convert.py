@@ -15,7 +15,7 @@ import math
 import os
 import sys
 
-from bert_tf import cli, files
+from bert_tf import cli, files, locks
 from bert_tf.errors import BertTfError, UsageError, explain
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint.
@@ -53,10 +53,13 @@ def main(argv=None):
     checkpoint = reader.read(source)
     notes = (*checkpoint.notes,
              *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
-    fresh = files.temporary_name(target) if files.exists(target) else target
-    not_held = writer.write(checkpoint, fresh)
-    if fresh != target:
-        _exchange(fresh, target)
+    folder, name = os.path.split(os.path.abspath(target))
+    with locks.held(folder, name=name):
+        files.clean_temporary(folder, name)
+        fresh = files.temporary_name(target) if files.exists(target) else target
+        not_held = writer.write(checkpoint, fresh)
+        if fresh != target:
+            _exchange(fresh, target)
     _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
 
 

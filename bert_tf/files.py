@@ -218,11 +218,12 @@ def temporary_name(path):
     return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
 
 
-def clean_temporary(folder):
-    """Delete what killed runs left half-written in `folder`."""
-    for name in list_folder(folder):
-        if re.fullmatch(r"\.tmp-.+-[0-9a-f]{12}", name):
-            remove(os.path.join(folder, name))
+def clean_temporary(folder, name=None):
+    """Delete what killed runs left half-written in `folder`: of anything, or of `name` alone."""
+    of = ".+" if name is None else re.escape(name)
+    for found in list_folder(folder):
+        if re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found):
+            remove(os.path.join(folder, found))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ _MOST = 4096  # bytes of a note
 
 
 @contextlib.contextmanager
-def held(folder, wait=False):
+def held(folder, wait=False, name=""):
     """Hold a folder, made where absent, for this process.
 
     What a process that ended without letting go leaves is told and taken over. A file system
@@ -31,15 +31,19 @@ def held(folder, wait=False):
     Args:
         folder: path.
         wait: wait for another holder, for work that soon ends, instead of refusing.
+        name: hold only what has this name in the folder.
 
     Raises:
         BertTfError: another process holds it; its process id, host and start are told.
     """
-    descriptor = _take(files.make_folder(folder), wait)
+    files.make_folder(folder)
+    path = os.path.join(folder, f"{NAME}-{name}" if name else NAME)
+    what = os.path.join(folder, name) if name else folder
+    descriptor = _take(path, what, wait)
     try:
-        with files.explained("lock", folder):
+        with files.explained("lock", what):
             if before := _note(descriptor):
-                print(f"note: {_said(before)} worked in {folder} and ended without finishing; "
+                print(f"note: {_said(before)} worked in {what} and ended without finishing; "
                       "going on", file=sys.stderr)
             note = {"process": os.getpid(), "host": socket.gethostname(),
                     "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds")}
@@ -47,21 +51,19 @@ def held(folder, wait=False):
             os.pwrite(descriptor, json.dumps(note).encode() + b"\n", 0)
         yield
     finally:
-        path = os.path.join(folder, NAME)
         with contextlib.suppress(OSError):  # the folder may be written no more
             if _is_at(descriptor, path):
                 os.remove(path)
         os.close(descriptor)
 
 
-def _take(folder, wait):
-    """Descriptor of the lock file, locked."""
-    path = os.path.join(folder, NAME)
+def _take(path, what, wait):
+    """Descriptor of the lock file at `path`, locked."""
     while True:
-        with files.explained("lock", folder):
+        with files.explained("lock", what):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                _lock(descriptor, folder, wait)
+                _lock(descriptor, what, wait)
                 if _is_at(descriptor, path):
                     return descriptor
             except BaseException:
@@ -70,16 +72,16 @@ def _take(folder, wait):
         os.close(descriptor)  # the holder before has deleted it meanwhile
 
 
-def _lock(descriptor, folder, wait):
+def _lock(descriptor, what, wait):
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         who = _said(_note(descriptor))
         if not wait:
-            raise BertTfError(explain(f"{folder} is in use: {who} works in it",
+            raise BertTfError(explain(f"{what} is in use: {who} works in it",
                                       attempt="again when it has ended, or another "
                                               "folder")) from None
-        print(f"waiting for {who}, which works in {folder}", file=sys.stderr)
+        print(f"waiting for {who}, which works in {what}", file=sys.stderr)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 

@@ -166,7 +166,6 @@ class Tokenizer(tf.Module):
     @classmethod
     def load(cls, folder):
         """Read what `save` wrote."""
-        checksums.check(folder, (VOCABULARY_NAME, CONFIG_NAME))
         return cls(Vocabulary.load(os.path.join(folder, VOCABULARY_NAME)),
                    **_read_config(os.path.join(folder, CONFIG_NAME)))
 
@@ -182,7 +181,6 @@ class Tokenizer(tf.Module):
             BertTfError: the file is missing or damaged.
             UsageError: `casing` contradicts the folder.
         """
-        checksums.check(os.path.dirname(path), (os.path.basename(path), CONFIG_NAME))
         stated = cls.casing(os.path.dirname(path), **casing)
         return cls(Vocabulary.load(path),
                    **{name: value or False for name, value in stated.items()})
@@ -258,6 +256,7 @@ class Tokenizer(tf.Module):
 
 def _read_config(path):
     """Options in a `tokenizer_config.json`: ours, or the one beside Hugging Face checkpoints."""
+    checksums.check(os.path.dirname(path), (os.path.basename(path),))
     config = files.read_json(path)
     pretokenize = config.pop("pretokenize", None) if isinstance(config, dict) else None
     if pretokenize not in (None, MORPHEMES):

@@ -52,8 +52,8 @@ class Checkpoints:
             files.make_folder(temporary)
             write_variables(os.path.join(temporary, _TENSORS), tensors)
             facts = checksums.facts(temporary, files.list_folder(temporary))
-            files.write_json(os.path.join(temporary, _STATE),
-                             {"step": step, **state, "files": facts})
+            checksums.write_sealed(os.path.join(temporary, _STATE),
+                                   {"step": step, **state, "files": facts})
         # A damaged checkpoint that the run went back behind is later than `step`: it has no say.
         for old in [old for old in self.steps() if old <= step][:-self.keep]:
             self._discard(old)
@@ -72,9 +72,8 @@ class Checkpoints:
             BertTfError: a file is missing, cut short or changed.
         """
         path = self.path(step)
-        state = files.read_json(os.path.join(path, _STATE))
-        if (not isinstance(state, dict) or state.get("step") != step
-                or not isinstance(state.get("files"), dict)):
+        state = checksums.read_sealed(os.path.join(path, _STATE), f"deleting {path}")
+        if state.get("step") != step or not isinstance(state.get("files"), dict):
             raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")
         checksums.check_files(path, state["files"], f"deleting {path}")
         return read_variables(os.path.join(path, _TENSORS)), state
