@@ -11,6 +11,7 @@ Formats and what PATH is:
   tf_models  folder of tf-models-official: configuration and TF2 checkpoint
 """
 
+import contextlib
 import math
 import os
 import sys
@@ -48,14 +49,14 @@ def main(argv=None):
 
     reader, writer = load_format(source_format), load_format(target_format)
     target = target.rstrip(os.sep) or target
-    _check_target(source, target, arguments.overwrite)
-    refuse_pickle(source)
-    checkpoint = reader.read(source)
-    notes = (*checkpoint.notes,
-             *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
     folder, name = os.path.split(os.path.abspath(target))
-    with locks.held(folder, name=name):
+    with locks.held(folder, name=name) if files.exists(folder) else contextlib.nullcontext():
         files.clean_temporary(folder, name)
+        _check_target(source, target, arguments.overwrite)
+        refuse_pickle(source)
+        checkpoint = reader.read(source)
+        notes = (*checkpoint.notes,
+                 *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
         fresh = files.temporary_name(target) if files.exists(target) else target
         not_held = writer.write(checkpoint, fresh)
         if fresh != target:
