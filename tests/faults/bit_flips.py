@@ -24,21 +24,23 @@ import sys
 import tempfile
 import traceback
 
-import numpy as np
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import bert_tf
-from bert_tf import checksums, files, manifest
-from bert_tf.converters import hf_safetensors, ours
-from bert_tf.data import python_prose
-from bert_tf.data.create import create_examples
-from bert_tf.data.pretraining_input import PretrainingInput
-from bert_tf.errors import BertTfError
-from bert_tf.serving.loaded_version import LoadedVersion
-from bert_tf.serving.request import ServingError
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.training.checkpoint import Checkpoints
+import numpy as np  # noqa: E402
+
+import bert_tf  # noqa: E402
+from bert_tf import checksums, files, manifest  # noqa: E402
+from bert_tf.converters import hf_safetensors, ours  # noqa: E402
+from bert_tf.data import python_prose  # noqa: E402
+from bert_tf.data.create import create_examples  # noqa: E402
+from bert_tf.data.pretraining_input import PretrainingInput  # noqa: E402
+from bert_tf.errors import BertTfError  # noqa: E402
+from bert_tf.serving.loaded_version import LoadedVersion  # noqa: E402
+from bert_tf.serving.request import ServingError  # noqa: E402
+from bert_tf.tasks.pretraining import Pretrainer  # noqa: E402
+from bert_tf.tokenization.load import load_tokenizer  # noqa: E402
+from bert_tf.tokenization.tokenizer import Tokenizer  # noqa: E402
+from bert_tf.training.checkpoint import Checkpoints  # noqa: E402
 
 _ROOM = 1 << 30  # bytes that reading may allocate
 _SECONDS = 60  # that reading may take

@@ -23,7 +23,7 @@ _MODULES = ("tensorflow", "tensorflow_text", "keras", "matplotlib.pyplot",
 
 
 class Forker:
-    """Starts commands `[command, flag, …]`, one at a time; use it in a `with` block."""
+    """Starts commands of bert_tf, one at a time; use it in a `with` block."""
 
     def __enter__(self):
         path = os.pathsep.join([_ROOT, os.environ.get("PYTHONPATH", "")])
@@ -43,11 +43,12 @@ class Forker:
         """Start a command as a `Fork`.
 
         Args:
-            words: its name and flags.
+            words: `[python, "-m", "bert_tf.NAME", flag, …]`.
             log: path that its output is appended to.
-            limits: `{"user": id to become, "file_size": bytes that a file may have at most}`.
+            limits: `{"user": id to become, "file_size": bytes that a file may have at most,
+                "clock": seed of the jumps of the wall clock}`.
         """
-        request = {"words": [str(word) for word in words], "log": str(log), **(limits or {})}
+        request = {"words": [str(word) for word in words[2:]], "log": str(log), **(limits or {})}
         self._server.stdin.write(json.dumps(request).encode() + b"\n")
         self._server.stdin.flush()
         return Fork(self._answer(None), self._answer)
@@ -136,7 +137,7 @@ def _become(request):
 
         name, *flags = request["words"]
         sys.argv = [name, *flags]
-        code = cli.run(importlib.import_module(f"bert_tf.{name}").main, flags)
+        code = cli.run(importlib.import_module(name).main, flags)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -155,6 +156,13 @@ def _limit(request):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as a full disk: an error, not an end
         size = request["file_size"]
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    if "clock" in request:
+        import random
+
+        import tqdm.std
+
+        draw, real = random.Random(request["clock"]), time.time
+        time.time = tqdm.std.time = lambda: real() + draw.uniform(-1e9, 1e9)
     if "user" in request:
         os.setgroups([])
         os.setgid(request["user"])

@@ -17,14 +17,18 @@ import pathlib
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 
-from faults.forked import PATIENCE, Forker
-from faults.kill_commands import kill_commands
-from faults.whole import check_tidy, check_whole
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
-from bert_tf.data import python_prose
+from faults.forked import PATIENCE, Forker  # noqa: E402
+from faults.kill_commands import kill_commands  # noqa: E402
+from faults.whole import check_tidy, check_whole  # noqa: E402
+
+from bert_tf.data import python_prose  # noqa: E402
 
 STEPS, BATCH, EVAL_EVERY, CHECKPOINT_EVERY = 40, 16, 10, 4
 STAGES = ("vocabulary", "data", "training", "evaluation", "checkpoint", "export")
@@ -49,7 +53,7 @@ def command(root, folder, dtype):
         "num_processes": 2, "train_steps": STEPS, "log_every": 1, "eval_every": EVAL_EVERY,
         "checkpoint_every": CHECKPOINT_EVERY}
     flags = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    return ["pretrain", *flags, "--whole_word"]
+    return [sys.executable, "-m", "bert_tf.pretrain", *flags, "--whole_word"]
 
 
 def read_metrics(path):
@@ -225,8 +229,9 @@ def plan(kills, draw):
     return sorted(targets, key=lambda stage: order.get(stage, 2))
 
 
-def check(found, expected):
+def check(folder, expected):
     """Compare a finished run's results with the undisturbed run's."""
+    found = results(folder)
     different = sorted(name for name in expected.keys() | found.keys()
                        if expected.get(name) != found.get(name))
     assert not different, f"differ from the undisturbed run: {different}"
@@ -274,7 +279,7 @@ def kill_pretraining(forker, root, tries, dtype, seed, say=print):
             if stage != target:
                 later.append(target)
         whole_run(forker, words, folder, log)
-        check(results(folder), expected)
+        check(folder, expected)
         say("the killed run has the undisturbed one's bytes")
         shutil.rmtree(folder)
         targets = later

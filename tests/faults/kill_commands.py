@@ -4,6 +4,7 @@ import collections
 import json
 import random
 import shutil
+import sys
 import time
 
 from faults.whole import check_tidy, check_whole
@@ -11,30 +12,32 @@ from faults.whole import check_tidy, check_whole
 _TIMES = ("seconds", "blake2b")  # what differs from run to run: times, and a seal over them
 
 
-def commands(root, run):
+def commands(root, run, rates=("1e-3", "3e-3")):
     """The commands by name, each `(words, folders of its results)`; one reads what another wrote.
 
     Args:
         root: folder for the results.
-        run: of a finished pre-training.
+        run: folder of a finished pre-training.
+        rates: learning rates that finetune is to try, and its number of seeds.
     """
     table, model, tuned = root / "reviews.tsv", root / "hf", root / "tuned/run"
-    if not table.exists():
-        _write_table(table, (run / "vocab.txt").read_text().split())
-    return {
-        "convert": (["convert", "--from", "bert_tf", run, "--to", "hf", model], [model]),
-        "finetune": (["finetune", "--task", "classify", "--train", table, "--dev", "0.25",
-                      "--init", model, "--output_dir", tuned,
-                      "--export_dir", root / "tuned/saved_model", "--batch_size", "8",
-                      "--seq_length", "16", "--epochs", "2", "--learning_rate", "1e-3", "3e-3",
-                      "--seeds", "2"], [root / "tuned"]),
-        "evaluate": (["evaluate", "--task", "classify", "--model", tuned, "--data", table,
-                      "--output_dir", root / "measured"], [root / "measured"])}
+    words = {
+        "convert": ["--from", "bert_tf", run, "--to", "hf", model],
+        "finetune": ["--task", "classify", "--train", table, "--dev", "0.25", "--init", model,
+                     "--output_dir", tuned, "--export_dir", root / "tuned/saved_model",
+                     "--batch_size", "8", "--seq_length", "16", "--epochs", "2",
+                     "--learning_rate", *rates, "--seeds", str(len(rates))],
+        "evaluate": ["--task", "classify", "--model", tuned, "--data", table,
+                     "--output_dir", root / "measured"]}
+    folders = {"convert": model, "finetune": root / "tuned", "evaluate": root / "measured"}
+    return {name: ([sys.executable, "-m", f"bert_tf.{name}", *map(str, flags)], [folders[name]])
+            for name, flags in words.items()}
 
 
-def _write_table(path, words):
+def write_table(path, vocabulary):
+    """Write texts of a vocabulary's words, whose label says in which half of it they are."""
     draw = random.Random(3)
-    words = sorted(word for word in words if word.isalpha())
+    words = sorted(word for word in vocabulary.read_text().split() if word.isalpha())
     rows = ["text\tlabel\n"]
     for number in range(48):
         label = ("early", "late")[number % 2]
@@ -62,7 +65,7 @@ def results(folders):
                 if path.name == "metrics.jsonl":  # after a kill lines stand twice
                     found[name] = {(line["step"], line["split"]): line for line in found[name]
                                    if "restart" not in line}
-            elif "logs" not in path.parts and path.suffix != ".png":
+            elif "logs" not in path.parts:
                 found[name] = path.read_bytes()
     return found
 
@@ -74,13 +77,13 @@ def _timeless(value):
     return [_timeless(each) for each in value] if isinstance(value, list) else value
 
 
-def kill_commands(forker, root, run, tries, seed, say=print):
+def kill_commands(forker, root, run, tries, seed, rates=("1e-3", "3e-3"), say=print):
     """Kill each command in turn; returns how many kills hit each.
 
     Args:
         forker: a `Forker`.
         root: folder to work in.
-        run: of a finished pre-training.
+        run, rates: as of `commands`.
         tries: number of kills.
         seed: of the moments.
         say: prints progress.
@@ -90,7 +93,8 @@ def kill_commands(forker, root, run, tries, seed, say=print):
     """
     root.mkdir(parents=True, exist_ok=True)
     draw, hit, log = random.Random(seed), collections.Counter(), root.parent / "commands.log"
-    for number, (name, (words, folders)) in enumerate(commands(root, run).items()):
+    write_table(root / "reviews.tsv", run / "vocab.txt")
+    for number, (name, (words, folders)) in enumerate(commands(root, run, rates).items()):
         started = time.monotonic()
         _finish(forker, words, log)
         whole_time = time.monotonic() - started
@@ -122,6 +126,6 @@ def kill_commands(forker, root, run, tries, seed, say=print):
 
 def _finish(forker, words, log):
     code, said = forker.run(words, log)
-    if code and words[0] == "convert" and "exists; try" in said:
+    if code and words[2] == "bert_tf.convert" and "exists; try" in said:
         return  # the kill came when the folder was there already: whole, as is checked
     assert code == 0, f"exit code {code}:\n{said[-3000:]}"

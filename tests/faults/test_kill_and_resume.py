@@ -10,5 +10,5 @@ def test_killed_commands_end_with_the_same_results(tmp_path):
     with Forker() as forker:
         hit = kill_pretraining(forker, tmp_path, 2, "float32", 4, lines.append)
         hit += kill_commands(forker, tmp_path / "commands", tmp_path / "undisturbed/run", 3, 4,
-                             lines.append)
+                             ("1e-3",), lines.append)
     assert sum(hit.values()) == 5, lines
