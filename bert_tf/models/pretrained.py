@@ -41,15 +41,3 @@ def save_pretrained(folder, model, tokenizer=None):
                                    for variable in model.weights})
         if tokenizer is not None:
             tokenizer.save(temporary)
-
-
-def restore(model, folder):
-    """Give `model` the weights of a model folder, by path.
-
-    Raises:
-        BertTfError: the checkpoint is missing or damaged.
-        UsageError: it lacks a variable of the model; all are listed.
-    """
-    prefix = os.path.join(folder, CHECKPOINT)
-    variables.assign_variables(model.weights, variables.read_variables(prefix),
-                               prefix)

@@ -38,6 +38,7 @@ def exported_window(version):
         NoTextError: it has no tokenizer.
         UsageError: its weights have lost their names.
     """
+    checksums.check(version, [f"assets.extra/{name}" for name in (EXPORT, CONFIG)])
     about, config = files.read_json_object(_extra(version, EXPORT)), _config(version)
     _weights(version, config)
     if about.get("mask_token", "") is None:

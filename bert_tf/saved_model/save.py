@@ -4,7 +4,6 @@ A version is built in a temporary folder, reloaded and compared with the Keras m
 and renamed to the next free number last: a server that polls the folder never sees half of one.
 """
 
-import errno
 import functools
 import os
 
@@ -28,6 +27,7 @@ from bert_tf.saved_model.verify import verify
 from bert_tf.saved_model.warmup import warmup_requests, write_warmup
 from bert_tf.tokenization.load import tokenizer_files
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
+from bert_tf.variables import explained_writing
 
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
@@ -106,12 +106,8 @@ def _write(served, model_folder, folder):
         functions[name] = made[id(signature)]
     # What is served needs no gradients; tracing and writing ours takes long.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    try:
+    with explained_writing(folder):
         tf.saved_model.save(exported, folder, signatures=functions, options=options)
-    except tf.errors.OpError as error:
-        if "No space left" in str(error.message):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-        raise BertTfError(f"cannot write {folder}: {error.message}") from error
     finish_graph(folder)
     unservable = unservable_ops(folder)
     if unservable:

@@ -1,13 +1,13 @@
 """Commands on a machine that fails: a line that names the file, and the same command goes on after.
 
-    python tests/faults/machine_faults.py --tries 120
+    python tests/faults/machine_faults.py --tries 144
 
 Faults in turn: a full disk (a small tmpfs), a bound on the size of a file, a disk that is read-only
 from a random moment on, a folder of another user, a file that is taken away at a random moment, a
-wall clock that jumps by years. Each hits pretrain, convert, finetune and evaluate in turn. The
-command must end with a line and no traceback, what has its name must be whole, and when the fault
-is over the same command must give the results of an undisturbed one. What only root may do (mounts,
-other users) is left out where that cannot be done, which is told.
+wall clock that jumps by years. Each hits learn_vocab, create_data, pretrain, convert, finetune and
+evaluate in turn. The command must end with a line and no traceback, what has its name must be
+whole, and when the fault is over the same command must give the results of an undisturbed one. What
+only root may do (mounts, other users) is left out where that cannot be done, which is told.
 """
 
 import argparse
@@ -89,12 +89,18 @@ class Machine:
         return found
 
     def works(self, names):
-        """The `Work`s of these names, done once, undisturbed."""
-        folder, made = self.base / "work", []
+        """The `Work`s of these names, done once, undisturbed, as what they read is."""
+        folder, corpus = self.base / "work", self.base / "corpus.txt"
         words = kill_and_resume.command(self.base, folder, "float32")
-        made.append(Work("pretrain", words, [folder], [self.base / "corpus.txt",
-                                                       self.base / "model.json"],
-                         lambda: kill_and_resume.results(folder)))
+        made = [_simple("learn_vocab", [self.base / "vocabulary"], [corpus],
+                        "--input", corpus, "--output", self.base / "vocabulary/vocab.txt",
+                        "--vocab_size", "400"),
+                _simple("create_data", [self.base / "data"], [corpus],
+                        "--input", corpus, "--vocab", self.base / "vocabulary/vocab.txt",
+                        "--output_dir", self.base / "data", "--split", "sentences",
+                        "--seq_length", "32", "--num_processes", "1"),
+                Work("pretrain", words, [folder], [corpus, self.base / "model.json"],
+                     lambda: kill_and_resume.results(folder))]
         others = kill_commands.commands(self.base, folder / "run")
         for name, (words, folders) in others.items():
             inputs = [self.base / "reviews.tsv"] if name != "convert" else []
@@ -187,7 +193,7 @@ class Machine:
         return self.run(work, user=_NOBODY)
 
     def vanished(self, work):
-        """A file that is taken away at a random moment, and put back when the command has ended."""
+        """A file that is taken away at a random moment, and put back if it was missed."""
         taken = {}
 
         def take(fork):
@@ -199,12 +205,11 @@ class Machine:
                 taken[path] = self.root / "taken"
                 shutil.move(path, taken[path])
 
-        try:
-            return self.run_until(work, take)
-        finally:
-            for path, kept in taken.items():
-                if path.parent.is_dir() and not path.exists():
-                    shutil.move(kept, path)
+        code, said = self.run_until(work, take)
+        for path, kept in taken.items():
+            if (code or path in work.inputs) and path.parent.is_dir() and not path.exists():
+                shutil.move(kept, path)
+        return code, said
 
     def clock(self, work):
         """A wall clock that jumps by years, back and forth."""
@@ -217,6 +222,12 @@ class Machine:
                 return
             time.sleep(0.1)
         raise AssertionError(f"cannot remount {self.base} {option}")
+
+
+def _simple(name, folders, inputs, *flags):
+    """A `Work` whose results are all of its bytes."""
+    return Work(name, [sys.executable, "-m", f"bert_tf.{name}", *map(str, flags)], folders, inputs,
+                lambda: kill_commands.results(folders))
 
 
 def _mount(folder):
@@ -255,14 +266,15 @@ def try_all(forker, root, tries, seed, names, say=print):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=120, help="over all faults and commands")
+    parser.add_argument("--tries", type=int, default=144, help="over all faults and commands")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--output", help="JSON file for the counts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as root, Forker() as forker:
         os.chmod(root, 0o755)  # another user looks into it
         counts = try_all(forker, root, arguments.tries, arguments.seed,
-                         ("pretrain", "convert", "finetune", "evaluate"))
+                         ("learn_vocab", "create_data", "pretrain", "convert", "finetune",
+                          "evaluate"))
     for name, counter in counts.items():
         print(f"{name}: {dict(counter)}")
     if arguments.output:
