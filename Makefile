@@ -1,17 +1,25 @@
-# The two commands: `make pretrain` (ARGS="…" passes flags on) and `make test`.
+# The two commands: `make pretrain` (ARGS="…" passes flags on) and `make test`; `make faults`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 
-.PHONY: pretrain test chromium lint lock clean
+.PHONY: pretrain test faults chromium lint lock clean
 
 pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
 
 test: lint chromium
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+# Every program in tests/faults with its full numbers, for hours (ARGS="--tries 5": for minutes).
+faults: $(STAMP)
+	@mkdir -p build/faults; failed=; \
+	for program in $$(grep -l -e '"--output"' tests/faults/*.py | grep -v /test_); do \
+	  name=$$(basename $$program .py); echo "== $$name"; \
+	  $(BIN)/python $$program --output build/faults/$$name.json $(ARGS) || failed="$$failed $$name"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # Tests of pages need a browser; where there is none and it cannot be installed they are skipped.
 chromium:

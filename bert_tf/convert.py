@@ -11,11 +11,12 @@ Formats and what PATH is:
   tf_models  folder of tf-models-official: configuration and TF2 checkpoint
 """
 
+import contextlib
 import math
 import os
 import sys
 
-from bert_tf import cli, files
+from bert_tf import cli, files, locks
 from bert_tf.errors import BertTfError, UsageError, explain
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint.
@@ -48,15 +49,18 @@ def main(argv=None):
 
     reader, writer = load_format(source_format), load_format(target_format)
     target = target.rstrip(os.sep) or target
-    _check_target(source, target, arguments.overwrite)
-    refuse_pickle(source)
-    checkpoint = reader.read(source)
-    notes = (*checkpoint.notes,
-             *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
-    fresh = files.temporary_name(target) if files.exists(target) else target
-    not_held = writer.write(checkpoint, fresh)
-    if fresh != target:
-        _exchange(fresh, target)
+    folder, name = os.path.split(os.path.abspath(target))
+    with locks.held(folder, name=name) if files.exists(folder) else contextlib.nullcontext():
+        files.clean_temporary(folder, name)
+        _check_target(source, target, arguments.overwrite)
+        refuse_pickle(source)
+        checkpoint = reader.read(source)
+        notes = (*checkpoint.notes,
+                 *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
+        fresh = files.temporary_name(target) if files.exists(target) else target
+        not_held = writer.write(checkpoint, fresh)
+        if fresh != target:
+            _exchange(fresh, target)
     _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
 
 

@@ -9,7 +9,7 @@ reuses what is finished and continues what was stopped.
 import os
 import sys
 
-from bert_tf import cli, files
+from bert_tf import cli, locks
 
 
 def _parser():
@@ -42,7 +42,7 @@ def main(argv=None):
     patterns, vocab = arguments.pop("input"), arguments.pop("vocab")
     casing = {name: arguments.pop(name) for name in ("lower_case", "strip_accents", "pretokenize")}
     casing = Tokenizer.casing(os.path.dirname(vocab), **casing)
-    with files.locked(arguments["output_dir"]):
+    with locks.held(arguments["output_dir"]):
         made = create_examples(expand_inputs(patterns, arguments["output_dir"]), vocab,
                                **{name: value or False for name, value in casing.items()},
                                **arguments)

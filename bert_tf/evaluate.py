@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 
-from bert_tf import cli, files
+from bert_tf import cli, locks
 from bert_tf.finetuning import options
 
 
@@ -43,7 +43,7 @@ def main(argv=None):
     from bert_tf.finetuning.measure import Measurement
     from bert_tf.finetuning.results import shown
 
-    with files.locked(arguments.output_dir):
+    with locks.held(arguments.output_dir):
         results = Measurement(arguments, command).finish()
     print(f"{results['task']}, {results['examples']:,} examples: {shown(results['metrics'])}")
     print(f"written to {arguments.output_dir}")

@@ -6,14 +6,12 @@ Writing is atomic: a file or folder appears under its name whole, or not at all.
 import codecs
 import contextlib
 import errno
-import fcntl
 import glob
 import gzip
 import json
 import os
 import re
 import shutil
-import sys
 import uuid
 import zlib
 
@@ -220,29 +218,12 @@ def temporary_name(path):
     return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
 
 
-def clean_temporary(folder):
-    """Delete what killed runs left half-written in `folder`."""
-    for name in list_folder(folder):
-        if re.fullmatch(r"\.tmp-.+-[0-9a-f]{12}", name):
-            remove(os.path.join(folder, name))
-
-
-@contextlib.contextmanager
-def locked(folder):
-    """Hold a folder for one process at a time, waiting for it; a killed process lets go of it."""
-    make_folder(folder)
-    with explained("lock", folder):
-        descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with explained("lock", folder):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print(f"waiting for another process that works in {folder}", file=sys.stderr)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def clean_temporary(folder, name=None):
+    """Delete what killed runs left half-written in `folder`: of anything, or of `name` alone."""
+    of = ".+" if name is None else re.escape(name)
+    for found in list_folder(folder):
+        if re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found):
+            remove(os.path.join(folder, found))
 
 
 @contextlib.contextmanager

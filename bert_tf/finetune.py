@@ -19,7 +19,7 @@ import shlex
 import sys
 import time
 
-from bert_tf import cli, files
+from bert_tf import cli, locks
 from bert_tf.finetuning import options
 
 
@@ -49,7 +49,7 @@ def main(argv=None):
     from bert_tf.finetuning.run import FinetuningRun
     from bert_tf.saved_model.save import export_notes
 
-    with files.locked(arguments.output_dir):
+    with locks.held(arguments.output_dir):
         results, version = FinetuningRun(
             arguments, task, make_strategy(arguments.strategy), command, started).finish()
     if len(results["seeds"]) > 1:

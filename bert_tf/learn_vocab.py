@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 
-from bert_tf import cli, files, manifest
+from bert_tf import checksums, cli, files, locks, manifest
 from bert_tf.errors import UsageError, explain
 
 
@@ -32,6 +32,7 @@ def main(argv=None):
     arguments = parser.parse_args(argv)
 
     from bert_tf.data.documents import expand_inputs
+    from bert_tf.tokenization.vocabulary import MANIFEST
 
     output = arguments.output
     if os.path.isdir(output) or not os.path.basename(output):
@@ -42,12 +43,12 @@ def main(argv=None):
                "min_frequency": arguments.min_frequency}
     if arguments.pretokenize:
         options["pretokenize"] = arguments.pretokenize
-    record = output + ".manifest.json"
+    record = output + MANIFEST
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_temporary_folder()) if "-" in arguments.input else ""
         paths = expand_inputs(arguments.input, spool)
-        stack.enter_context(files.locked(folder))
+        stack.enter_context(locks.held(folder))
         files.clean_temporary(folder)
         if files.exists(output):
             if not files.exists(record) and not arguments.overwrite:
@@ -61,7 +62,7 @@ def main(argv=None):
 
 def _learn(paths, output, record, options, overwrite):
     from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
-    from bert_tf.tokenization.tokenizer import Tokenizer
+    from bert_tf.tokenization.tokenizer import CONFIG_NAME, Tokenizer
 
     folder = os.path.dirname(output)
     casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")
@@ -72,9 +73,12 @@ def _learn(paths, output, record, options, overwrite):
     vocabulary = learn_wordpiece(paths, **options)
     # Where a vocabulary is, what it was made of and its casing are too.
     files.remove(output)
-    manifest.write(record, options, paths)
     Tokenizer.save_casing(folder, **casing)
-    vocabulary.save(output)
+    with files.atomic_path(output) as temporary:
+        vocabulary.save(temporary)
+        (facts,) = checksums.facts("", (temporary,)).values()
+        manifest.write(record, options, paths, files={
+            os.path.basename(output): facts, **checksums.facts(folder, (CONFIG_NAME,))})
     print(f"{len(vocabulary):,} entries in {output}")
     if len(vocabulary) < options["vocab_size"]:
         print(f"The text has no more pieces that occur {options['min_frequency']} times; "

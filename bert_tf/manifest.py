@@ -4,11 +4,12 @@ import hashlib
 import json
 import os
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _BLOCK = 1 << 20
 _BLOCKS = 64
+_AGAIN = "--overwrite, which makes anew what it is about"
 
 
 def digest_file(path):
@@ -46,20 +47,20 @@ def finished(path, options, inputs=(), overwrite=False):
 
     Raises:
         UsageError: another stage's result is there; the options that differ are named.
-        BertTfError: the manifest is damaged.
+        BertTfError: the manifest is damaged, or a file that it has checksums of.
     """
     if not files.exists(path):
         return None
     try:
-        manifest = files.read_json(path)
-        if not isinstance(manifest, dict) or "fingerprint" not in manifest:
-            raise BertTfError(f"{path} is no manifest")
-    except BertTfError as error:
+        manifest = read(path)
+        same = manifest["fingerprint"] == fingerprint(options, inputs)
+        if same:
+            _check_made(path, manifest)
+    except BertTfError:
         if overwrite:
             return None
-        raise BertTfError(explain(
-            str(error), attempt="--overwrite, which makes it anew")) from error
-    if manifest["fingerprint"] == fingerprint(options, inputs):
+        raise
+    if same:
         return manifest
     if overwrite:
         return None
@@ -87,7 +88,7 @@ def check_own(path, names, option):
     folder = os.path.dirname(path) or "."
     if files.exists(path):
         try:
-            options = files.read_json_object(path).get("options")
+            options = read(path).get("options")
         except BertTfError:
             return  # damaged: `finished` says so
         found = [os.path.basename(path)] if options and option not in options else []
@@ -99,8 +100,41 @@ def check_own(path, names, option):
 
 
 def write(path, options, inputs=(), **facts):
-    """Write a stage's manifest, last of all its files, with further `facts`; return it."""
+    """Write a stage's manifest, last of all its files; return it.
+
+    Args:
+        path: the manifest file.
+        options, inputs: as of `finished`.
+        facts: further plain values; among them may be `files`, `checksums.facts` of files beside
+            the manifest.
+    """
     manifest = {"fingerprint": fingerprint(options, inputs), "options": options,
                 "inputs": list(inputs), **facts}
-    files.write_json(path, manifest)
+    checksums.write_sealed(path, manifest)
     return manifest
+
+
+def read(path):
+    """What `write` returned.
+
+    Raises:
+        BertTfError: it is missing or damaged.
+    """
+    manifest = checksums.read_sealed(path, _AGAIN)
+    if "fingerprint" not in manifest:
+        raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
+    return manifest
+
+
+def check_made(path):
+    """Compare what a manifest has checksums of with them; without a manifest do nothing.
+
+    Raises:
+        BertTfError: one is missing or changed, or the manifest is damaged.
+    """
+    if files.exists(path):
+        _check_made(path, read(path))
+
+
+def _check_made(path, manifest):
+    checksums.check_files(os.path.dirname(path), manifest.get("files", {}), _AGAIN)

@@ -18,7 +18,7 @@ import contextlib
 import sys
 import time
 
-from bert_tf import cli, files
+from bert_tf import cli, locks
 from bert_tf.config import FAMILIES
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import SIZES
@@ -152,7 +152,7 @@ def main(argv=None):
     from bert_tf.pretraining_run import PretrainingRun
 
     run = PretrainingRun(arguments, config, train_config, strategy)
-    with files.locked(run.path()) if is_chief(strategy) else contextlib.nullcontext():
+    with locks.held(run.path()) if is_chief(strategy) else contextlib.nullcontext():
         metrics, version = run.finish()
         if version:
             report(run, metrics, version)

@@ -3,7 +3,7 @@
 import os
 import re
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import preset, training_defaults
@@ -104,6 +104,7 @@ def _model_config(flags):
     if flags.init:
         if files.exists(os.path.join(flags.init, "model", "model_config.json")):
             flags.init = os.path.join(flags.init, "model")  # of a finished run
+        checksums.check(flags.init)
         config = ModelConfig.load(os.path.join(flags.init, "model_config.json"))
         if not files.exists(os.path.join(flags.init, "vocab.txt")):
             raise UsageError(explain(

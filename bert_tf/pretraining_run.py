@@ -10,18 +10,18 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import files, manifest
+from bert_tf import checksums, files, manifest
 from bert_tf.data import python_prose
-from bert_tf.data.create import create_examples
+from bert_tf.data.create import MANIFEST, create_examples
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import published_version
+from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_saved_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
-from bert_tf.tokenization.tokenizer import VOCABULARY_NAME, Tokenizer
+from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
 from bert_tf.training.loop import train
@@ -30,14 +30,13 @@ from bert_tf.training.strategy import barrier, is_chief
 
 # Flags that say how and where to work, not what comes out.
 _NOT_RESULT = ("num_processes", "overwrite", "output_dir", "log_every", "keep_checkpoints")
-_RESULTS = "results.json"
 # The model of each objective: its task, and options of that.
 _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
            "mlm+nsp": ("pretraining", {"sentence_task": "next_sentence"}),
            "mlm+sop": ("pretraining", {"sentence_task": "sentence_order"}),
            "rtd": ("replaced_tokens", {}),
            "lm": ("language_model", {})}
-_MADE_BY_TRAINING = (_RESULTS, "model", "checkpoints", "logs", "metrics.jsonl")
+_MADE_BY_TRAINING = (RESULTS, "model", "checkpoints", "logs", "metrics.jsonl")
 
 
 class PretrainingRun:
@@ -78,7 +77,7 @@ class PretrainingRun:
         done = self.published()  # every process sees the same: none exports before all train
         if done:
             print(f"{self.path()}: this run is finished already; nothing to do")
-            metrics = files.read_json(self.path(_RESULTS))["metrics"]
+            metrics = read_results(self.path())["metrics"]
             return metrics, done if self.is_chief else None
         metrics = self.train()
         version = self.export(metrics) if self.is_chief else None
@@ -134,7 +133,8 @@ class PretrainingRun:
             vocabulary = learn_wordpiece(inputs, arguments.vocab_size, **casing)
         tokenizer = Tokenizer(vocabulary, **casing)
         tokenizer.save(folder)
-        manifest.write(record, options, sources, entries=len(vocabulary))
+        manifest.write(record, options, sources, entries=len(vocabulary),
+                       files=checksums.facts(folder, (VOCABULARY_NAME, CONFIG_NAME)))
         print(f"vocabulary: {len(vocabulary):,} entries in {self.path(VOCABULARY_NAME)}")
         return tokenizer
 
@@ -206,7 +206,7 @@ class PretrainingRun:
         if "replaced_rate" in metrics:
             found["replaced_rate_entropy"] = binary_entropy(metrics["replaced_rate"])
         # Examples of several passes over the same text are counted once.
-        made = files.read_json(self.path("data", "manifest.json"))
+        made = manifest.read(self.path("data", MANIFEST))
         count = min(held_out.length, held_out.num_examples / made["options"]["dupe_factor"])
         for task in ("next_sentence", "sentence_order"):
             if f"{task}_accuracy" in metrics:
@@ -224,12 +224,12 @@ class PretrainingRun:
 
     def has_held_out(self):
         """Whether there are held-out examples."""
-        made = files.read_json(self.path("data", "manifest.json"))
+        made = manifest.read(self.path("data", MANIFEST))
         return made["splits"]["eval"]["num_examples"] > 0
 
     def final_configs(self):
         """Both configurations, now that vocabulary and examples are there; written as well."""
-        made = files.read_json(self.path("data", "manifest.json"))
+        made = manifest.read(self.path("data", MANIFEST))
         vocabulary = made["vocabulary"]
         config = self.config.replace(vocab_size=vocabulary["size"],
                                      padding_id=vocabulary["pad_id"])
@@ -249,7 +249,7 @@ class PretrainingRun:
 
     def mark(self):
         """What tells this run's SavedModel from others."""
-        return files.read_json(self.path("run.json"))["fingerprint"]
+        return manifest.read(self.path("run.json"))["fingerprint"]
 
     def published(self):
         """Path of the version that this run has exported, or None."""
@@ -257,6 +257,6 @@ class PretrainingRun:
 
     def export(self, metrics):
         """Publish the trained model once; return the version's path."""
-        files.write_json(self.path(_RESULTS), {"run": self.mark(), "metrics": metrics})
+        checksums.write_sealed(self.path(RESULTS), {"run": self.mark(), "metrics": metrics})
         return self.published() or export_saved_model(
             self.path(), self.arguments.export_dir, seq_length=self.arguments.seq_length)

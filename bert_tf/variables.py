@@ -10,6 +10,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint and SavedModels wrote
 _PART = 128 << 20  # bytes of a data file
+_SYSTEM_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 def write_variables(prefix, tensors):
@@ -49,14 +50,15 @@ def _size(tensor):
 
 @contextlib.contextmanager
 def explained_writing(prefix):
-    """Turn TensorFlow's errors while writing the checkpoint `prefix` into ours and the system's."""
+    """Turn TensorFlow's errors while writing `prefix` into the system's, else into ours."""
     import tensorflow as tf
 
     try:
         yield
     except tf.errors.OpError as error:
-        if "No space left" in str(error.message):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        for code in _SYSTEM_ERRORS:
+            if os.strerror(code) in str(error.message):
+                raise OSError(code, os.strerror(code)) from error
         raise BertTfError(f"cannot write {prefix}: {error.message}") from error
 
 

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "files", "manifest", "variables", "randomness",
-          "tensor_bundle", "pictures"}
-LIGHT = {"config", "presets", "errors", "files", "manifest", "shapes", "cli"}
+GROUND = {"config", "presets", "errors", "shapes", "files", "checksums", "locks", "manifest",
+          "variables", "randomness", "tensor_bundle", "pictures"}
+LIGHT = {"config", "presets", "errors", "files", "checksums", "locks", "manifest", "shapes",
+         "cli"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},

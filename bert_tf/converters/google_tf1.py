@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 from bert_tf.config import UNREAD_KEYS, ModelConfig
 from bert_tf.converters import name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
@@ -120,6 +120,7 @@ def read(path):
     """
     prefix = variables.find_checkpoint(path)
     folder = os.path.dirname(prefix) or "."
+    checksums.check(folder)
     reader = variables.VariableReader(prefix)
     family = _family(folder, reader.shapes)
     source = os.path.join(folder, FORMATS[family].config)
@@ -155,8 +156,7 @@ def write(checkpoint, path):
         values = _config_values(config)
     tensors, dropped = name_table.to_theirs(form.rows, checkpoint.tensors, "google",
                                             form.not_held)
-    with files.atomic_path(path) as temporary:
-        files.make_folder(temporary)
+    with checksums.new_folder(path) as temporary:
         files.write_json(os.path.join(temporary, form.config), values)
         variables.write_variables(os.path.join(temporary, form.checkpoint), tensors)
         copy_tokenizer(checkpoint.tokenizer, temporary)

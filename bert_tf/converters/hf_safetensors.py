@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_config, safetensors_file, tokenizer_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
@@ -32,6 +32,7 @@ def read(path):
         UsageError: a tensor is missing, has no place or a wrong shape, or the configuration is
             one that we cannot compute.
     """
+    checksums.check(path)
     halves = [os.path.join(path, name) for name in (_DISCRIMINATOR, _GENERATOR)]
     if not files.exists(os.path.join(path, CONFIG)) and all(map(files.exists, halves)):
         return _joined(*map(_read_model, halves), path)
@@ -43,8 +44,7 @@ def write(checkpoint, path):
 
     Returns: our tensors that it cannot hold: always none, a model that does not fit is refused.
     """
-    with files.atomic_path(path) as temporary:
-        files.make_folder(temporary)
+    with checksums.new_folder(path) as temporary:
         if checkpoint.task.get("generator"):
             halves = zip(_split(checkpoint), (_DISCRIMINATOR, _GENERATOR), strict=True)
             for half, name in halves:

@@ -11,7 +11,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hdf5_file, name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
@@ -65,6 +65,7 @@ def read(path):
         BertTfError: a file is missing or damaged.
         UsageError: a class or an option that is not one of ours, or weights that do not fit it.
     """
+    checksums.check(path)
     source = os.path.join(path, CONFIG)
     config = _read_config(*_read_class(source), source)
     weights = os.path.join(path, WEIGHTS)
@@ -93,7 +94,7 @@ def write(checkpoint, path):
         UsageError: their class computes something else; the field is named.
     """
     backbone, dropped = _build_with_weights(checkpoint)
-    with files.atomic_path(path) as temporary:
+    with checksums.new_folder(path) as temporary:
         backbone.save_to_preset(temporary, max_shard_size=None)
         if checkpoint.tokenizer:
             dropped = write_tokenizer(checkpoint.tokenizer, checkpoint.config.family,

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, parameter_shapes
 from bert_tf.converters.tokenizer_files import copy_tokenizer, tokenizer_folder
@@ -26,6 +26,7 @@ def read(path):
         raise BertTfError(explain(
             f"{path} holds no model",
             f"a model folder (with {CONFIG}) or the folder of a finished run"))
+    checksums.check(folder)
     config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     reader = variables.VariableReader(prefix)
@@ -43,8 +44,7 @@ def write(checkpoint, path):
 
     Returns: our tensors that it cannot hold: none.
     """
-    with files.atomic_path(path) as temporary:
-        files.make_folder(temporary)
+    with checksums.new_folder(path) as temporary:
         checkpoint.config.save(os.path.join(temporary, CONFIG))
         files.write_json(os.path.join(temporary, TASK), checkpoint.task)
         variables.write_variables(os.path.join(temporary, CHECKPOINT), checkpoint.tensors)

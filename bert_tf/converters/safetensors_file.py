@@ -1,7 +1,7 @@
 """Tensors in safetensors files, one at a time: reading is bounded by the size of the file.
 
 The format has no checksums: a flipped bit is noticed where it makes the header wrong or a number
-NaN or infinite.
+NaN or infinite, or where `checksums.json` is beside the file, as in a folder that we wrote.
 """
 
 import json

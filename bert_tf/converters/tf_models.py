@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 from bert_tf.converters import google_tf1, name_table, tf_models_config
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.name_table import TRANSPOSED, Row, split_first, split_last
@@ -77,6 +77,7 @@ def read(path):
     """
     prefix = variables.find_checkpoint(path)
     folder = os.path.dirname(prefix) or "."
+    checksums.check(folder)
     reader = variables.VariableReader(prefix)
     config = tf_models_config.read_config(folder)
     keys, left = _keys_by_name(reader, prefix)
@@ -101,8 +102,7 @@ def write(checkpoint, path):
 
     live, dropped = _build(checkpoint)
     items = {"model": live, **getattr(live, "checkpoint_items", {"encoder": live})}
-    with files.atomic_path(path) as temporary:
-        files.make_folder(temporary)
+    with checksums.new_folder(path) as temporary:
         files.write_json(os.path.join(temporary, CONFIG),
                          tf_models_config.config_values(checkpoint))
         prefix = os.path.join(temporary, f"{checkpoint.config.family}_model.ckpt")

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.converters import tokenizer_json
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 
@@ -55,6 +55,7 @@ def load_copied(source):
     """
     from bert_tf.tokenization.load import load_tokenizer
 
+    checksums.check(source, (*_FILES, tokenizer_json.NAME))
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as copy:
         copy_tokenizer(source, copy)
         try:

@@ -12,7 +12,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import manifest
 from bert_tf.data import records
 from bert_tf.data.masking import ELECTRA_FATES, MASK_FATES, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
@@ -83,7 +83,7 @@ class PretrainingInput:
                  eval_examples=None, objective=None):
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_FATES, "lm"))
-        made = files.read_json(os.path.join(data_dir, "manifest.json"))
+        made = manifest.read(os.path.join(data_dir, "manifest.json"))
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
         self.is_dynamic = options["masking"] == "dynamic"

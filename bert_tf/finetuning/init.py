@@ -5,7 +5,7 @@ import os
 
 import tqdm
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.own_folder import own_folder
@@ -71,8 +71,8 @@ def find_start(options, folder, texts):
         tokenizer = load_tokenizer(own)
     else:
         tokenizer = _find_tokenizer(options, beside) or _learn(options, config.vocab_size, texts())
-        with files.atomic_path(own) as temporary:
-            tokenizer.save(files.make_folder(temporary))
+        with checksums.new_folder(own) as temporary:
+            tokenizer.save(temporary)
     vocabulary = tokenizer.vocabulary
     return Start(config.replace(vocab_size=len(vocabulary), padding_id=vocabulary.pad_id),
                  tokenizer, None)

@@ -6,14 +6,15 @@ import time
 
 import tensorflow as tf
 
-from bert_tf import files, manifest
+from bert_tf import checksums, files, manifest
 from bert_tf.data.tasks import read_task
 from bert_tf.data.tasks import task as find_task
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetuning import options as flags
 from bert_tf.finetuning.kinds import make_kind
-from bert_tf.finetuning.results import PREDICTIONS, REPORT, RESULTS, write_measured, write_results
+from bert_tf.finetuning.results import PREDICTIONS, REPORT, write_measured, write_results
 from bert_tf.models.pretrained import CONFIG, TASK
+from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
@@ -55,7 +56,7 @@ class Measurement:
         replace = arguments.overwrite or not measured
         if manifest.finished(record, options, inputs, replace) and measured:
             print(f"{self.path()}: this is measured already; nothing to do")
-            return files.read_json(self.path(RESULTS))
+            return read_results(self.path())
         for name in made:
             files.remove(self.path(name))
         manifest.write(record, options, inputs)
@@ -66,6 +67,7 @@ class Measurement:
     def measure(self, folder, served):
         """Predict, write what was predicted, and return what `results.json` is to hold."""
         arguments = self.arguments
+        checksums.check(arguments.model if served else folder)
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
         task = find_task(arguments.task, about.get("problem") == "multi_label")
@@ -93,7 +95,7 @@ class Measurement:
                                          "--output_dir", ""]))
         run = os.path.join(self.arguments.model, "run.json")
         if files.exists(run):
-            values.update(files.read_json(run)["options"])
+            values.update(manifest.read(run)["options"])
         values.update({name: value for name, value in vars(self.arguments).items()
                        if value is not None})
         return argparse.Namespace(**values)

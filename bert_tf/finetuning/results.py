@@ -5,9 +5,9 @@ import math
 import os
 import statistics
 
-from bert_tf import files
+from bert_tf import checksums, files
+from bert_tf.saved_model.source import RESULTS
 
-RESULTS = "results.json"
 PREDICTIONS = "predictions.jsonl"
 REPORT = "report"  # folder of pictures and tables for people
 
@@ -37,7 +37,7 @@ def write_measured(kind, examples, predictions, folder):
 
 def write_results(folder, results):
     """Write `results.json`; what is no finite number is null there, as JSON has none."""
-    files.write_json(os.path.join(folder, RESULTS), _plain(results))
+    checksums.write_sealed(os.path.join(folder, RESULTS), _plain(results))
 
 
 def _plain(value):

@@ -24,7 +24,6 @@ from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
-    RESULTS,
     shown,
     spread,
     write_measured,
@@ -32,7 +31,7 @@ from bert_tf.finetuning.results import (
 )
 from bert_tf.finetuning.trial import Settings, Trial
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.source import published_version
+from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.training.loop import best_weights
 from bert_tf.variables import assign_variables
 
@@ -81,7 +80,7 @@ class FinetuningRun:
             version = export_saved_model(self.path(), self.options.export_dir)
         for name in files.list_folder(self.path("trials")):
             files.remove(self.path("trials", name, "best"))
-        return files.read_json(self.path(RESULTS)), version
+        return read_results(self.path()), version
 
     def claim(self):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
@@ -227,7 +226,7 @@ class FinetuningRun:
             with files.atomic_path(self.path(name)) as temporary:
                 shutil.copyfile(source, temporary)
         mean, deviation = spread([record for record in records if "metrics" in record])
-        results = {"run": files.read_json(self.path("run.json"))["fingerprint"],
+        results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
                    "task": self.task.name, "metrics": metrics, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": search,
                    "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),

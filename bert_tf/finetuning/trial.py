@@ -6,7 +6,7 @@ import time
 
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.training.config import TrainConfig
@@ -50,7 +50,8 @@ class Trial:
     def record(self):
         """What `finish` returned, or None while it has not."""
         path = os.path.join(self.folder, _RECORD)
-        return files.read_json(path) if files.exists(path) else None
+        return checksums.read_sealed(path, "deleting it: the training is then done again") if (
+            files.exists(path)) else None
 
     def finish(self, build_model, make_features, evaluator, monitor, strategy):
         """Train what is missing.
@@ -76,7 +77,7 @@ class Trial:
                 outcome = {"diverged": str(error)}
             record = {**dataclasses.asdict(self.settings), **outcome,
                       "seconds": round(time.monotonic() - started, 1)}
-            files.write_json(os.path.join(self.folder, _RECORD), record)
+            checksums.write_sealed(os.path.join(self.folder, _RECORD), record)
         files.remove(os.path.join(self.folder, "checkpoints"))
         return record
 

@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 
 CONFIG = "model_config.json"
 TASK = "task.json"
@@ -32,8 +32,7 @@ def save_pretrained(folder, model, tokenizer=None):
     reader = getattr(model, "reader", None)
     if tokenizer is None and reader is not None:
         tokenizer = reader.tokenizer
-    with files.atomic_path(folder) as temporary:
-        files.make_folder(temporary)
+    with checksums.new_folder(folder) as temporary:
         model.config.save(os.path.join(temporary, CONFIG))
         reading = {} if reader is None else {"reading": reader.reading()}
         files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
@@ -42,15 +41,3 @@ def save_pretrained(folder, model, tokenizer=None):
                                    for variable in model.weights})
         if tokenizer is not None:
             tokenizer.save(temporary)
-
-
-def restore(model, folder):
-    """Give `model` the weights of a model folder, by path.
-
-    Raises:
-        BertTfError: the checkpoint is missing or damaged.
-        UsageError: it lacks a variable of the model; all are listed.
-    """
-    prefix = os.path.join(folder, CHECKPOINT)
-    variables.assign_variables(model.weights, variables.read_variables(prefix),
-                               prefix)

@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG
@@ -38,6 +38,7 @@ def exported_window(version):
         NoTextError: it has no tokenizer.
         UsageError: its weights have lost their names.
     """
+    checksums.check(version, [f"assets.extra/{name}" for name in (EXPORT, CONFIG)])
     about, config = files.read_json_object(_extra(version, EXPORT)), _config(version)
     _weights(version, config)
     if about.get("mask_token", "") is None:
@@ -62,6 +63,7 @@ def load_exported(version, **options):
     """
     from bert_tf.models.families import build_encoder
 
+    checksums.check(version)
     exported_window(version)
     config = _config(version)
     reader, keys = _weights(version, config)

@@ -4,13 +4,12 @@ A version is built in a temporary folder, reloaded and compared with the Keras m
 and renamed to the next free number last: a server that polls the folder never sees half of one.
 """
 
-import errno
 import functools
 import os
 
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import checksums, files, locks
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
@@ -28,6 +27,7 @@ from bert_tf.saved_model.verify import verify
 from bert_tf.saved_model.warmup import warmup_requests, write_warmup
 from bert_tf.tokenization.load import tokenizer_files
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
+from bert_tf.variables import explained_writing
 
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
@@ -73,13 +73,14 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights)
     export_dir = export_dir or os.path.join("saved_models", source.name)
-    with files.locked(export_dir):
+    with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))
         with files.atomic_path(version) as folder:
             _write(served, source.model_folder, folder)
             verify(served, folder, DTYPES[dtype])
             _write_extra(served, source, folder)
+            checksums.write(folder)
     write_local_config(os.path.dirname(os.path.abspath(export_dir)))
     return version
 
@@ -105,12 +106,8 @@ def _write(served, model_folder, folder):
         functions[name] = made[id(signature)]
     # What is served needs no gradients; tracing and writing ours takes long.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    try:
+    with explained_writing(folder):
         tf.saved_model.save(exported, folder, signatures=functions, options=options)
-    except tf.errors.OpError as error:
-        if "No space left" in str(error.message):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-        raise BertTfError(f"cannot write {folder}: {error.message}") from error
     finish_graph(folder)
     unservable = unservable_ops(folder)
     if unservable:

@@ -3,7 +3,7 @@
 import json
 import os
 
-from bert_tf import files
+from bert_tf import files, locks
 
 _MODEL = """\
   config {{
@@ -55,7 +55,7 @@ def write_local_config(saved_models):
         return None
     path = os.path.join(serving, "models.local.config")
     # Listing under the lock: of two exports that end together, the later one lists both.
-    with files.locked(serving):
+    with locks.held(serving, wait=True):
         files.clean_temporary(serving)
         files.write_text(path, _render(saved_models))
     return path

@@ -3,13 +3,13 @@
 import dataclasses
 import os
 
-from bert_tf import files
+from bert_tf import checksums, files, manifest
 from bert_tf.errors import BertTfError, explain
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.saved_model.server_config import versions
 
-_RESULTS = "results.json"  # of a finished run, whose mark it has as `run`
-_RECORDS = ("train_config.json", "metrics.jsonl", _RESULTS)
+RESULTS = "results.json"  # of a finished run, whose mark it has as `run`
+_RECORDS = ("train_config.json", "metrics.jsonl", RESULTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ def find_source(path):
     pretrained = files.exists(data)
     if os.path.basename(folder) != "model" or not (pretrained or records):
         return Source(folder, os.path.basename(folder))
-    seq_length = files.read_json(data)["options"]["seq_length"] if pretrained else None
+    seq_length = manifest.read(data)["options"]["seq_length"] if pretrained else None
     return Source(folder, os.path.basename(run), seq_length, records)
 
 
@@ -55,13 +55,24 @@ def published_version(export_dir, run):
 
     None where there is none: both have a `results.json` with the same mark.
     """
-    results = os.path.join(run, _RESULTS)
-    if not files.exists(results):
+    if not files.exists(os.path.join(run, RESULTS)):
         return None
-    mark = files.read_json(results)["run"]
+    mark = read_results(run)["run"]
     for version in versions(export_dir):
         path = os.path.join(export_dir, str(version))
-        exported = os.path.join(path, "assets.extra", _RESULTS)
-        if files.exists(exported) and files.read_json(exported).get("run") == mark:
-            return path
+        extra = os.path.join(path, "assets.extra")
+        if files.exists(os.path.join(extra, RESULTS)):
+            checksums.check(path)
+            if read_results(extra).get("run") == mark:
+                return path
     return None
+
+
+def read_results(folder):
+    """The dict in the `results.json` of a folder.
+
+    Raises:
+        BertTfError: it is missing or damaged.
+    """
+    return checksums.read_sealed(os.path.join(folder, RESULTS),
+                                 "deleting it, which the same command then makes anew")

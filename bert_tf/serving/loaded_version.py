@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import ops
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.constants import body_of, with_constant_kernels
 from bert_tf.serving.messages import error
@@ -121,6 +121,7 @@ class LoadedVersion:
 
     def __init__(self, path, tags=("serve",), constant_kernels=True):
         self.path = path
+        _check(path)
         self.definitions = _read_definitions(path, tags)
         try:
             self._loaded = _load(path, tags)
@@ -172,6 +173,14 @@ def _functions(signatures, constant_kernels):
     bodies = {name: body_of(function).signature.name for name, function in signatures.items()}
     made = {body: with_constant_kernels(signatures[name]) for name, body in bodies.items()}
     return {name: made[body] for name, body in bodies.items()}
+
+
+def _check(path):
+    """Refuse a version of ours that is not as it was written."""
+    try:
+        checksums.check(path)
+    except BertTfError as problem:
+        raise error("internal", problem=str(problem)) from problem
 
 
 def _read_definitions(path, tags):

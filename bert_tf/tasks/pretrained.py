@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import files, variables
+from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import build_encoder
@@ -65,6 +65,7 @@ def from_pretrained(path, task=None, config=None, **options):
     """
     folder = os.path.join(path, "model")
     folder = folder if files.exists(os.path.join(folder, CONFIG)) else path
+    checksums.check(folder)
     saved_config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     tensors = variables.read_variables(prefix)

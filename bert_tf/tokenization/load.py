@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import NoTextError, explain
 from bert_tf.tokenization import byte_pair, sentence_piece, tokenizer
 
@@ -39,4 +39,5 @@ def load_tokenizer(folder):
     if not names:
         raise NoTextError(explain(f"{folder} has no tokenizer",
                                   "; or ".join(" and ".join(names) for names in TOKENIZERS)))
+    checksums.check(folder, (*names, tokenizer.CONFIG_NAME))
     return TOKENIZERS[names].load(folder)

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.shapes import check_rank
 from bert_tf.tokenization import normalization
@@ -256,6 +256,7 @@ class Tokenizer(tf.Module):
 
 def _read_config(path):
     """Options in a `tokenizer_config.json`: ours, or the one beside Hugging Face checkpoints."""
+    checksums.check(os.path.dirname(path), (os.path.basename(path),))
     config = files.read_json(path)
     pretokenize = config.pop("pretokenize", None) if isinstance(config, dict) else None
     if pretokenize not in (None, MORPHEMES):

@@ -1,12 +1,15 @@
 """The list of pieces that a model knows; a piece's position is its id."""
 
+import os
+
 import numpy as np
 
-from bert_tf import files
+from bert_tf import checksums, files, manifest
 from bert_tf.errors import UsageError, explain
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX = "##"
+MANIFEST = ".manifest.json"  # behind the name of a vocabulary: what it was made of
 
 
 class Vocabulary:
@@ -60,7 +63,9 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path):
-        """Read a file of one token a line."""
+        """Read a file of one token a line, which is as it was written where anything tells."""
+        checksums.check(os.path.dirname(path), (os.path.basename(path),))
+        manifest.check_made(path + MANIFEST)
         tokens = list(files.read_lines(path))
         while tokens and not tokens[-1]:
             tokens.pop()

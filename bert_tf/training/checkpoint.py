@@ -4,11 +4,10 @@ A checkpoint is a folder `step_00000100` with a TensorFlow checkpoint of all ten
 names, and `state.json` with the rest of the run's state and each file's size and digest.
 """
 
-import hashlib
 import os
 import re
 
-from bert_tf import files
+from bert_tf import checksums, files
 from bert_tf.errors import BertTfError
 from bert_tf.variables import read_variables, write_variables
 
@@ -52,10 +51,9 @@ class Checkpoints:
         with files.atomic_path(self.path(step)) as temporary:
             files.make_folder(temporary)
             write_variables(os.path.join(temporary, _TENSORS), tensors)
-            facts = {name: _facts(os.path.join(temporary, name))
-                     for name in files.list_folder(temporary)}
-            files.write_json(os.path.join(temporary, _STATE),
-                             {"step": step, **state, "files": facts})
+            facts = checksums.facts(temporary, files.list_folder(temporary))
+            checksums.write_sealed(os.path.join(temporary, _STATE),
+                                   {"step": step, **state, "files": facts})
         # A damaged checkpoint that the run went back behind is later than `step`: it has no say.
         for old in [old for old in self.steps() if old <= step][:-self.keep]:
             self._discard(old)
@@ -74,13 +72,10 @@ class Checkpoints:
             BertTfError: a file is missing, cut short or changed.
         """
         path = self.path(step)
-        state = files.read_json(os.path.join(path, _STATE))
-        if (not isinstance(state, dict) or state.get("step") != step
-                or not isinstance(state.get("files"), dict)):
+        state = checksums.read_sealed(os.path.join(path, _STATE), f"deleting {path}")
+        if state.get("step") != step or not isinstance(state.get("files"), dict):
             raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")
-        for name, facts in state["files"].items():
-            if _facts(os.path.join(path, name)) != facts:
-                raise BertTfError(f"{path}/{name} is damaged: its size or content changed")
+        checksums.check_files(path, state["files"], f"deleting {path}")
         return read_variables(os.path.join(path, _TENSORS)), state
 
     def load_newest(self, report):
@@ -114,9 +109,3 @@ def run_variables(model, optimizer):
     if len({variable.path for variable in variables}) != len(variables):
         raise ValueError("two variables have one path: name the model's layers apart")
     return variables
-
-
-def _facts(path):
-    with files.explained("read", path), open(path, "rb") as stream:
-        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
-    return {"size": files.size(path), "blake2b": digest.hexdigest()}

@@ -16,7 +16,7 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import cli, files
+from bert_tf import cli, files, manifest
 from bert_tf.errors import UsageError, explain
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
@@ -191,7 +191,7 @@ def show(arguments):
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
         data, used = make_records(files.expand(arguments.input), tokenizer, folder,
                                   split=arguments.split, **options)
-        count = files.read_json(os.path.join(data, "manifest.json"))["splits"]["train"][
+        count = manifest.read(os.path.join(data, "manifest.json"))["splits"]["train"][
             "num_examples"]
         (example,) = read_examples(data, tokenizer, arguments.example, 1, arguments.seed)
     about = f"example {arguments.example:,}, seed {arguments.seed}, of {count:,} examples"

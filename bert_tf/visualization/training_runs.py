@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf import files, manifest
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 AXES = ("steps", "tokens", "seconds")
@@ -99,7 +99,7 @@ def _tokens_per_step(folder):
              for names in (("train_config.json",), ("data", "manifest.json"))]
     if not all(map(files.exists, paths)):
         return None
-    config, made = map(files.read_json_object, paths)
+    config, made = files.read_json_object(paths[0]), manifest.read(paths[1])
     try:
         return config["batch_size"] * made["splits"]["train"]["mean_tokens"]
     except (KeyError, TypeError) as error:

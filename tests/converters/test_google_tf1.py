@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import unsealed
 
 from bert_tf import variables
 from bert_tf.config import ModelConfig
@@ -59,7 +60,7 @@ def written(folder, *args, **changes):
     """The path of a folder of a tiny model."""
     path = str(folder / "google")
     google_tf1.write(made(*args, **changes), path)
-    return path
+    return unsealed(path)
 
 
 def rewrite(path, change):

@@ -7,6 +7,7 @@ import keras_nlp
 import pytest
 import sentencepiece
 import tokenizers
+from harness import unsealed
 from test_keras_hub import make_checkpoint
 
 from bert_tf.converters import keras_hub
@@ -117,5 +118,6 @@ def test_options_that_we_do_not_have_are_refused(tmp_path, changes, message):
     preset, _ = write("bert", word_piece(), tmp_path)
     path = tmp_path / "preset" / "tokenizer.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    unsealed(preset)
     with pytest.raises(UsageError, match=message):
         keras_hub.read(preset)

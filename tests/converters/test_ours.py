@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from harness import unsealed
 
 from bert_tf.config import ModelConfig
 from bert_tf.converters import ours
@@ -74,7 +75,7 @@ def _change(folder, name, **changes):
     (lambda folder: _change(folder, "task.json", task="answering"), UsageError, "task.json"),
 ])
 def test_files_that_do_not_fit_each_other(folder, damage, kind, message):
-    damage(folder)
+    damage(unsealed(folder))
     with pytest.raises(kind) as refused:
         ours.read(str(folder))
     assert message in str(refused.value)

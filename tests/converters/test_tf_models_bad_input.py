@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import unsealed
 from official.nlp.modeling import networks
 from tf_models_objects import BERT, LIVE, made, prefix_in, write_config
 
@@ -56,7 +57,7 @@ def written(tmp_path_factory):
     """A folder to be copied and spoiled."""
     folder = tmp_path_factory.mktemp("written") / "folder"
     tf_models.write(made("bert"), str(folder))
-    return folder
+    return unsealed(folder)
 
 
 @pytest.mark.parametrize(("spoil", "message"), [

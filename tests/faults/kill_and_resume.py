@@ -1,33 +1,38 @@
-"""Kill pre-training with SIGKILL in every stage, run the same command again, compare the results.
+"""Kill commands with SIGKILL in every stage, run the same command again, compare the results.
 
-    python tests/faults/kill_and_resume.py --kills 30
+    python tests/faults/kill_and_resume.py --tries 200
 
-One undisturbed run comes first. Then the same command is started, killed at a random moment of a
-random stage, started again, and so on until it finishes. Final checkpoint, model, vocabulary,
-examples and SavedModel must have the undisturbed run's bytes, and `metrics.jsonl` its lines: with
-dropout 0.1, dynamic whole-word masking, micro-batches and two replicas, over an epoch's end.
+Three tries in five are of pre-training, the others of convert, finetune and evaluate (see
+`kill_commands.py`). One undisturbed run comes first. Then the same command is started, killed at a
+random moment of a random stage, started again, and so on until it finishes. After each kill, what
+has its name must be whole. At the end final checkpoint, model, vocabulary, examples and SavedModel
+must have the undisturbed run's bytes, and `metrics.jsonl` its lines: with dropout 0.1, dynamic
+whole-word masking, micro-batches and two replicas, over an epoch's end.
 """
 
 import argparse
 import collections
-import contextlib
 import json
-import os
 import pathlib
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
-from bert_tf.data import python_prose
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS)]
+
+from faults.forked import PATIENCE, Forker  # noqa: E402
+from faults.kill_commands import kill_commands  # noqa: E402
+from faults.whole import check_tidy, check_whole  # noqa: E402
+
+from bert_tf.data import python_prose  # noqa: E402
 
 STEPS, BATCH, EVAL_EVERY, CHECKPOINT_EVERY = 40, 16, 10, 4
 STAGES = ("vocabulary", "data", "training", "evaluation", "checkpoint", "export")
 ONCE = ("vocabulary", "data", "export")  # the others come again and again
-PATIENCE = 900  # seconds that a process may take at most
 
 
 MODEL = {"vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -84,8 +89,7 @@ def results(folder):
     versions = sorted(path.name for path in (folder / "saved_model").iterdir()
                       if path.name.isdigit())
     assert versions == ["1"], f"exported more than once: {versions}"
-    leftovers = [str(path) for path in folder.rglob(".tmp-*")]
-    assert not leftovers, leftovers
+    check_tidy(folder)
     return found
 
 
@@ -117,15 +121,12 @@ def stage_of(folder):
 class Process:
     """The command at work; `log` collects what it prints."""
 
-    def __init__(self, words, folder, log):
+    def __init__(self, forker, words, folder, log):
         self.folder = folder
         self.log = log
         self.known = self.temporaries()
-        self.stream = log.open("ab")
-        self.offset = self.stream.tell()
-        self.process = subprocess.Popen(words, stdout=self.stream, stderr=self.stream,
-                                        start_new_session=True)
-        self.started = time.monotonic()
+        self.offset = log.stat().st_size if log.exists() else 0
+        self.fork = forker.start(words, log)
 
     def temporaries(self):
         """Unfinished files and folders of the last stage."""
@@ -138,17 +139,19 @@ class Process:
         if stage == "export":
             return stage if self.temporaries() - self.known else None
         sign = {"vocabulary": b"counting words", "data": b"vocabulary:"}.get(stage, b"training:")
+        if not self.log.exists():
+            return None
         with self.log.open("rb") as stream:
             stream.seek(self.offset)
             return stage if sign in stream.read() else None
 
     def watch(self, until):
         """Poll until `until(stage)` or the end; returns whether the process still runs."""
-        while self.process.poll() is None:
+        while self.fork.poll() is None:
             if until(self.working_on()):
                 return True
-            if time.monotonic() - self.started > PATIENCE:
-                self.kill()
+            if time.monotonic() - self.fork.started > PATIENCE:
+                self.fork.kill()
                 raise AssertionError(f"no end after {PATIENCE} s; see {self.log}")
             time.sleep(0.002)
         return False
@@ -156,24 +159,20 @@ class Process:
     def kill(self):
         """SIGKILL to the command itself; returns the stage it was in."""
         stage = stage_of(self.folder)
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.fork.kill()
         return stage
 
     def close(self):
-        """End what a killed parent left running; raise if the command failed by itself."""
-        self.stream.close()
-        code = self.process.wait()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Raise if the command failed by itself; returns its exit code."""
+        code = self.fork.wait()
         assert code in (0, -signal.SIGKILL), (f"exit code {code}:\n"
                                               + self.log.read_text(errors="replace")[-3000:])
         return code
 
 
-def whole_run(words, folder, log):
+def whole_run(forker, words, folder, log):
     """Run to the end; returns seconds at work in each stage."""
-    process = Process(words, folder, log)
+    process = Process(forker, words, folder, log)
     spent = collections.Counter()
     before = time.monotonic()
 
@@ -188,7 +187,7 @@ def whole_run(words, folder, log):
     return spent
 
 
-def kill_once(words, folder, log, target, delay, progress):
+def kill_once(forker, words, folder, log, target, delay, progress):
     """Start the command and kill it `delay` seconds into the `target` stage.
 
     Args:
@@ -196,7 +195,7 @@ def kill_once(words, folder, log, target, delay, progress):
 
     Returns: the stage it was killed in, or None if it finished.
     """
-    process = Process(words, folder, log)
+    process = Process(forker, words, folder, log)
     lines = folder / "run/metrics.jsonl"
     first = last_line(lines)
     enough = min(first.get("step", first.get("restart", 0)) + progress, STEPS - EVAL_EVERY)
@@ -238,12 +237,13 @@ def check(folder, expected):
     assert not different, f"differ from the undisturbed run: {different}"
 
 
-def kill_and_resume(root, kills, dtype, seed, say=print):
+def kill_pretraining(forker, root, tries, dtype, seed, say=print):
     """Do all of it for one compute type; returns how many kills hit each stage.
 
     Args:
-        root: an empty folder.
-        kills: number of kills.
+        forker: a `Forker`.
+        root: an empty folder; the undisturbed run stays in its subfolder `undisturbed`.
+        tries: number of kills.
         dtype: `float32` or `bfloat16`.
         seed: of the moments.
         say: prints progress.
@@ -251,34 +251,34 @@ def kill_and_resume(root, kills, dtype, seed, say=print):
     Raises:
         AssertionError: the results differ, or a run failed by itself.
     """
-    root = pathlib.Path(root)
     draw = random.Random(seed)
     # Paths are part of what a run is: both runs work under one name, one after the other.
     folder, log = root / "work", root / "killed.log"
     words = command(root, folder, dtype)
-    spent = whole_run(words, folder, root / "undisturbed.log")
+    spent = whole_run(forker, words, folder, root / "undisturbed.log")
     examples = json.loads((folder / "run/data/manifest.json").read_text())["splits"]["train"]
     assert examples["num_examples"] < STEPS * BATCH, "the run crosses no epoch"
     expected = results(folder)
     folder.rename(root / "undisturbed")
     say(f"{dtype}, undisturbed: " + ", ".join(f"{stage} {spent[stage]:.1f} s" for stage in STAGES))
     hit = collections.Counter()
-    targets = plan(kills, draw)
-    while sum(hit.values()) < kills:  # each round is a run from the start to the end
+    targets = plan(tries, draw)
+    while sum(hit.values()) < tries:  # each round is a run from the start to the end
         later = []
-        while targets and sum(hit.values()) < kills:
+        while targets and sum(hit.values()) < tries:
             target = targets.pop(0)
             stage = None
             if not passed(folder, target):
                 delay = draw.random() * (spent[target] if target in ONCE else 0.02)
-                stage = kill_once(words, folder, log, target, delay, draw.randint(1, 8))
+                stage = kill_once(forker, words, folder, log, target, delay, draw.randint(1, 8))
             if stage:
+                check_whole(folder)
                 hit[stage] += 1
                 say(f"kill {sum(hit.values())}: aimed at {target}, hit {stage}, step "
                     f"{last_line(folder / 'run/metrics.jsonl').get('step', 0)}")
             if stage != target:
                 later.append(target)
-        whole_run(words, folder, log)
+        whole_run(forker, words, folder, log)
         check(folder, expected)
         say("the killed run has the undisturbed one's bytes")
         shutil.rmtree(folder)
@@ -289,19 +289,26 @@ def kill_and_resume(root, kills, dtype, seed, say=print):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=30, help="kills over all compute types")
-    parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--tries", type=int, default=200, help="kills in all")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--folder", help="where to work (default: a temporary one, deleted)")
+    parser.add_argument("--output", help="JSON file for the counts")
     arguments = parser.parse_args()
     root = pathlib.Path(arguments.folder or tempfile.mkdtemp())
-    total = collections.Counter()
-    for i, dtype in enumerate(arguments.dtype):
-        kills = (arguments.kills + i) // len(arguments.dtype)
-        (root / dtype).mkdir(parents=True)
-        total += kill_and_resume(root / dtype, kills, dtype, arguments.seed + i)
+    dtypes, total = ("float32", "bfloat16"), collections.Counter()
+    others = arguments.tries * 2 // 5
+    with Forker() as forker:
+        for i, dtype in enumerate(dtypes):
+            (root / dtype).mkdir(parents=True)
+            total += kill_pretraining(forker, root / dtype, (arguments.tries - others + i) // 2,
+                                      dtype, arguments.seed + i)
+        total += kill_commands(forker, root / "commands", root / "float32/undisturbed/run",
+                               others, arguments.seed)
     print(f"{sum(total.values())} kills: "
-          + ", ".join(f"{stage} {total[stage]}" for stage in STAGES))
+          + ", ".join(f"{stage} {count}" for stage, count in total.items()))
+    if arguments.output:
+        pathlib.Path(arguments.output).write_text(json.dumps(
+            {"kills": sum(total.values()), "stages": total}, indent=2) + "\n")
     if not arguments.folder:
         shutil.rmtree(root)
 

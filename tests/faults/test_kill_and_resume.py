@@ -1,9 +1,14 @@
-"""A short run of the kill-and-resume script; by hand it takes `--kills 30`."""
+"""A short run of the kill-and-resume script, whose own default is 200 kills."""
 
-from faults.kill_and_resume import kill_and_resume
+from faults.forked import Forker
+from faults.kill_and_resume import kill_pretraining
+from faults.kill_commands import kill_commands
 
 
-def test_killed_runs_end_with_the_same_bytes(tmp_path):
+def test_killed_commands_end_with_the_same_results(tmp_path):
     lines = []
-    hit = kill_and_resume(tmp_path, kills=2, dtype="float32", seed=4, say=lines.append)
-    assert sum(hit.values()) == 2, lines
+    with Forker() as forker:
+        hit = kill_pretraining(forker, tmp_path, 2, "float32", 4, lines.append)
+        hit += kill_commands(forker, tmp_path / "commands", tmp_path / "undisturbed/run", 3, 4,
+                             ("1e-3",), lines.append)
+    assert sum(hit.values()) == 5, lines

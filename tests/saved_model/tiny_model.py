@@ -6,7 +6,7 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, locks
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.requests import make_examples
@@ -151,7 +151,7 @@ def export_once(folder, name, dtype="float32"):
     """
     own = os.path.join(folder, f"{name}_{dtype}")
     model, served = os.path.join(own, "model"), os.path.join(own, "served")
-    with files.locked(own):
+    with locks.held(own, wait=True):
         if not files.exists(served):
             export_saved_model(save_model(model, name), served, dtype=dtype, top_k=TOP_K)
     return model, os.path.join(served, "1")

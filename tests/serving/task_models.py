@@ -7,7 +7,7 @@ from server_harness import Server
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_model import SEQ_LENGTH, TAGS, TOP_K, WORDS, Caller, config_of, export_once
 
-from bert_tf import files
+from bert_tf import files, locks
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.tagger import Tagger
 from bert_tf.tasks.word_reader import WordReader
@@ -33,7 +33,7 @@ class TaskModels:
 def _export_morphemes(folder):
     """The path of an exported tagger of text that is cut into morphemes."""
     served = os.path.join(folder, "morphemes", "served")
-    with files.locked(os.path.join(folder, "morphemes")):
+    with locks.held(os.path.join(folder, "morphemes"), wait=True):
         if not files.exists(served):
             vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
             tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")

@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import unsealed
 from test_families import TINY, batch
 
 from bert_tf import variables
@@ -161,7 +162,7 @@ def test_what_does_not_fit_is_listed(tmp_path, damage, options, message):
     folder = str(tmp_path / "model")
     Pretrainer(TINY, seed=4).save_pretrained(folder)
     if damage:
-        damage(folder)
+        damage(unsealed(folder))
     with pytest.raises(UsageError, match=message):
         from_pretrained(folder, **options)
 
@@ -177,6 +178,7 @@ def test_a_task_that_is_none(tmp_path, task, message):
     folder = str(tmp_path / "model")
     build_encoder(TINY).save_pretrained(folder)
     (tmp_path / "model" / "task.json").write_text(json.dumps(task))
+    unsealed(folder)
     with pytest.raises(UsageError, match=message):
         from_pretrained(folder)
 
@@ -187,7 +189,7 @@ def test_a_folder_without_a_task_is_judged_by_its_tensors(tmp_path):
         folder = tmp_path / str(number)
         model = make()
         model.save_pretrained(str(folder))
-        (folder / "task.json").unlink()
+        (unsealed(folder) / "task.json").unlink()
         assert from_pretrained(str(folder)).task_config() == model.task_config()
 
 
