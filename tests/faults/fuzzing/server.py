@@ -1,0 +1,3 @@
+"""A server on loopback that is sent any bytes, and must go on answering."""
+
+TARGETS = ()
