@@ -52,7 +52,8 @@ def finished(path, options, inputs=(), overwrite=False):
         return None
     try:
         manifest = files.read_json(path)
-        if not isinstance(manifest, dict) or "fingerprint" not in manifest:
+        if (not isinstance(manifest, dict) or "fingerprint" not in manifest
+                or not isinstance(manifest.get("options", {}), dict)):
             raise BertTfError(f"{path} is no manifest")
     except BertTfError as error:
         if overwrite:
@@ -90,7 +91,8 @@ def check_own(path, names, option):
             options = files.read_json_object(path).get("options")
         except BertTfError:
             return  # damaged: `finished` says so
-        found = [os.path.basename(path)] if options and option not in options else []
+        own = not options or (isinstance(options, dict) and option in options)
+        found = [] if own else [os.path.basename(path)]
     else:
         found = [name for name in files.list_folder(folder) if name in names]
     if found:

@@ -203,7 +203,8 @@ def explained_errors():
     try:
         yield
     except tf.errors.OpError as error:
-        found = re.search(r"(?:BertTfError|UsageError): (.*)", str(error.message))
+        found = re.search(r"(?:BertTfError|UsageError): (.*)|Could not parse example",
+                          str(error.message))
         if not found:
             raise
-        raise BertTfError(found.group(1)) from error
+        raise BertTfError(found[1] or "a record is sound, but no tf.train.Example") from error

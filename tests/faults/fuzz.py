@@ -5,8 +5,8 @@
 
 A target is a function of bytes (`fuzzing/`), which atheris calls with inputs that lead to new
 branches of our modules. It may refuse an input with one of the package's errors; any other
-exception, an end of the process, more than 30 seconds or 3 GB is a crash, whose input is written
-to --crashes. Each target runs in a process of its own.
+exception, an end of the process, 10 seconds of work or 3 GB is a crash, whose input is written to
+--crashes. Each target runs in a process of its own.
 """
 
 import argparse
@@ -23,7 +23,8 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 sys.path[:0] = [str(REPOSITORY), str(HERE)]
-SECONDS, MEGABYTES = 30, 3072  # that one execution, one process may take
+SECONDS, MEGABYTES = 10, 3072  # that one execution, one process may take
+_HANGS = 1200  # seconds, by the clock, which also runs while a process is stopped
 _LISTED = 10  # crashes of a target whose inputs are kept
 
 
@@ -76,10 +77,13 @@ def feed(name, runs, seed, result, crashes):
     def once(data):
         nonlocal count
         count += 1
+        begun = time.process_time()
         try:
             check(data)
         except Exception as error:
             note(data, place(error), error)
+        if time.process_time() - begun > SECONDS:
+            note(data, "slow", TimeoutError(f"more than {SECONDS} s"))
         if count >= runs:
             write()
             target.stop()
@@ -91,7 +95,7 @@ def feed(name, runs, seed, result, crashes):
             pathlib.Path(corpus, f"{number:04d}").write_bytes(given)
         atheris.Setup([
             "fuzz", corpus, f"-runs={2 * runs}", f"-seed={seed}", f"-max_len={target.longest}",
-            f"-timeout={SECONDS}", f"-rss_limit_mb={MEGABYTES}", "-verbosity=0",
+            f"-timeout={_HANGS}", f"-rss_limit_mb={MEGABYTES}", "-verbosity=0",
             f"-artifact_prefix={crashes}/{name}-"], once)
         atheris.Fuzz()
 
