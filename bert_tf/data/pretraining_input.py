@@ -21,6 +21,10 @@ from bert_tf.randomness import stream_key
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.
 _ROUNDS = 12
+# What is read of a manifest.
+_OPTIONS = {"seq_length": int, "max_predictions_per_seq": int, "masking": str, "whole_word": bool,
+            "max_ngram": int, "masked_share": float}
+_VOCABULARY = {"size": int, "pad_id": int, "mask_id": int, "special_ids": list}
 _FATES = {None: MASK_FATES, "rtd": ELECTRA_FATES}
 
 
@@ -83,7 +87,7 @@ class PretrainingInput:
                  eval_examples=None, objective=None):
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_FATES, "lm"))
-        made = files.read_json(os.path.join(data_dir, "manifest.json"))
+        made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
         self.is_dynamic = options["masking"] == "dynamic"
@@ -102,7 +106,7 @@ class PretrainingInput:
         self.label = made["pair_labels"]
         self.pad_id = vocabulary["pad_id"]
         shards = made["splits"][split]["shards"]
-        self.records = records.Records(os.path.join(data_dir, shard["name"]) for shard in shards)
+        self.records = records.Records(files.inside(data_dir, shard["name"]) for shard in shards)
         self.num_examples = len(self.records)
         if not self.num_examples:
             raise BertTfError(explain(f"{data_dir} has no {split} examples",
@@ -195,6 +199,24 @@ class PretrainingInput:
             batch |= self.masking(stream_key(self.seed, f"{self.split} masking"), first,
                                   batch["input_word_ids"], num_tokens, batch.pop("word_starts"))
         return batch
+
+
+def _read_manifest(path, split):
+    """The manifest of a folder of examples, with what is read of it."""
+    made = files.read_json(path)
+    held = {"options": _OPTIONS, "vocabulary": _VOCABULARY, "splits": {split: dict}}
+    for group, fields in held.items():
+        values = made.get(group) if isinstance(made, dict) else None
+        for name, kind in fields.items():
+            if not isinstance(values, dict) or type(values.get(name)) is not kind:
+                raise BertTfError(explain(f"{path} is damaged: {group}.{name}", kind.__name__,
+                                          "making the examples again"))
+    shards = made["splits"][split].get("shards")
+    if not isinstance(shards, list) or "pair_labels" not in made or not all(
+            isinstance(shard, dict) and isinstance(shard.get("name"), str) for shard in shards):
+        raise BertTfError(explain(f"{path} is damaged: splits.{split}.shards or pair_labels",
+                                  attempt="making the examples again"))
+    return made
 
 
 @contextlib.contextmanager

@@ -79,7 +79,7 @@ class Checkpoints:
                 or not isinstance(state.get("files"), dict)):
             raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")
         for name, facts in state["files"].items():
-            if _facts(os.path.join(path, name)) != facts:
+            if _facts(files.inside(path, name)) != facts:
                 raise BertTfError(f"{path}/{name} is damaged: its size or content changed")
         return read_variables(os.path.join(path, _TENSORS)), state
 

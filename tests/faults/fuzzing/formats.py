@@ -57,8 +57,8 @@ def _config():
 
 
 def _hf_config():
-    from bert_tf.converters import checkpoint, hf_config
     from bert_tf import files
+    from bert_tf.converters import checkpoint, hf_config
 
     def check(data):
         path = write("hf_config.json", bytes_or_json((HF, GPT), data))
@@ -290,8 +290,9 @@ def _safetensors_seed(shape=(2, 3)):
 
 
 def _shard():
-    from bert_tf.data import records
     import numpy as np
+
+    from bert_tf.data import records
 
     data, _ = records.frame((np.frombuffer(b"abcd" + b"e" * 14 + b"f" * 24, np.uint8),
                              np.array([4, 14, 24])))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from bert_tf.errors import BertTfError
 
+_MOST_CHANGES, _MOST_PLACES = 6, 500  # of a document
 _LONGEST_MESSAGE = 20_000  # characters of an error
 # What stands in a JSON document where another value belongs.
 _ODD = (None, True, False, 0, 1, -1, 2, 7, 0.5, 2**31, 2**63, -2**63, 10**30, 1e308, float("nan"),
@@ -87,10 +88,10 @@ def changed(document, data):
     Every byte string gives one; the empty one, `document` itself.
     """
     document = copy.deepcopy(document)
-    while data.rest:
-        places = [*_places(document)]
-        if not places:
-            return document
+    for _ in range(_MOST_CHANGES):
+        places = [*_places(document)] if data.rest else []
+        if not 0 < len(places) < _MOST_PLACES:
+            break
         holder, key = places[data.number() % len(places)]
         action = data.byte() % 6
         if action == 0:
@@ -107,8 +108,6 @@ def changed(document, data):
             holder[key], data.rest = data.rest[:size].decode("utf-8", "replace"), data.rest[size:]
         else:
             holder[key] = copy.deepcopy(data.pick(_ODD))
-        if len(places) > 500:
-            return document
     return document
 
 

@@ -39,7 +39,8 @@ def _lines():
         assert expected is not None
         # A last line without end is a line, one with an end is not followed by another.
         expected = expected.split("\n")
-        assert lines == [line.rstrip("\r") for line in expected[:-1] + [*filter(None, expected[-1:])]]
+        expected = expected if expected[-1] else expected[:-1]
+        assert lines == [line.rstrip("\r") for line in expected]
 
     return check
 

@@ -77,7 +77,7 @@ def _rest_examples():
     return check
 
 
-class _Core:
+class Core:
     """Models that answer what they are asked."""
 
     def __init__(self):
@@ -119,7 +119,7 @@ def _rest():
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
-    api = RestApi(beyond, _Core(), RestSettings(max_body_bytes=4096))
+    api = RestApi(beyond, Core(), RestSettings(max_body_bytes=4096))
     paths = (b"/v1/models/m:predict", b"/v1/models/m:classify", b"/v1/models/m/versions/1:regress",
              b"/v1/models/m/metadata", b"/v1/models/m", b"/v1/models", b"/V1/Models/%6D:Predict",
              b"/v1/models/m/labels/%ff:predict", b"/v1/models/m/versions/99999999999999999999")
@@ -250,8 +250,8 @@ def _text_protos():
 
 
 def _served_models():
-    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
     from google.protobuf.message import DecodeError
+    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
     from bert_tf.errors import BertTfError
     from bert_tf.serving import wanted_versions
@@ -276,7 +276,7 @@ def _addresses():
     return check
 
 
-def _request_seeds():
+def request_seeds():
     import numpy as np
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2
@@ -311,11 +311,11 @@ TARGETS = (
     Target("rest", _rest, tuple(bytes([path, header, method, 0]) + seed for path in range(10)
                                 for header in range(3) for method in range(2)
                                 for seed in json_seeds(BODIES)[:3]), 500_000, refused=_refused()),
-    Target("tensors", _tensors, _request_seeds, 600_000, refused=_refused()),
+    Target("tensors", _tensors, request_seeds, 600_000, refused=_refused()),
     Target("client", _client, lambda: (*(bytes([kind, 0, 0]) + seed for kind in range(3)
                                          for seed in json_seeds(BODIES)[:6]),
                                        *(bytes([kind, 0]) + seed for kind in range(3, 6)
-                                         for seed in _request_seeds())),
+                                         for seed in request_seeds())),
            500_000, refused=_refused()),
     Target("text_protos", _text_protos, _PROTOS, 400_000, refused=_refused()),
     Target("served_models", _served_models, (b"\n\x0b\n\t\n\x01m\x12\x02/m\"\0",), 300_000,
