@@ -1,6 +1,7 @@
 """What SECURITY.md promises of the package as a whole; the rest is tested where it is done."""
 
 import ast
+import contextlib
 import json
 import pathlib
 import re
@@ -26,9 +27,9 @@ NEVER = {"enable_unsafe_deserialization", "CERT_NONE", "_create_unverified_conte
 def forbidden(source):
     """What a source text does that the package must not do, as `line: what`."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.keyword) and node.arg in OFF | ON:
-            if not (isinstance(node.value, ast.Constant) and node.value.value is (node.arg in ON)):
-                yield f"{node.value.lineno}: {node.arg}={ast.unparse(node.value)}"
+        if isinstance(node, ast.keyword) and node.arg in OFF | ON and not (
+                isinstance(node.value, ast.Constant) and node.value.value is (node.arg in ON)):
+            yield f"{node.value.lineno}: {node.arg}={ast.unparse(node.value)}"
         name = getattr(node, "attr", getattr(node, "id", None))
         if name in NEVER:
             yield f"{node.lineno}: {name}"
@@ -120,10 +121,8 @@ def test_a_keras_file_stays_in_its_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     path = str(tmp_path / "here" / "model.keras")
     archive(path, **{"../outside": "a", "assets/../../outside": "b", str(tmp_path / "root"): "c"})
-    try:
+    with contextlib.suppress(ValueError):  # refused is as good
         bert_tf.load_model(path)
-    except ValueError:
-        pass  # refused is as good
     assert sorted(each.name for each in tmp_path.iterdir()) == ["here"]
 
 

@@ -13,6 +13,7 @@ MOST_FIELDS = 100
 HEAD_SECONDS = 20  # from a connection, or a request's first byte, to the end of its head
 BODY_SECONDS = 120  # from there to the end of the request
 UNREAD_SECONDS = 60  # that an answer may wait for its client
+LINGER_SECONDS = 5  # that a refused client has to read why, before the connection ends
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 413: "Content Too Large",
             431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
@@ -38,11 +39,13 @@ class _Bounded(HttpToolsProtocol):
         self._in_request = False
         self._size = 0  # bytes of the request so far
         self._refusal = None  # (status, message) instead of what uvicorn would say
+        self._is_refused = False  # what still comes is not looked at
 
     def connection_made(self, transport):
         super().connection_made(transport)
         if len(self.connections) > self.max_connections:
             self._refuse(503, f"more than {self.max_connections} connections")
+            self.transport.close()
         else:
             self._expect_within(HEAD_SECONDS)
 
@@ -52,13 +55,13 @@ class _Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data):
-        if self.transport.is_closing():
+        if self._is_refused:
             return
         if not self._in_request and self._timer is None:
             self._expect_within(HEAD_SECONDS)
         self._size += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
+        if self._is_refused or self.transport.is_closing():
             return
         if self._in_head and self._size > MOST_HEAD_BYTES:
             self._refuse(431, f"a head of more than {MOST_HEAD_BYTES} bytes")
@@ -108,15 +111,23 @@ class _Bounded(HttpToolsProtocol):
         raise ValueError(message)
 
     def _refuse(self, status, message):
-        """Answer, and end the connection."""
-        body = json.dumps({"error": message}).encode()
-        self.transport.write(
-            b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\nconnection: close\r\n"
-            b"content-length: %d\r\n\r\n%s" % (status, _REASONS[status].encode(), len(body), body))
+        """Answer, unless another answer is on its way, and end the connection.
+
+        Not at once: the system drops an answer that was not read where more comes behind it.
+        """
+        answered = self.cycle is not None and (
+            not self.cycle.response_complete if self._in_head else self.cycle.response_started)
+        if not answered:
+            body = json.dumps({"error": message}).encode()
+            self.transport.write(
+                b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                b"content-length: %d\r\n\r\n%s" % (status, _REASONS[status].encode(), len(body),
+                                                 body))
         self._forget()
-        self.transport.close()
-        # What is not taken by then is not waited for.
-        self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+        self._is_refused = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _expect_within(self, seconds):
         self._forget()

@@ -101,8 +101,6 @@ class RestApi:
             _log.exception("%s %s", scope["method"], scope["path"])
             status, body = 500, _error(error("rest_internal"))
         headers = [_JSON, (b"content-length", b"%d" % len(body))]
-        if status == 413:  # nobody reads the rest of it
-            headers.append((b"connection", b"close"))
         if self.settings.cors:
             headers += _CORS
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -30,10 +30,17 @@ async def echo(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
+async def hasty(scope, receive, send):
+    """Answers without a look at the body."""
+    await send({"type": "http.response.start", "status": 200,
+                "headers": [(b"content-length", b"1")]})
+    await send({"type": "http.response.body", "body": b"0"})
+
+
 @contextlib.contextmanager
-def running(max_connections=8, max_body_bytes=10_000):
+def running(app=echo, max_connections=8, max_body_bytes=10_000):
     """The port of a server in a thread."""
-    config = uvicorn.Config(echo, http=bounded(max_connections, max_body_bytes), lifespan="off",
+    config = uvicorn.Config(app, http=bounded(max_connections, max_body_bytes), lifespan="off",
                             log_level="critical", ws="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
@@ -164,3 +171,17 @@ def test_connections():
         assert told(port) == (503, "more than 3 connections")
         held[0].close()
         wait_for_room(port)
+
+
+def test_what_comes_behind_an_answer_is_bounded_too():
+    """An application may answer before it has read all: its answer is the only one."""
+    with running(hasty) as port, connected(port) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9000000\r\n\r\n")
+            for _ in range(100):
+                connection.sendall(b"a" * 10_000)
+        said = b""
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1 << 16):
+                said += data
+        assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")

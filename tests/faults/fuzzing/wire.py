@@ -1,6 +1,7 @@
 """What a server and a client read from the network, called without one."""
 
 import asyncio
+import dataclasses
 import json
 import zlib
 
@@ -84,20 +85,28 @@ class Core:
         self.signatures = {"serving_default": _signatures()[0], "s": _signatures()[1]}
 
     async def predict(self, spec, inputs, outputs=(), deadline=None):
-        return spec, inputs
+        return dataclasses.replace(spec, version=1), inputs
 
     async def classify(self, spec, examples, deadline=None):
-        return spec, [[("a", 0.5)] for _ in examples]
+        return dataclasses.replace(spec, version=1), [[("a", 0.5)] for _ in examples]
 
     async def regress(self, spec, examples, deadline=None):
-        return spec, [0.5 for _ in examples]
+        return dataclasses.replace(spec, version=1), [0.5 for _ in examples]
+
+    async def multi_inference(self, tasks, examples, deadline=None):
+        return [("regress", dataclasses.replace(spec, version=1), [0.5]) for spec, _ in tasks]
+
+    async def reload(self, config):
+        from bert_tf.serving import wanted_versions
+
+        wanted_versions.checked_configs(config)
 
     def metadata(self, spec):
         from bert_tf.serving.messages import error
 
         if spec.name != "m":
             raise error("not_found", request=f"{spec.name}")
-        return spec.__class__(spec.name, 1), self.signatures
+        return dataclasses.replace(spec, version=1), self.signatures
 
     def status(self, name, version=None, label=None):
         from bert_tf.serving.messages import error
