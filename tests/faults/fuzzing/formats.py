@@ -339,21 +339,21 @@ def _example_seeds():
 _JSON = (MODEL, TRAIN)
 TARGETS = (
     Target("config", _config, tuple(bytes([kind]) + seed for kind in range(3)
-                                    for seed in json_seeds(_JSON)), 800_000),
-    Target("hf_config", _hf_config, json_seeds((HF, GPT)), 500_000),
-    Target("tf_models_config", _tf_models_config, json_seeds((OFFICIAL, MODEL)), 400_000),
-    Target("keras_hub", _keras_hub, json_seeds((KERAS_HUB, {})), 400_000),
+                                    for seed in json_seeds(_JSON)), 500_000),
+    Target("hf_config", _hf_config, json_seeds((HF, GPT)), 300_000),
+    Target("tf_models_config", _tf_models_config, json_seeds((OFFICIAL, MODEL)), 250_000),
+    Target("keras_hub", _keras_hub, json_seeds((KERAS_HUB, {})), 250_000),
     Target("tokenizer_files", _tokenizer_files, tuple(
         bytes([reader]) + seed for reader in range(8)
-        for seed in json_seeds((*CASINGS, TOKENIZER_JSON, BPE_JSON))), 800_000),
-    Target("manifest", _manifest, json_seeds((MANIFEST, {})), 400_000),
-    Target("checkpoint_state", _checkpoint_state, json_seeds((STATE,)), 300_000),
-    Target("safetensors", _safetensors, (_safetensors_seed(), _safetensors_seed(())), 500_000),
-    Target("shards", _shards, json_seeds((INDEX,)), 300_000),
-    Target("tensor_bundle", _tensor_bundle, _bundle_seed, 800_000),
-    Target("hdf5", _hdf5, _hdf5_seed, 200_000, 4096),
-    Target("index", _index, _index_seeds, 300_000, 1024),
-    Target("records", _records, lambda: (_shard(), b""), 300_000),
-    Target("examples", _examples, _example_seeds, 150_000),
+        for seed in json_seeds((*CASINGS, TOKENIZER_JSON, BPE_JSON))), 500_000),
+    Target("manifest", _manifest, json_seeds((MANIFEST, {})), 250_000),
+    Target("checkpoint_state", _checkpoint_state, json_seeds((STATE,)), 200_000),
+    Target("safetensors", _safetensors, (_safetensors_seed(), _safetensors_seed(())), 300_000),
+    Target("shards", _shards, json_seeds((INDEX,)), 200_000),
+    Target("tensor_bundle", _tensor_bundle, _bundle_seed, 500_000),
+    Target("hdf5", _hdf5, _hdf5_seed, 100_000, 4096),
+    Target("index", _index, _index_seeds, 200_000, 1024),
+    Target("records", _records, lambda: (_shard(), b""), 200_000),
+    Target("examples", _examples, _example_seeds, 100_000),
 )
 

@@ -1,5 +1,6 @@
 """A target: a function of bytes, what it may raise, and inputs from which a fuzzer begins."""
 
+import atexit
 import copy
 import dataclasses
 import functools
@@ -39,10 +40,6 @@ class Target:
     runs: int
     longest: int = 512
     refused: tuple[type[Exception], ...] = (BertTfError,)
-
-    def stop(self):
-        """Delete what the target wrote."""
-        shutil.rmtree(folder(), ignore_errors=True)
 
     def checked(self):
         """`make()`, which returns silently where an input is refused in few words."""
@@ -121,8 +118,10 @@ def _places(value):
 
 @functools.cache
 def folder():
-    """A folder in memory for what is read from files."""
-    return tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    """A folder for what is read from files."""
+    made = tempfile.mkdtemp(prefix="fuzz-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def write(name, data):

@@ -151,18 +151,18 @@ def _csv_seed():
 
 
 TARGETS = (
-    Target("lines", _lines, tuple(b"\x05" + text for text in _TEXTS), 1_500_000),
-    Target("gzip", _gzip, tuple(gzip.compress(text, mtime=0) for text in _TEXTS), 500_000),
+    Target("lines", _lines, tuple(b"\x05" + text for text in _TEXTS), 950_000),
+    Target("gzip", _gzip, tuple(gzip.compress(text, mtime=0) for text in _TEXTS), 300_000),
     Target("json_texts", _json_texts, (JSONL, b'{"text": 1}', b"[" * 3000, b'"\\ud800"'),
-           800_000),
+           500_000),
     Target("tables", _tables, tuple(bytes([form]) + text for form in range(24)
-                                    for text in (TSV, CSV, JSONL, _csv_seed())), 1_000_000),
+                                    for text in (TSV, CSV, JSONL, _csv_seed())), 600_000),
     Target("spans", _spans, (*(b"\0" + seed for seed in json_seeds((SQUAD,))),
                              b"\x90" + json.dumps({"text": "Where?", "context": "in a b",
                                                    "label": "b"}).encode(),
-                             b"\xf0text\tcontext\tlabel\tanswer_start\nq\ta b\tb\t2\n"), 800_000),
+                             b"\xf0text\tcontext\tlabel\tanswer_start\nq\ta b\tb\t2\n"), 500_000),
     Target("tags", _tags, (b"\0" + TAGS, b"\1" + KLUE, b"\x05text\tlabel\na b\tO B-x\n",
-                           b'\x08{"text": ["a", "b"], "label": ["O", "B-x"]}\n'), 800_000),
+                           b'\x08{"text": ["a", "b"], "label": ["O", "B-x"]}\n'), 500_000),
     Target("documents", _documents, tuple(bytes([split, form]) + text for split in range(3)
-                                          for form in range(2) for text in _TEXTS), 500_000),
+                                          for form in range(2) for text in _TEXTS), 300_000),
 )

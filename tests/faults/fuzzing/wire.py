@@ -315,20 +315,20 @@ TARGETS = (
     Target("rest_json", _rest_json, (*(bytes([signature]) + seed for signature in range(7)
                                        for seed in json_seeds(BODIES)),
                                      *(b"\0" + bytes([len(BODIES)]) + raw for raw in _RAW)),
-           800_000, refused=_refused()),
-    Target("rest_examples", _rest_examples, json_seeds(EXAMPLES), 500_000, refused=_refused()),
+           500_000, refused=_refused()),
+    Target("rest_examples", _rest_examples, json_seeds(EXAMPLES), 300_000, refused=_refused()),
     Target("rest", _rest, tuple(bytes([path, header, method, 0]) + seed for path in range(10)
                                 for header in range(3) for method in range(2)
-                                for seed in json_seeds(BODIES)[:3]), 500_000, refused=_refused()),
-    Target("tensors", _tensors, request_seeds, 600_000, refused=_refused()),
+                                for seed in json_seeds(BODIES)[:3]), 300_000, refused=_refused()),
+    Target("tensors", _tensors, request_seeds, 350_000, refused=_refused()),
     Target("client", _client, lambda: (*(bytes([kind, 0, 0]) + seed for kind in range(3)
                                          for seed in json_seeds(BODIES)[:6]),
                                        *(bytes([kind, 0]) + seed for kind in range(3, 6)
                                          for seed in request_seeds())),
-           500_000, refused=_refused()),
-    Target("text_protos", _text_protos, _PROTOS, 400_000, refused=_refused()),
-    Target("served_models", _served_models, (b"\n\x0b\n\t\n\x01m\x12\x02/m\"\0",), 300_000,
+           300_000, refused=_refused()),
+    Target("text_protos", _text_protos, _PROTOS, 250_000, refused=_refused()),
+    Target("served_models", _served_models, (b"\n\x0b\n\t\n\x01m\x12\x02/m\"\0",), 200_000,
            refused=_refused()),
     Target("addresses", _addresses, (b"localhost:8500", b"https://[::1]:1", b"http://a@b:1"),
-           300_000, refused=_refused()),
+           200_000, refused=_refused()),
 )
