@@ -49,20 +49,24 @@ _PUBLIC = {
 __all__ = ["__version__", "load_model", *_PUBLIC]
 
 
-def load_model(path, **options):
+def load_model(path, custom_objects=None, compile=True):
     """Read a `.keras` file with models or layers of this package in it.
 
-    `keras.saving.load_model` finds the classes that are imported; here all of them are.
+    `keras.saving.load_model` finds the classes that are imported; here all of them are. A file
+    cannot bring code: one with a Lambda layer is refused (Keras's safe mode).
 
     Args:
         path: written by a Keras model's `save`.
-        options: of `keras.saving.load_model`.
+        custom_objects, compile: as of `keras.saving.load_model`.
+
+    Raises:
+        ValueError: not such a file, or one with code in it.
     """
     import keras
 
     for module in sorted(set(_PUBLIC.values())):
         importlib.import_module(module)
-    return keras.saving.load_model(path, **options)
+    return keras.saving.load_model(path, custom_objects, compile, safe_mode=True)
 
 
 def __getattr__(name):

@@ -71,10 +71,7 @@ def check_files(folder, held, attempt):
         BertTfError: a file is missing, cut short or changed; `attempt` says what to do.
     """
     for name, stated in held.items():
-        path = os.path.join(folder, name)
-        if os.path.isabs(name) or ".." in name.split("/"):
-            raise BertTfError(explain(f"the checksums of {folder} are damaged: they name {name!r}",
-                                      attempt=attempt))
+        path = files.inside(folder, name)
         if not files.exists(path):
             raise BertTfError(explain(f"{path} is missing", attempt=attempt))
         size = stated.get("size") if isinstance(stated, dict) else None

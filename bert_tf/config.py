@@ -31,6 +31,7 @@ FAMILIES = tuple(FAMILY_DEFAULTS)
 NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
 FORMATS = (*NEXT_SENTENCE_FORMATS, "full_sentences", "doc_sentences")
 PAIRS = ("random", "swapped", "next")
+_MOST_HEADS = 1024  # that an error proposes
 
 
 class Config:
@@ -181,7 +182,7 @@ class ModelConfig(Config):
             raise UsageError(explain(f"bilstm with hidden_size={self.hidden_size}",
                                      "an even number, half for each direction"))
         if self.hidden_size % self.num_attention_heads:
-            heads = [n for n in range(1, self.hidden_size + 1) if self.hidden_size % n == 0]
+            heads = (n for n in range(1, _MOST_HEADS + 1) if self.hidden_size % n == 0)
             near = min(heads, key=lambda n: abs(n - self.num_attention_heads))
             raise UsageError(explain(
                 f"hidden_size={self.hidden_size} over "

@@ -66,6 +66,30 @@ def expand(patterns):
     return paths
 
 
+def inside(folder, name):
+    """Path of a file in a folder that others made, whose name one of its files may tell.
+
+    Links are followed within the folder, and to the `blobs` of Hugging Face's cache, whose folders
+    consist of links.
+
+    Raises:
+        BertTfError: the name, or a link, leads out of the folder.
+    """
+    path = os.path.join(folder, name)
+    if "://" in folder:  # where there are no links
+        root = real = folder
+    else:
+        with explained("read", path):
+            root, real = os.path.realpath(folder), os.path.realpath(path)
+    cache, revision = os.path.split(os.path.dirname(root))
+    blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
+    if os.path.isabs(name) or ".." in name.split("/") \
+            or os.path.commonpath([root, real]) != root and os.path.dirname(real) != blobs:
+        raise BertTfError(explain(f"{path!r} leads out of its folder", "a file in it",
+                                  "putting the file itself there, if it is to be trusted"))
+    return path
+
+
 def open_binary(path):
     """Open for reading bytes; a name ending in `.gz` is decompressed."""
     with explained("read", path):

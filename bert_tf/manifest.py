@@ -91,7 +91,8 @@ def check_own(path, names, option):
             options = read(path).get("options")
         except BertTfError:
             return  # damaged: `finished` says so
-        found = [os.path.basename(path)] if options and option not in options else []
+        own = not options or (isinstance(options, dict) and option in options)
+        found = [] if own else [os.path.basename(path)]
     else:
         found = [name for name in files.list_folder(folder) if name in names]
     if found:
@@ -121,7 +122,7 @@ def read(path):
         BertTfError: it is missing or damaged.
     """
     manifest = checksums.read_sealed(path, _AGAIN)
-    if "fingerprint" not in manifest:
+    if "fingerprint" not in manifest or not isinstance(manifest.get("options", {}), dict):
         raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
     return manifest
 

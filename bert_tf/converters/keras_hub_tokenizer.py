@@ -46,7 +46,7 @@ def read_tokenizer(preset, family):
     folder = tempfile.mkdtemp(prefix="bert_tf-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for theirs, ours in _FILES[family].items():
-        source = os.path.join(preset, _ASSETS, theirs)
+        source = files.inside(preset, os.path.join(_ASSETS, theirs))
         with files.explained("copy", source):
             shutil.copyfile(source, os.path.join(folder, ours))
     if family == "albert":
@@ -115,7 +115,7 @@ def _read_options(path, family):
 
 def _copy_casing(preset, folder):
     """What ALBERT does to text before SentencePiece, which a preset need not say."""
-    source = os.path.join(preset, _ASSETS, CASING)
+    source = files.inside(preset, os.path.join(_ASSETS, CASING))
     if files.exists(source):
         with files.explained("copy", source):
             shutil.copyfile(source, os.path.join(folder, CASING))

@@ -28,7 +28,7 @@ def read_folder(folder):
         UsageError: the package safetensors is missing.
     """
     if files.exists(os.path.join(folder, FILE)) or not files.exists(os.path.join(folder, INDEX)):
-        return read_file(os.path.join(folder, FILE))
+        return read_file(files.inside(folder, FILE))
     index = os.path.join(folder, INDEX)
     values = files.read_json(index)
     names = values.get("weight_map") if isinstance(values, dict) else None
@@ -38,7 +38,7 @@ def read_folder(folder):
     for name in sorted(set(names.values())):
         if os.path.basename(name) != name:
             raise BertTfError(explain(f"{index} names {name!r}", "a file beside it"))
-        parts[name] = read_file(os.path.join(folder, name))
+        parts[name] = read_file(files.inside(folder, name))
     for tensor, name in names.items():
         if tensor not in parts[name]:
             raise BertTfError(f"{index}: {name} lacks {tensor}")

@@ -18,6 +18,7 @@ def tokenizer_folder(folder):
     """`folder` if it holds a vocabulary, else None.
 
     Raises:
+        BertTfError: a file is a link that leads out of the folder.
         UsageError: more than one SentencePiece model is there.
     """
     found = _sources(folder).keys() - {CASING} or _in_json(folder)
@@ -115,14 +116,14 @@ def casing_notes(folder):
 def _sources(folder):
     """`{name in a model folder: path}` of the tokenizer's files there."""
     names = files.list_folder(folder)
-    sources = {name: os.path.join(folder, name) for name in _FILES if name in names}
+    sources = {name: files.inside(folder, name) for name in _FILES if name in names}
     models = [name for name in names if name.endswith(".model")]
     if len(models) > 1 and SENTENCE_PIECE not in models:
         raise UsageError(explain(f"{folder} holds {', '.join(models)}",
                                  "one SentencePiece model"))
     if models:
         name = SENTENCE_PIECE if SENTENCE_PIECE in models else models[0]
-        sources[SENTENCE_PIECE] = os.path.join(folder, name)
+        sources[SENTENCE_PIECE] = files.inside(folder, name)
     return sources
 
 

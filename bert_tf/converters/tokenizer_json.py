@@ -16,7 +16,7 @@ def vocabulary_files(path):
 
     Raises:
         BertTfError: the file is damaged.
-        UsageError: its ids are not 0, 1, 2, ….
+        UsageError: its ids are not 0, 1, 2, …, or a merge is not of two pieces.
     """
     values = files.read_json_object(path)
     model = values.get("model")
@@ -25,7 +25,7 @@ def vocabulary_files(path):
         return {"vocab.txt": "".join(f"{token}\n" for token in _tokens(model, path))}
     if kind == "BPE" and isinstance(model.get("merges"), list):
         ids = {token: index for index, token in enumerate(_tokens(model, path))}
-        pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+        pairs = [_written(pair, path) for pair in model["merges"]]
         return {"vocab.json": json.dumps(ids, ensure_ascii=False),
                 "merges.txt": "#version: 0.2\n" + "".join(f"{pair}\n" for pair in pairs)}
     return {}
@@ -39,6 +39,15 @@ def casing(path):
     lower_case, accents = bool(normalizer.get("lowercase")), normalizer.get("strip_accents")
     return {"lower_case": lower_case,
             "strip_accents": lower_case if accents is None else bool(accents)}
+
+
+def _written(pair, path):
+    """A merge as `merges.txt` has it: two pieces with a blank between."""
+    pair = pair.split(" ") if isinstance(pair, str) else pair
+    if not isinstance(pair, list) or len(pair) != 2 or not all(
+            isinstance(piece, str) for piece in pair):
+        raise UsageError(explain(f"{path}: the merge {pair!r}", "two pieces"))
+    return " ".join(pair)
 
 
 def _tokens(model, path):

@@ -12,7 +12,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import manifest
+from bert_tf import files, manifest
 from bert_tf.data import records
 from bert_tf.data.masking import ELECTRA_FATES, MASK_FATES, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
@@ -21,6 +21,10 @@ from bert_tf.randomness import stream_key
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.
 _ROUNDS = 12
+# What is read of a manifest.
+_OPTIONS = {"seq_length": int, "max_predictions_per_seq": int, "masking": str, "whole_word": bool,
+            "max_ngram": int, "masked_share": float}
+_VOCABULARY = {"size": int, "pad_id": int, "mask_id": int, "special_ids": list}
 _FATES = {None: MASK_FATES, "rtd": ELECTRA_FATES}
 
 
@@ -83,7 +87,7 @@ class PretrainingInput:
                  eval_examples=None, objective=None):
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_FATES, "lm"))
-        made = manifest.read(os.path.join(data_dir, "manifest.json"))
+        made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
         self.is_dynamic = options["masking"] == "dynamic"
@@ -102,7 +106,7 @@ class PretrainingInput:
         self.label = made["pair_labels"]
         self.pad_id = vocabulary["pad_id"]
         shards = made["splits"][split]["shards"]
-        self.records = records.Records(os.path.join(data_dir, shard["name"]) for shard in shards)
+        self.records = records.Records(files.inside(data_dir, shard["name"]) for shard in shards)
         self.num_examples = len(self.records)
         if not self.num_examples:
             raise BertTfError(explain(f"{data_dir} has no {split} examples",
@@ -197,13 +201,32 @@ class PretrainingInput:
         return batch
 
 
+def _read_manifest(path, split):
+    """The manifest of a folder of examples, with what is read of it."""
+    made = manifest.read(path)
+    held = {"options": _OPTIONS, "vocabulary": _VOCABULARY, "splits": {split: dict}}
+    for group, fields in held.items():
+        values = made.get(group)
+        for name, kind in fields.items():
+            if not isinstance(values, dict) or type(values.get(name)) is not kind:
+                raise BertTfError(explain(f"{path} is damaged: {group}.{name}", kind.__name__,
+                                          "making the examples again"))
+    shards = made["splits"][split].get("shards")
+    if not isinstance(shards, list) or "pair_labels" not in made or not all(
+            isinstance(shard, dict) and isinstance(shard.get("name"), str) for shard in shards):
+        raise BertTfError(explain(f"{path} is damaged: splits.{split}.shards or pair_labels",
+                                  attempt="making the examples again"))
+    return made
+
+
 @contextlib.contextmanager
 def explained_errors():
     """What reading a batch raises inside TensorFlow becomes the one-line BertTfError again."""
     try:
         yield
     except tf.errors.OpError as error:
-        found = re.search(r"(?:BertTfError|UsageError): (.*)", str(error.message))
+        found = re.search(r"(?:BertTfError|UsageError): (.*)|Could not parse example",
+                          str(error.message))
         if not found:
             raise
-        raise BertTfError(found.group(1)) from error
+        raise BertTfError(found[1] or "a record is sound, but no tf.train.Example") from error

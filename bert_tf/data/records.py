@@ -7,7 +7,9 @@ each record begins and the last one ends, `num_tokens`, the real tokens of each,
 
 import functools
 import os
+import struct
 import zipfile
+import zlib
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +22,8 @@ PAIR_LABELS = {"random": "next_sentence_labels", "swapped": "sentence_order_labe
 _SEQUENCE_ALIASES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
 # google-research/albert knows sentence order labels under the other name, with the same meaning.
 _ALIASES = {**_SEQUENCE_ALIASES, "sentence_order_labels": "next_sentence_labels"}
+_INDEX = ("offsets", "num_tokens", "pair_labels")
+_FRAME = 16  # bytes around a record
 _OPEN_FILES = 256
 _AGAIN = "deleting its folder, which the same command then makes anew"
 
@@ -240,10 +244,12 @@ def read_index(path):
     if not files.exists(index):
         raise BertTfError(explain(f"{index} is missing", attempt=_AGAIN))
     try:
-        with files.explained("read", index), np.load(index) as arrays:
-            arrays = dict(arrays)
-            offsets = arrays["offsets"]
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        with files.explained("read", index), np.load(index, allow_pickle=False) as arrays:
+            arrays = {name: arrays[name] for name in _INDEX}
+        offsets = arrays["offsets"]
+        _check_index(**arrays)
+    except (ValueError, KeyError, TypeError, EOFError, RuntimeError, MemoryError, zlib.error,
+            struct.error, zipfile.BadZipFile) as error:
         raise BertTfError(explain(f"{index} is damaged: {error}", attempt=_AGAIN)) from error
     if not files.exists(path):
         raise BertTfError(explain(f"{path} is missing", attempt=_AGAIN))
@@ -253,6 +259,18 @@ def read_index(path):
                                   f"{files.size(path)} bytes", f"{offsets[-1]} bytes",
                                   _AGAIN))
     return arrays
+
+
+def _check_index(offsets, num_tokens, pair_labels):
+    """Raise ValueError unless the arrays are of a shard's records."""
+    for array in (offsets, num_tokens, pair_labels):
+        if array.ndim != 1 or array.dtype.kind != "i":
+            raise ValueError(f"an array {array.dtype} {array.shape}")
+    count = len(offsets) - 1
+    if count < 0 or len(num_tokens) != count or len(pair_labels) not in (0, count):
+        raise ValueError("arrays of different lengths")
+    if offsets[0] or offsets.min() < 0 or (offsets[1:] - _FRAME <= offsets[:-1]).any():
+        raise ValueError("records that overlap")
 
 
 class Records:
@@ -300,4 +318,4 @@ class Records:
         with files.explained("read", path):
             stream = self._open(path)  # held: another thread may push it out of the cache
             data = os.pread(stream.fileno(), end - start, start)
-        return data if len(data) == end - start > 16 else bytes(17)
+        return data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)

@@ -68,6 +68,8 @@ class RestWire:
             signatures = _message(_field(_field(body, "metadata"), "signature_def"),
                                   protocol.SignatureDefMap)
             version = _field(_field(body, "model_spec"), "version")
+            if not isinstance(version, str | int) or not str(version).isdecimal():
+                raise ServingError("INTERNAL", f"the answer has the version {version!r}")
             return int(version), dict(signatures.signature_def)
 
         return Request(lambda seconds: self._http.get(f"{self._url}/metadata", timeout=seconds),

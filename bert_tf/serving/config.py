@@ -6,14 +6,14 @@ Names, defaults and meanings of the flags are those of TensorFlow Serving 2.20
 
 import argparse
 import dataclasses
+import ipaddress
 import os
-import ssl
-import tempfile
 from typing import Any
 
 from bert_tf import cli, files
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.serving import text_protos
+from bert_tf.serving.tls import ServerTls
 
 MAX_MESSAGE_BYTES = 64 << 20  # of a request; TensorFlow Serving takes 2 GB
 MAX_TEXT_BYTES = 4 << 20  # of one string in a request; TensorFlow Serving has no bound
@@ -56,7 +56,7 @@ class Settings:
         flags: the parsed flags, under their names.
         models: a `ModelServerConfig`.
         batching: a `Batching`, or None where requests are not merged.
-        ssl: an `SSLConfig`, or None for connections in the clear.
+        ssl: a `ServerTls`, or None for connections in the clear.
         monitoring_path: of the metrics, or None.
         max_message_bytes, max_text_bytes: of a request, of one string in it.
     """
@@ -64,16 +64,29 @@ class Settings:
     flags: argparse.Namespace
     models: Any
     batching: Batching | None = None
-    ssl: Any = None
+    ssl: ServerTls | None = None
     monitoring_path: str | None = None
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_text_bytes: int = MAX_TEXT_BYTES
+
+    @property
+    def only_known_clients(self):
+        """Whether nobody but this machine's users and holders of a certificate can connect."""
+        return is_loopback(self.flags.host) or bool(self.ssl and self.ssl.verify)
+
+
+def is_loopback(host):
+    """Whether an address is reached from this machine only."""
+    return host == "localhost" or ipaddress.ip_address(host).is_loopback
 
 
 def parser(doc):
     """The parser of the flags of `tensorflow_model_server`."""
     result = cli.Parser("serve", doc)
     group = result.add_argument_group("ports")
+    _add(group, "host", _host, "127.0.0.1", "address to listen on, of either protocol; 0.0.0.0 or "
+         ":: for all of the machine's: see SECURITY.md. tensorflow_model_server has no such flag "
+         "and listens on all")
     _add(group, "port", _port, 8500, "for gRPC; 0 for none, with --grpc_socket_path")
     _add(group, "grpc_socket_path", str, None, "Unix socket for gRPC, beside --port")
     _add(group, "rest_api_port", _port, 0, "for REST and the page for people; 0 for none")
@@ -81,7 +94,10 @@ def parser(doc):
     _add(group, "rest_api_enable_cors_support", bool, False, "allow pages of other origins")
     _add(group, "grpc_channel_arguments", str, None,
          "such as grpc.max_connection_age_ms=2000,grpc.max_receive_message_length=…")
-    _add(group, "ssl_config_file", str, None, "SSLConfig with the certificates for gRPC")
+    _add(group, "ssl_config_file", str, None, "SSLConfig with the certificates, for gRPC and REST; "
+         "read at the start")
+    _add(group, "max_connections", cli.positive, 1000, "at the same time, of either protocol")
+    _add(group, "max_request_rows", cli.positive, 4096, "texts or other rows of a request")
     group = result.add_argument_group("models")
     _add(group, "model_config_file", str, None, "ModelServerConfig with the models")
     _add(group, "model_config_file_poll_wait_seconds", int, 0,
@@ -161,6 +177,15 @@ def _port(text):
     return cli.number(text, int, lambda value: 0 <= value < 2**16, "a port from 0 to 65535")
 
 
+def _host(text):
+    try:
+        is_loopback(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(explain(
+            text, "an IP address of this machine, or localhost")) from None
+    return text
+
+
 def settings(flags):
     """The `Settings` of parsed flags; their files are read.
 
@@ -179,7 +204,8 @@ def settings(flags):
                                  "two different ports"))
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)
-    return Settings(flags, read_models(flags), _read_batching(flags), _read_ssl(flags),
+    return Settings(flags, read_models(flags), _read_batching(flags),
+                    flags.ssl_config_file and ServerTls.read(flags.ssl_config_file) or None,
                     monitoring or None)
 
 
@@ -271,38 +297,6 @@ def _monitoring(path):
     if not found.startswith("/"):
         raise UsageError(explain(f"{path}: path {found!r}", "one that begins with /"))
     return found
-
-
-def _read_ssl(flags):
-    path = flags.ssl_config_file
-    if not path:
-        return None
-    config = text_protos.read(path, "SSLConfig")
-    for name in ("server_key", "server_cert"):
-        if not getattr(config, name):
-            raise UsageError(explain(f"{path}: no {name}", "the text of a PEM file"))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        # The module reads key and certificate from files only; this one is its owner's alone.
-        with tempfile.NamedTemporaryFile("w") as pem:
-            pem.write(f"{config.server_key}\n{config.server_cert}\n")
-            pem.flush()
-            context.load_cert_chain(pem.name, password="")
-        if config.custom_ca:
-            context.load_verify_locations(cadata=config.custom_ca)
-    except (ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "reason", None) or str(error)
-        mismatch = "KEY_VALUES_MISMATCH" in reason
-        raise UsageError(explain(
-            f"{path}: " + ("server_key is not the key of server_cert" if mismatch else
-                           f"key or certificate cannot be read: {reason}"),
-            "a PEM key, its certificate, and the custom_ca of clients if any")) from error
-    except OSError as error:
-        raise BertTfError(f"{path}: cannot check the certificate: {error}") from error
-    if config.client_verify and not config.custom_ca:
-        raise UsageError(explain(f"{path}: client_verify without custom_ca",
-                                 "the certificate that signs those of clients"))
-    return config
 
 
 def model_batching(version, shared):

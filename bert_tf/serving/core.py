@@ -114,8 +114,10 @@ class Core:
         return method.answer(signature, len(examples), outputs)
 
     async def _run(self, version, signature, inputs, outputs, deadline):
-        limit = self._settings.max_text_bytes
+        limit, most_rows = self._settings.max_text_bytes, self._settings.flags.max_request_rows
         for alias, value in inputs.items():
+            if value.ndim and len(value) > most_rows:
+                raise error("rows", given=len(value), wanted=most_rows)
             if value.dtype == object and value.size:
                 longest = max(map(len, value.ravel().tolist()))
                 if longest > limit:

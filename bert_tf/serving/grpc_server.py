@@ -27,6 +27,11 @@ from bert_tf.serving.messages import error
 from bert_tf.serving.request import ServingError, Spec
 
 _SIGNATURE_DEF = "signature_def"
+# What a client may cost; gRPC's own bounds of time are minutes or none.
+_LIMITS = {"grpc.max_concurrent_streams": 1024, "grpc.max_metadata_size": 8 << 10,
+           "grpc.absolute_max_metadata_size": 16 << 10, "grpc.server_handshake_timeout_ms": 20_000,
+           "grpc.keepalive_time_ms": 60_000, "grpc.keepalive_timeout_ms": 20_000,
+           "grpc.max_connection_idle_ms": 600_000}
 _log = logging.getLogger(__name__)
 
 
@@ -48,27 +53,27 @@ class GrpcServer:
         flags = settings.flags
         options = {"grpc.so_reuseport": 0,  # two servers on one port would share its clients
                    "grpc.max_receive_message_length": settings.max_message_bytes,
-                   "grpc.max_send_message_length": -1,
+                   "grpc.max_send_message_length": -1, **_LIMITS,
+                   "grpc.max_allowed_incoming_connections": flags.max_connections,
                    **dict(config.channel_arguments(flags))}
         self._server = grpc.aio.server(options=list(options.items()))
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             _PredictionService(core), self._server)
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-            _ModelService(core), self._server)
+            _ModelService(core, settings.only_known_clients), self._server)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self.port = flags.port and self._listen(f"0.0.0.0:{flags.port}", settings.ssl)
+        self.port = flags.port and self._listen(
+            f"[{flags.host}]:{flags.port}" if ":" in flags.host else f"{flags.host}:{flags.port}",
+            settings.ssl)
         if flags.grpc_socket_path:
             self._listen(f"unix:{flags.grpc_socket_path}", None)
 
-    def _listen(self, address, ssl_config):
+    def _listen(self, address, tls):
         try:
-            if ssl_config is None:
+            if tls is None:
                 return self._server.add_insecure_port(address)
-            credentials = grpc.ssl_server_credentials(
-                [(ssl_config.server_key.encode(), ssl_config.server_cert.encode())],
-                ssl_config.custom_ca.encode() or None, ssl_config.client_verify)
-            return self._server.add_secure_port(address, credentials)
+            return self._server.add_secure_port(address, tls.credentials())
         except RuntimeError as problem:
             raise BertTfError(explain(f"cannot listen on {address} for gRPC: is it in use?",
                                       attempt="another --port")) from problem
@@ -204,8 +209,9 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    def __init__(self, core):
+    def __init__(self, core, may_reload):
         self._core = core
+        self._may_reload = may_reload
 
     async def GetModelStatus(self, request, context):  # noqa: N802
         async with _answering(context):
@@ -222,6 +228,8 @@ class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
     async def HandleReloadConfigRequest(self, request, context):  # noqa: N802
         async with _answering(context):
+            if not self._may_reload:  # a SavedModel is a program
+                raise error("no_reload")
             if request.config.WhichOneof("config") != "model_config_list":
                 raise error("not_a_list")
             await self._core.reload(request.config)

@@ -71,6 +71,7 @@ MESSAGES = {
     "shape": Message(_INVALID, "input {alias} has shape {given}; expected {wanted}", ""),
     "text_size": Message(
         _INVALID, "input {alias} holds a text of {given} bytes; expected at most {wanted}", ""),
+    "rows": Message(_INVALID, "a request of {given} rows; expected at most {wanted}", ""),
     # Examples.
     "no_examples": Message(_INVALID, "Input is empty.", _UTIL),
     "no_named_signature": Message(_INVALID, "No signature was found with the name: {signature}",
@@ -145,6 +146,10 @@ MESSAGES = {
     "not_a_list": Message(
         _INVALID, "ServerModelConfig type not supported by HandleReloadConfigRequest. Only "
         "ModelConfigList is currently supported", "model_servers/model_service_impl.cc"),
+    "no_reload": Message(
+        "PERMISSION_DENIED", "This server is open to clients that it does not know: it takes its "
+        "models from --model_config_file alone (client_verify in --ssl_config_file changes that)",
+        ""),
     "listed_twice": Message(
         _INVALID, "Illegal to list model {name} multiple times in config list", _CORE),
     "relative_path": Message(
@@ -190,8 +195,10 @@ MESSAGES = {
         _INVALID, 'Serving signature name: "{name}" not found in signature def', _REST),
     "rest_no_origin": Message(
         _FAILED, "Origin header is missing in CORS preflight", "model_servers/http_server.cc"),
+    "rest_busy": Message("UNAVAILABLE", "too much of other requests is still arriving", ""),
     # Its JSON: what holds of every request.
     "json_empty": Message(_INVALID, "JSON Parse error: The document is empty", _JSON + "ParseJson"),
+    "json_too_many": Message(_INVALID, "JSON of more than {limit} lists and objects", ""),
     "json_parse_error": Message(
         _INVALID, "JSON Parse error: {problem} at offset: {offset}", _JSON + "ParseJson"),
     "json_not_object": Message(_INVALID, "JSON Value: {value} Is not object", _JSON + "ParseJson"),

@@ -40,6 +40,7 @@ _JSON = (b"content-type", b"application/json")
 _CORS = [(b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"POST, GET"),
          (b"access-control-allow-headers", b"Content-Type")]
 _INT64_MAX = 2 ** 63 - 1
+_MOST_HELD = 1 << 30  # bytes of bodies of all clients that are still arriving
 _log = logging.getLogger(__name__)
 
 
@@ -85,6 +86,7 @@ class RestApi:
         self.app = app
         self.core = core
         self.settings = settings
+        self._held = 0  # bytes of bodies that have arrived in part
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http" or not scope["path"].lower().startswith("/v1/"):
@@ -183,15 +185,21 @@ class RestApi:
         if length.isdigit() and int(length) > limit:
             raise TooLargeError(limit)
         parts, size, more = [], 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise error("rest_disconnected")
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                raise TooLargeError(limit)
-            more = message.get("more_body", False)
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise error("rest_disconnected")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self._held += len(parts[-1])
+                if size > limit:
+                    raise TooLargeError(limit)
+                if self._held > _MOST_HELD:
+                    raise error("rest_busy")
+                more = message.get("more_body", False)
+        finally:
+            self._held -= size
         body = b"".join(parts)
         if b"gzip" in headers.get(b"content-encoding", b""):
             body = _gunzip(body, limit)

@@ -16,9 +16,11 @@ import orjson
 from bert_tf.serving.messages import error
 
 _SHOWN = 1000  # characters of a request that an error message shows; TensorFlow Serving shows all
+_MOST = 1 << 20  # lists and objects of a request; each takes 30 times its two bytes in memory
 _DEEPEST = 1024  # levels of lists and objects, orjson's own bound
 _STRING_OR_INF = re.compile(r'"(?:[^"\\]|\\.)*+"|Inf(?!inity)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
 _SHOW = json.JSONEncoder(indent=4, ensure_ascii=False)
 
 # rapidjson, error/en.h: what is wrong, by how Python's json begins to say it.
@@ -43,6 +45,8 @@ def parse(body):
     """The dict that a request's body holds; bytes -> dict. Raises ServingError."""
     if not body:
         raise error("json_empty")
+    if body.count(b"[") + body.count(b"{") > _MOST:
+        raise error("json_too_many", limit=_MOST)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -106,7 +110,8 @@ def _parse_beyond_standard(body):
             lambda match: "Infinity" if match[0] == "Inf" else match[0], text)
     try:
         document = json.loads(text, parse_float=_double, parse_int=_integer)
-        if not _LONE_SURROGATE.search(text) and _LONE_SURROGATE.search(_SHOW.encode(document)):
+        wrong = _NO_BYTE if _LONE_SURROGATE.search(text) else _LONE_SURROGATE
+        if wrong.search(_SHOW.encode(document)):
             raise error("json_parse_error", problem=_SURROGATE, offset=len(body))
     except json.JSONDecodeError as problem:
         said = next((said for begin, said in _PARSE_PROBLEMS.items()

@@ -67,7 +67,7 @@ async def _serve(settings, attention):
         await grpc_server.start()
         if rest:
             await rest.start()
-        print(f"serving {' '.join(core.models())}: gRPC on port {grpc_server.port}"
+        print(f"serving {' '.join(core.models())} on {flags.host}: gRPC on port {grpc_server.port}"
               + (f", REST and a page for people on port {rest.port}" if rest else ""), flush=True)
         background = []
         if flags.model_config_file and flags.model_config_file_poll_wait_seconds > 0:
@@ -102,6 +102,7 @@ class _RestServer:
     def __init__(self, core, settings, attention):
         import uvicorn
 
+        from bert_tf.serving.http_limits import bounded
         from bert_tf.serving.rest_server import RestSettings, make_app
 
         flags = settings.flags
@@ -109,11 +110,16 @@ class _RestServer:
                                           flags.rest_api_enable_cors_support), attention)
         if settings.monitoring_path:
             app = core.metrics.app(app, settings.monitoring_path)
-        self._socket = _listen(flags.rest_api_port)
+        self._socket = _listen(flags.host, flags.rest_api_port)
         self.port = self._socket.getsockname()[1]
-        self._server = uvicorn.Server(uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off",
-            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=DRAIN_SECONDS))
+        server = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", ws="none",
+            http=bounded(flags.max_connections, settings.max_message_bytes),
+            proxy_headers=False, server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=DRAIN_SECONDS)
+        server.load()
+        server.ssl = settings.ssl and settings.ssl.context()  # it would read files by itself
+        self._server = uvicorn.Server(server)
         self._server.capture_signals = contextlib.nullcontext  # the server's own handlers stay
         self._running = None
 
@@ -130,15 +136,16 @@ class _RestServer:
         await self._running
 
 
-def _listen(port):
+def _listen(host, port):
     # The protocol is named, or the event loop would leave small answers waiting (TCP_NODELAY).
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(("0.0.0.0", port))
+        listening.bind((host, port))
     except OSError as problem:
         listening.close()
         raise BertTfError(explain(
-            f"cannot listen on port {port} for REST: {problem.strerror}",
-            attempt="another --rest_api_port")) from problem
+            f"cannot listen on {host}, port {port}, for REST: {problem.strerror}",
+            attempt="another --rest_api_port or --host")) from problem
     return listening

@@ -21,7 +21,8 @@ _NUMPY = {kind: np.dtype(dtypes.as_dtype(kind).as_numpy_dtype) for kind in _VALU
 _KINDS = {dtype: kind for kind, dtype in _NUMPY.items()}
 # Packed fields whose wire format is that of the memory: (tag, where that is so).
 _RAW = {types_pb2.DT_FLOAT: b"\x2a", types_pb2.DT_DOUBLE: b"\x32"}
-_MAX_ELEMENTS = 1 << 28  # of a tensor that repeats one value
+_MOST_REPEATED = 64 << 20  # bytes of a tensor whose last value stands for others
+_MOST_BYTES = 512 << 20  # of all tensors of a request
 
 
 def read_all(protos):
@@ -30,16 +31,16 @@ def read_all(protos):
     Raises:
         ServingError: one does not hold what it says.
     """
-    try:
-        name = None
-        return {name: read(proto) for name, proto in protos.items()}
-    except (ValueError, KeyError, OverflowError):
-        for name, proto in protos.items():
-            try:
-                read(proto)
-            except (ValueError, KeyError, OverflowError) as problem:
-                raise error("tensor", alias=name) from problem
-        raise
+    arrays, size = {}, 0
+    for name, proto in protos.items():
+        try:
+            arrays[name] = read(proto)
+            size += arrays[name].nbytes
+            if size > _MOST_BYTES:
+                raise ValueError("tensors of too many bytes")
+        except (ValueError, KeyError, OverflowError) as problem:
+            raise error("tensor", alias=name) from problem
+    return arrays
 
 
 def read(proto):
@@ -70,7 +71,7 @@ def read(proto):
         size *= length
     if len(array) == size:
         return array.reshape(shape)
-    if len(array) > size or size > _MAX_ELEMENTS:
+    if len(array) > size or size * dtype.itemsize > _MOST_REPEATED:
         raise ValueError("more values than the shape has, or too large")
     # The last value stands for all that follow; none at all for zeros.
     if len(array) == 0:

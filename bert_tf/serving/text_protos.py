@@ -34,6 +34,8 @@ _MESSAGES = {
         "server_key": (1, _STRING, False), "server_cert": (2, _STRING, False),
         "custom_ca": (3, _STRING, False), "client_verify": (4, _BOOL, False)}}
 
+_SECRET = ("SSLConfig",)  # messages of whose text an error tells nothing
+
 
 @functools.cache
 def message_class(name):
@@ -94,6 +96,9 @@ def read(path, name):
         return text_format.Parse(text, message_class(name)())
     except text_format.ParseError as error:
         line = error.GetLine()
+        if name in _SECRET:
+            raise UsageError(explain(f"{path}{f' line {line}' if line else ''}",
+                                     f"a {name} in protocol buffer text format")) from None
         problem = str(error).split(" : ", 1)[-1].replace(f"{_PACKAGE}.", "")
         problem = problem.replace("tensorflow.serving.", "").rstrip(".")
         raise UsageError(explain(f"{path}{f' line {line}' if line else ''}: {problem}",

@@ -1,0 +1,1 @@
+"""What `fuzz.py` feeds: small functions of bytes, by the part of the package that they read."""
