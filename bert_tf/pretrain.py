@@ -73,7 +73,7 @@ def _parser():
         help="compute real tokens only, for texts of mixed lengths where shapes need not be fixed "
              "(no XLA, no TPU); what dropout draws depends on the number of replicas then")
     add("--strategy", choices=STRATEGIES, default="mirrored",
-        help="tf.distribute strategy; multi_worker reads TF_CONFIG")
+        help="tf.distribute strategy; multi_worker: several processes, told by TF_CONFIG or SLURM")
     add("--num_devices", type=cli.positive, default=1,
         help="logical CPU devices, where there is no GPU")
     add("--log_every", type=cli.positive, default=10, help="steps between logged lines")

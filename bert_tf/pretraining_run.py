@@ -6,6 +6,7 @@ folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.jso
 `save_pretrained` writes) and `results.json`.
 """
 
+import json
 import os
 
 import tensorflow as tf
@@ -23,13 +24,15 @@ from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_saved_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.training.config import TrainConfig
 from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
-from bert_tf.training.strategy import barrier, is_chief
+from bert_tf.training.strategy import barrier, explained_loss_of_workers, is_chief
 
 # Flags that say how and where to work, not what comes out.
-_NOT_RESULT = ("num_processes", "overwrite", "output_dir", "log_every", "keep_checkpoints")
+_NOT_RESULT = ("num_processes", "overwrite", "output_dir", "log_every", "keep_checkpoints",
+               "strategy", "num_devices")
 # The model of each objective: its task, and options of that.
 _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
            "mlm+nsp": ("pretraining", {"sentence_task": "next_sentence"}),
@@ -74,6 +77,8 @@ class PretrainingRun:
                 tokenizer = self.make_vocabulary(inputs)
                 self.make_examples(inputs, tokenizer)
         barrier(self.strategy)
+        if not self.is_chief:
+            self.check_options()
         done = self.published()  # every process sees the same: none exports before all train
         if done:
             print(f"{self.path()}: this run is finished already; nothing to do")
@@ -97,8 +102,7 @@ class PretrainingRun:
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         record = self.path("run.json")
-        options = {name: value for name, value in vars(self.arguments).items()
-                   if name not in _NOT_RESULT and (value or name != "pretokenize")}
+        options = self.options()
         manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
         replace = self.arguments.overwrite or not files.exists(self.path("vocab.json"))
@@ -107,6 +111,20 @@ class PretrainingRun:
         for name in _MADE_BY_TRAINING:
             files.remove(self.path(name))
         manifest.write(record, options, inputs)
+
+    def options(self):
+        """The flags that decide what comes out."""
+        return {name: value for name, value in vars(self.arguments).items()
+                if name not in _NOT_RESULT and (value or name != "pretokenize")}
+
+    def check_options(self):
+        """Refuse flags that are not the chief's."""
+        chiefs = manifest.read(self.path("run.json"))["options"]
+        own = json.loads(json.dumps(self.options()))
+        different = [f"{name} is {own.get(name)!r} here, {chiefs.get(name)!r} on worker 0"
+                     for name in sorted({*own, *chiefs}) if own.get(name) != chiefs.get(name)]
+        if different:
+            raise UsageError(explain("; ".join(different), "the same command on every worker"))
 
     def make_vocabulary(self, inputs):
         """Learn or copy the vocabulary; return its Tokenizer."""
@@ -152,7 +170,7 @@ class PretrainingRun:
         """Train, save the model folder, and return the held-out losses and metrics."""
         tf.config.experimental.enable_op_determinism()
         config, train_config = self.final_configs()
-        with self.strategy.scope():
+        with explained_loss_of_workers(), self.strategy.scope():
             model = self.build_model(config, train_config)
             optimizer = build_optimizer(train_config)
         held_out = None
@@ -240,12 +258,28 @@ class PretrainingRun:
         train_config = self.train_config
         if self.arguments.batch_tokens:
             parts = self.strategy.num_replicas_in_sync * train_config.accumulate_steps
-            train_config = train_config.replace(
-                batch_size=examples_per_batch(made, self.arguments.batch_tokens, parts))
+            size = self.batch_size_so_far()
+            if size and size % parts:
+                raise UsageError(explain(
+                    f"{self.path()} has batches of {size} examples, which do not divide among "
+                    f"{self.strategy.num_replicas_in_sync} replicas in accumulate_steps="
+                    f"{train_config.accumulate_steps}", "another number of workers or devices"))
+            train_config = train_config.replace(batch_size=size or examples_per_batch(
+                made, self.arguments.batch_tokens, parts))
+            barrier(self.strategy)  # all have read before the chief writes
         if self.is_chief:
             config.save(self.path("model_config.json"))
             train_config.save(self.path("train_config.json"))
         return config, train_config
+
+    def batch_size_so_far(self):
+        """Examples of a batch of a run that has checkpoints, else None.
+
+        The place in the data is a number of batches: they stay, whatever the number of replicas.
+        """
+        if files.list_folder(self.path("checkpoints")):
+            return TrainConfig.load(self.path("train_config.json")).batch_size
+        return None
 
     def mark(self):
         """What tells this run's SavedModel from others."""

@@ -14,7 +14,13 @@ from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
 from bert_tf.training.step import initial_loss_scale, make_train_step
-from bert_tf.training.strategy import distribute, explained_loss_of_workers, is_chief
+from bert_tf.training.strategy import (
+    barrier,
+    check_agreement,
+    distribute,
+    explained_loss_of_workers,
+    is_chief,
+)
 from bert_tf.variables import assign_variables
 
 _BEST = "best"  # folder of the weights of the best evaluation
@@ -129,13 +135,14 @@ class _Run:
         self.unlogged_tokens = []
         self.log = None
         self.clock = None
+        self.note = None  # what is different from the run so far
 
     def finish(self):
         """Restore, train the steps that are missing, and return what `train` returns."""
         self.restore()
         if self.step < self.config.train_steps and not self.is_over():
             self.log = MetricsLog(self.folder, self.step, self.config.train_steps,
-                                  is_chief(self.strategy))
+                                  is_chief(self.strategy), self.note)
             try:
                 with (StopRequest() as stop, explained_loss_of_workers(),
                       _explained_want_of_memory()):
@@ -173,6 +180,7 @@ class _Run:
                 self.restart_clock()
             self.log.bar.update()
             if stopping and self.step < self.config.train_steps:
+                barrier(self.strategy)  # a scheduler may end all when the first one has ended
                 raise KeyboardInterrupt(
                     f"step {self.step} of {self.config.train_steps} is saved in "
                     f"{self.checkpoints.path(self.step)}; the same command goes on from there")
@@ -240,17 +248,34 @@ class _Run:
                 {"loss_scale": {name: value.numpy().item()
                                 for name, value in self.loss_scale.items()},
                  "evaluation": self.evaluation, "best": self.best,
-                 "no_better": self.no_better})
+                 "no_better": self.no_better, "batch_size": self.config.batch_size,
+                 "replicas": self.strategy.num_replicas_in_sync})
         self.saved_step = self.step
+
+    def compare(self, state):
+        """Note what changed since a checkpoint; the data position is a number of batches."""
+        before = state.get("batch_size", self.config.batch_size)
+        if before != self.config.batch_size:
+            raise UsageError(explain(
+                f"batch_size={self.config.batch_size}, but the run in {self.folder} has batches "
+                f"of {before}: it would go on at another example", attempt=f"batch_size={before}"))
+        now = self.strategy.num_replicas_in_sync
+        before = state.get("replicas", now)
+        if before != now:
+            self.note = (f"resumed with {now} replicas instead of {before}; batches and the place "
+                         "in the data stay, sums are rounded in another order")
 
     def restore(self):
         """Go back to the newest sound checkpoint, if there is one."""
         if is_chief(self.strategy):
             files.clean_temporary(self.checkpoints.folder)
         found = self.checkpoints.load_newest(print)
+        check_agreement(self.strategy, found[1]["step"] if found else -1,
+                        f"the step of the newest checkpoint in {self.checkpoints.folder}")
         if found is None:
             return
         tensors, state = found
+        self.compare(state)
         self.step = self.saved_step = state["step"]
         assign_variables(self.variables, tensors, self.checkpoints.path(self.step))
         self.loss_scale = {name: tf.constant(state["loss_scale"][name], value.dtype)

@@ -15,16 +15,18 @@ class MetricsLog:
     """Writes one line a logged step to `metrics.jsonl` and the same numbers to TensorBoard.
 
     A line is `{"step": …, "split": "train" or "eval", …}`; no step has two lines of one split
-    unless a mark `{"restart": step}` stands between them: the run went back to that step.
+    unless a mark `{"restart": step}` stands between them: the run went back to that step. The
+    mark's `note` says what is different from then on.
 
     Args:
         folder: the run folder; events go to `logs/train` and `logs/eval` in it.
         start_step: finished steps.
         train_steps: steps of the whole run.
         active: False for a process that writes nothing.
+        note: a line about what changed at `start_step`, or None.
     """
 
-    def __init__(self, folder, start_step, train_steps, active=True):
+    def __init__(self, folder, start_step, train_steps, active=True, note=None):
         self._active = active
         self._path = os.path.join(folder, "metrics.jsonl")
         self._logs = os.path.join(folder, "logs")
@@ -34,9 +36,11 @@ class MetricsLog:
                              disable=not active, mininterval=0.2 if terminal else 10.0,
                              dynamic_ncols=terminal)
         if active:
-            self._mark_restart(start_step)
+            self._mark_restart(start_step, note)
+        if note:
+            self.say(f"step {start_step}: {note}")
 
-    def _mark_restart(self, step):
+    def _mark_restart(self, step, note):
         files.make_folder(os.path.dirname(self._path))
         if not files.exists(self._path) or not files.size(self._path):
             return
@@ -45,7 +49,7 @@ class MetricsLog:
             json.loads(lines[-1])
         except json.JSONDecodeError:  # the last write was cut short
             lines.pop()
-        lines.append(json.dumps({"restart": step}))
+        lines.append(json.dumps({"restart": step} | ({"note": note} if note else {})))
         files.write_text(self._path, "\n".join(lines) + "\n")
 
     def write(self, step, split, values):

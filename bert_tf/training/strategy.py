@@ -1,16 +1,14 @@
 """Which devices train together, and which part of a batch each process reads."""
 
 import contextlib
-import json
-import os
 
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.training.cluster import find_cluster
 from bert_tf.training.config import STRATEGIES
 
-_EXAMPLE = ('TF_CONFIG=\'{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}\'')
+_peers = None  # of the cluster that this process joined; TensorFlow joins one at most
 
 
 def _devices():
@@ -20,24 +18,27 @@ def _devices():
 
 
 def _multi_worker():
+    global _peers
+    from bert_tf.training.peers import Peers
+
+    cluster = find_cluster()
+    Peers.prepare()
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": cluster.workers}), task_type="worker",
+        task_id=cluster.index, rpc_layer="grpc")
     try:
-        cluster = json.loads(os.environ.get("TF_CONFIG", "null"))
-        workers = cluster["cluster"]["worker"]
-        index = cluster["task"]["index"]
-        right = len(workers) > int(index) >= 0
-    except (ValueError, TypeError, KeyError):
-        right = False
-    if not right:
-        raise UsageError(explain("strategy=multi_worker, but TF_CONFIG names no cluster and task",
-                                 f"in the environment of every process: {_EXAMPLE}"))
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    except (ValueError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UsageError(explain(f"TF_CONFIG is wrong: {reason}", _EXAMPLE)) from error
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except RuntimeError as error:
         raise UsageError("strategy=multi_worker must be made before any other TensorFlow work: "
                          f"{error}") from error
+    except tf.errors.OpError as error:
+        raise BertTfError(explain(
+            f"{cluster.name(cluster.index)} cannot listen at its address: {error.message}",
+            attempt="a port that is free on this machine")) from error
+    peers = Peers(cluster)
+    peers.meet()
+    _peers = peers
+    return strategy
 
 
 def make_strategy(name="mirrored"):
@@ -45,11 +46,13 @@ def make_strategy(name="mirrored"):
 
     Args:
         name: `mirrored`, one replica on each GPU, or on each logical CPU device where there is
-            no GPU; `one_device`, the first of these; `multi_worker`, one process a machine, each
-            told by TF_CONFIG, and to be made before other TensorFlow work.
+            no GPU; `one_device`, the first of these; `multi_worker`, several processes, told by
+            TF_CONFIG or by SLURM (see `find_cluster`), and to be made before other TensorFlow
+            work; waits for all of them.
 
     Raises:
-        UsageError: the name is unknown, or TF_CONFIG is missing or wrong.
+        UsageError: the name is unknown, or the environment names no cluster.
+        BertTfError: a worker did not come, or this one's port is taken.
     """
     check_choice("strategy", name, STRATEGIES)
     if name == "multi_worker":
@@ -61,6 +64,10 @@ def make_strategy(name="mirrored"):
     on_cpu = not tf.config.list_logical_devices("GPU")
     return tf.distribute.MirroredStrategy(
         _devices(), tf.distribute.ReductionToOneDevice() if on_cpu else None)
+
+
+def _has_workers(strategy):
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def is_chief(strategy):
@@ -86,26 +93,59 @@ def distribute(strategy, make_dataset):
 
 @contextlib.contextmanager
 def explained_loss_of_workers():
-    """Turn what TensorFlow raises where another process of the strategy ended into a line."""
+    """Turn what TensorFlow raises where another process is lost into a line that names it."""
     try:
         yield
-    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        raise BertTfError(explain("another worker ended too early; its own output says why",
-                                  attempt="starting every worker again with the same command; "
-                                          "the run goes on from its last checkpoint")) from error
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
+            tf.errors.DeadlineExceededError, tf.errors.FailedPreconditionError) as error:
+        lost = _peers.lost() if _peers else []
+        if not lost:
+            raise
+        raise BertTfError(explain(
+            f"lost {', '.join(lost)}: it ended, hangs or cannot be reached; its own output may "
+            "say why", attempt="starting every worker again with the same command, also with "
+                               "another number of them; the run goes on from its last "
+                               "checkpoint")) from error
+
+
+def sum_over_workers(strategy, values):
+    """Sum numbers over all replicas; what each process gives counts once for each of its own.
+
+    Args:
+        strategy: the strategy.
+        values: float64 `[n]`.
+
+    Returns: float64 `[n]`, the same in every process.
+
+    Raises:
+        BertTfError: another process is lost; it is named.
+    """
+    @tf.function
+    def total(values):
+        return strategy.run(lambda own: tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, tf.identity(own)), args=(values,))
+
+    with explained_loss_of_workers():
+        found = strategy.experimental_local_results(total(tf.constant(values, tf.float64)))
+        return found[0].numpy()
 
 
 def barrier(strategy):
     """Wait until every process of `strategy` has come here; one process goes on at once.
 
     Raises:
-        BertTfError: another process ended.
+        BertTfError: another process is lost; it is named.
     """
-    @tf.function
-    def meet():
-        return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce(
-            tf.distribute.ReduceOp.SUM, tf.ones(())))
+    if _has_workers(strategy):
+        sum_over_workers(strategy, [1])
 
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        with explained_loss_of_workers():
-            meet()
+
+def check_agreement(strategy, value, what):
+    """Raise BertTfError unless an int is the same in every process; `what` says what it is."""
+    if not _has_workers(strategy):
+        return
+    total, squares = sum_over_workers(strategy, [value, value * value])
+    if strategy.num_replicas_in_sync * squares != total * total:
+        raise BertTfError(explain(
+            f"{what} is {value} here and another one in other workers",
+            "the run folder on a file system that shows all workers the same"))

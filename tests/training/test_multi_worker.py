@@ -1,67 +1,76 @@
-"""Two processes on loopback train as one process with two replicas does."""
+"""Two processes on loopback train as one does, and neither a kill nor a stop is lost on them."""
 
 import json
-import os
 import pathlib
-import socket
-import subprocess
+import signal
 import sys
 
 import numpy as np
 import pytest
+from faults.workers import Loopback, Workers
 
 from bert_tf.errors import UsageError
-from bert_tf.training.strategy import make_strategy
+from bert_tf.training.checkpoint import Checkpoints
 
 PROGRAM = pathlib.Path(__file__).with_name("multi_worker_program.py")
+SETTINGS = {"train_steps": 20, "accumulate_steps": 2, "eval_examples": 20, "checkpoint_every": 4}
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("localhost", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+def start(root, result, **settings):
+    words = [sys.executable, str(PROGRAM), str(root), "run", str(root / result),
+             json.dumps({**SETTINGS, "strategy": "multi_worker", **settings})]
+    return Workers(words, Loopback(2), root, root / "run")
 
 
-def start(folder, workers, index):
-    task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-    with (folder / f"worker_{index}.log").open("wb") as log:
-        return subprocess.Popen([sys.executable, PROGRAM, folder, str(index)], stdout=log,
-                                stderr=log, env={**os.environ, "TF_CONFIG": json.dumps(task)})
+def test_two_workers_equal_one(tiny):
+    """One is killed, then one asked to stop; the third start ends where one process does."""
+    run = tiny.root / "run"
+    run.mkdir()
 
+    def reached(step):
+        lines = run / "metrics.jsonl"
+        return lambda: lines.exists() and f'{{"step": {step}, ' in lines.read_text()
 
-def test_two_workers_equal_two_replicas(tiny):
-    workers = [f"localhost:{port}" for port in free_ports(2)]
-    processes = [start(tiny.root, workers, index) for index in range(2)]
-    try:
-        expected, result = tiny.train("alone", train_steps=4, accumulate_steps=2, dropout=0.1,
-                                      eval_examples=20)
-        codes = [process.wait(timeout=300) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    logs = [(tiny.root / f"worker_{index}.log").read_text()[-2000:] for index in range(2)]
-    assert codes == [0, 0], "\n".join(logs)
+    with start(tiny.root, "killed") as workers:
+        workers.wait_until(reached(6), "step 6")
+        workers.processes[1].kill()
+        assert workers.codes() == [1, -signal.SIGKILL], workers.tails()
+        address = workers.place.addresses[1]
+        assert f"error: lost worker 1 ({address}): it ended, hangs or " in workers.said(0)
+    with start(tiny.root, "stopped") as workers:
+        workers.wait_until(reached(12), "step 12")
+        workers.processes[1].terminate()
+        assert workers.codes() == [130, 130], workers.tails()
+        step = Checkpoints(str(run / "checkpoints")).steps()[-1]
+        for index in range(2):
+            assert f"stopped: step {step} of 20 is saved in " in workers.said(index)
+    with start(tiny.root, "finished") as workers:
+        # One process and one replica.
+        expected, result = tiny.train("alone", strategy="one_device", schedule=1e-3, **SETTINGS)
+        assert workers.codes() == [0, 0], workers.tails()
+        assert "held out" in workers.said(0) and "held out" not in workers.said(1)
+    start_weights = tiny.train("start", strategy="one_device", train_steps=1, schedule=1e-30)[0]
     for index in range(2):
-        found = dict(np.load(tiny.root / f"worker_{index}.npz"))
-        assert found.pop("loss") == pytest.approx(result["evaluation"]["loss"], abs=1e-5)
+        folder = tiny.root / "finished" / str(index)
+        found = dict(np.load(folder / "weights.npz"))
         assert found.keys() == expected.keys()
         for name, value in found.items():
-            np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
-    # One of them writes.
-    assert [line["step"] for line in tiny.lines("run")] == [1, 2, 3, 4, 4]
-    assert "held out" in logs[0] and "held out" not in logs[1]
+            np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5, err_msg=name)
+        told = json.loads((folder / "told.json").read_text())["evaluation"]
+        assert told == pytest.approx(result["evaluation"], abs=1e-4)
+    moved = max(abs(expected[name] - start_weights[name]).max() for name in expected)
+    assert moved > 1e-3
 
 
-@pytest.mark.parametrize("given", [None, "{", '{"cluster": {"worker": ["a:1"]}}',
-                                   '{"cluster": {"worker": ["a:1"]}, "task": {"index": 1}}'])
-def test_wrong_cluster(monkeypatch, given):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    if given:
-        monkeypatch.setenv("TF_CONFIG", given)
-    with pytest.raises(UsageError, match="TF_CONFIG names no cluster .* TF_CONFIG='{"):
-        make_strategy("multi_worker")
+def test_other_number_of_replicas(tiny):
+    """It is noted; another batch, which would move the place in the data, is refused."""
+    whole = tiny.train("whole", train_steps=5, schedule=1e-3)[0]
+    tiny.train("run", train_steps=3, schedule=1e-3)
+    for name, value in tiny.train("run", "one_device", train_steps=5, schedule=1e-3)[0].items():
+        np.testing.assert_allclose(value, whole[name], rtol=0, atol=1e-5, err_msg=name)
+    mark, *lines = tiny.lines("run")[3:]
+    assert mark == {"restart": 3, "note": "resumed with 1 replicas instead of 2; batches and the "
+                    "place in the data stay, sums are rounded in another order"}
+    assert [line["step"] for line in lines] == [4, 5]
+    with pytest.raises(UsageError, match="batch_size=8, but the run in .* has batches of 16"):
+        tiny.train("run", "one_device", train_steps=6, batch_size=8)

@@ -87,8 +87,8 @@ class Tiny:
         return MadeUpInput(16, num_examples)
 
     def train(self, name, strategy="mirrored", dropout=0.0, schedule=None, data=None,
-              eval_examples=None, task="pretraining", prepare=None, judge=None, judging=None,
-              **fields):
+              eval_data=None, eval_examples=None, task="pretraining", prepare=None, judge=None,
+              judging=None, **fields):
         """Train in the folder `name`, or go on there; weights by path, and the result.
 
         `prepare(model)` is called before the optimizer is made, `judge(model)` gives an evaluator;
@@ -110,7 +110,7 @@ class Tiny:
             if schedule is not None:
                 optimizer = type(optimizer)(schedule)
         result = train(model, optimizer, strategy, config, data or self.input(),
-                       self.input(eval_examples) if eval_examples else None,
+                       self.input(eval_examples) if eval_examples else eval_data,
                        str(self.root / name), evaluator=judge and judge(model),
                        **(judging or {}))
         return {v.path: v.numpy() for v in model.weights}, result

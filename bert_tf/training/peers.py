@@ -1,0 +1,106 @@
+"""Whether the other processes of a strategy are still there, and which one is not.
+
+TensorFlow's collectives wait without end for a process that is stopped or cut off. Its
+coordination service would end them, but after ten seconds even where all processes had been
+paused together, and often without a word about which one failed. So it is left out, and every
+process asks every other one, with the probe of TensorFlow's own health check, whether it is there.
+A worker is lost after several unanswered probes in a row, not after a time: a pause of this very
+process costs one of them.
+"""
+
+import socket
+import sys
+import threading
+import time
+
+import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+from tensorflow.python.eager import context  # collectives are aborted by no public name
+
+from bert_tf.errors import BertTfError, explain
+
+ARRIVAL = 600  # seconds that all workers have to come
+_REMIND = 15  # seconds between lines about those that are missing
+_ANSWER = 5  # seconds that a probe waits
+_PAUSE = 1  # seconds between probes
+_TRIES = 5  # unanswered ones in a row that make a worker lost
+_ROUND = _ANSWER + _PAUSE
+
+
+class Peers:
+    """The other workers of a cluster, watched by a thread each.
+
+    Args:
+        cluster: a `Cluster`; the strategy of this process is there already.
+    """
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self._lost = set()
+        self._news = threading.Event()
+
+    @staticmethod
+    def prepare():
+        """Leave TensorFlow's own watching out; to be called before the strategy is made."""
+        context.context().configure_coordination_service(service_type="")
+        CollectiveAllReduceExtended._enable_check_health = False
+
+    def meet(self):
+        """Wait for all of them, then begin to watch.
+
+        Raises:
+            BertTfError: one did not come within `ARRIVAL` seconds; it is named.
+        """
+        others = [index for index in range(len(self._cluster.workers))
+                  if index != self._cluster.index]
+        started = reminded = time.monotonic()
+        missing = others
+        while missing := [index for index in missing if not self._listens(index)]:
+            names = ", ".join(map(self._cluster.name, missing))
+            now = time.monotonic()
+            if now - started > ARRIVAL:
+                raise BertTfError(explain(
+                    f"{names} did not come within {ARRIVAL} s",
+                    attempt="starting every worker, and that each reaches the others' ports"))
+            if now - reminded > _REMIND:
+                print(f"waiting for {names}", file=sys.stderr)
+                reminded = now
+            time.sleep(0.2)
+        for index in others:
+            threading.Thread(target=self._watch, args=(index,), daemon=True).start()
+
+    def _listens(self, index):
+        host, _, port = self._cluster.workers[index].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWER).close()
+        except OSError:
+            return False
+        return True
+
+    def _watch(self, index):
+        task = f"/job:worker/replica:0/task:{index}"
+        failures = 0
+        while failures < _TRIES:
+            try:
+                context.context().check_collective_ops_peer_health(task, _ANSWER * 1000)
+                failures = 0
+            except tf.errors.OpError:  # no answer, or that of a process started anew
+                failures += 1
+            time.sleep(_PAUSE)
+        self._lost.add(index)
+        self._news.set()
+        context.context().abort_collective_ops(
+            tf.errors.UNAVAILABLE, f"{self._cluster.name(index)} does not answer")
+
+    def lost(self):
+        """Names of the workers that do not answer, found out after a collective failed.
+
+        It takes about `_ROUND * (_TRIES + 2)` seconds at most. This process answers until all
+        others that are there have found out, too, so that none of these is taken for lost.
+        """
+        if not self._news.wait(_ROUND * _TRIES + _ANSWER):
+            return []
+        time.sleep(_ROUND)  # of several that are lost together the others are found by then
+        lost = [self._cluster.name(index) for index in sorted(self._lost)]
+        time.sleep(_ROUND)
+        return lost

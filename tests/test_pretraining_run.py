@@ -1,0 +1,45 @@
+"""What a run keeps when it goes on somewhere else."""
+
+import argparse
+import json
+
+import pytest
+from harness import mirrored
+
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
+from bert_tf.pretraining_run import PretrainingRun
+from bert_tf.training.config import TrainConfig
+
+MADE = {"vocabulary": {"size": 50, "pad_id": 0}, "splits": {"train": {"mean_tokens": 10.0}}}
+
+
+def start(folder, replicas, **changes):
+    """A run of 90 tokens a batch on so many replicas, whose examples are there."""
+    arguments = {"output_dir": str(folder), "input": ["a.txt"], "split": "lines",
+                 "batch_tokens": 90, "seq_length": 16, "learning_rate": 1e-3, "num_devices": 1,
+                 "strategy": "mirrored", **changes}
+    config = ModelConfig.from_dict({
+        "family": "bert", "vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 16})
+    return PretrainingRun(argparse.Namespace(**arguments), config, TrainConfig(batch_size=1),
+                          mirrored(replicas))
+
+
+def test_a_batch_keeps_its_size_on_other_replicas(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/manifest.json").write_text(json.dumps(MADE))
+    assert start(tmp_path, 2).final_configs()[1].batch_size == 8
+    assert start(tmp_path, 1).final_configs()[1].batch_size == 9  # nothing is trained yet
+    (tmp_path / "checkpoints/step_00000004").mkdir(parents=True)
+    with pytest.raises(UsageError, match="batches of 9 examples, which do not divide among 2"):
+        start(tmp_path, 2).final_configs()
+    start(tmp_path, 1).train_config.replace(batch_size=8).save(str(tmp_path / "train_config.json"))
+    assert start(tmp_path, 1).final_configs()[1].batch_size == 8
+
+
+def test_other_flags_than_the_chiefs_are_refused(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).options()}))
+    start(tmp_path, 2, num_devices=2, strategy="multi_worker").check_options()
+    with pytest.raises(UsageError, match="learning_rate is 0.1 here, 0.001 on worker 0; expected"):
+        start(tmp_path, 1, learning_rate=0.1).check_options()
