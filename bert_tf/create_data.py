@@ -4,6 +4,11 @@
 
 The folder gets shards (TFRecord), an index beside each, and manifest.json. The same command again
 reuses what is finished and continues what was stopped.
+
+With --runner beam Apache Beam does the work, and what follows `--` are Beam's own flags; without
+any, --num_processes processes of this machine do it. Others name the engine, for example
+
+    python -m bert_tf.create_data --runner beam … -- --runner=FlinkRunner --flink_master=host:8081
 """
 
 import os
@@ -27,13 +32,19 @@ def _parser():
     cli.add_pairs_flag(parser)
     add("--holdout", type=cli.share, default=0.0,
         help="share of documents that become the split eval")
+    add("--runner", choices=("local", "beam"), default="local",
+        help="local: processes of this machine; beam: Apache Beam (extra: beam), whose own flags "
+             "follow behind --; the examples are the same")
     cli.add_seed_flag(parser)
     cli.add_overwrite_flag(parser)
     return parser
 
 
 def main(argv=None):
-    arguments = vars(_parser().parse_args(argv))
+    argv = sys.argv[1:] if argv is None else argv
+    own = argv.index("--") if "--" in argv else len(argv)
+    arguments = vars(_parser().parse_args(argv[:own]))
+    arguments["beam_options"] = argv[own + 1:]
 
     from bert_tf.data.create import create_examples
     from bert_tf.data.documents import expand_inputs

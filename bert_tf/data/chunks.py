@@ -26,15 +26,29 @@ class TextChunk:
     """Part of a split: documents as lists of sentences."""
 
     split: str  # "train" or "eval"
-    number: int  # in its split, from 0
+    number: int  # in its split and section, from 0
     own: list  # (number of the document, sentences): parts of which examples are made
     lent: list  # likewise, of other documents of the split, for random segments only
     size: int  # bytes of text
     new_documents: int  # documents that begin in this chunk
+    section: int = 0  # number of the section of the text, see `plan.Plan`
+
+    @property
+    def place(self):
+        """Where it is in its split, as a name; draws are seeded with it."""
+        return f"{self.section}.{self.number}" if self.section else str(self.number)
+
+    @property
+    def file_name(self):
+        """Name of its shard."""
+        section = f"{self.section:05d}-" if self.section else ""
+        return f"{self.split}-{section}{self.number:05d}.tfrecord"
 
 
-def assign_splits(source, holdout, seed):
+def assign_splits(source, holdout, seed, beginning=None):
     """A function that reads `source` as `(split, piece)`, the split being "train" or "eval".
+
+    `beginning` reads the whole text where `source` is a section of it.
 
     About the share `holdout` of the documents is held out, chosen by a hash of the seed and of the
     document's text (of its first piece), so that copies of a document go the same way. At least
@@ -48,7 +62,7 @@ def assign_splits(source, holdout, seed):
         digest = hashlib.blake2b(text, digest_size=8, key=key).digest()
         return int.from_bytes(digest, "little") / 2**64
 
-    always, never = _outer_draws(source, draw) if holdout else ([], [])
+    always, never = _outer_draws(beginning or source, draw) if holdout else ([], [])
 
     def read():
         document = split = None
@@ -77,22 +91,32 @@ def _outer_draws(source, draw):
     return draws[:2], draws[-2:]
 
 
-def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):
+def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed, section=0,
+                    beginning=None, onward=None):
     """Yield the `TextChunk`s of both splits.
 
     With `next_sentence`, documents are cut into parts of some twenty windows and shuffled, 16 MB
     at a time, so that random segments come from all over the text; else they stay in order.
 
+    Args:
+        source: the text, or one section of it.
+        next_sentence, seq_length, holdout, seed: options of the examples.
+        section: its number.
+        beginning, onward: sources of the whole text, from its start and from this section on
+            (numbering documents as `source` does); None where `source` is the whole text.
+
     Raises:
         BertTfError: with `next_sentence`, a split has a single document.
     """
-    read = assign_splits(source, holdout, seed)
+    read = assign_splits(source, holdout, seed, beginning)
+    look = assign_splits(onward, holdout, seed, beginning) if onward else read
 
     def pieces_of(split):
-        return (piece for its_split, piece in read() if its_split == split)
+        return (piece for its_split, piece in look() if its_split == split)
 
     kind = _ShuffledCutter if next_sentence else _Cutter
-    cutters = {split: kind(split, pieces_of, seq_length, seed) for split in ("train", "eval")}
+    cutters = {split: kind(split, section, pieces_of, seq_length, seed)
+               for split in ("train", "eval")}
     for split, piece in read():
         yield from cutters[split].add(piece)
     for cutter in cutters.values():
@@ -102,9 +126,10 @@ def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed):
 class _Cutter:
     """Cuts one split; a document longer than a chunk goes into several."""
 
-    def __init__(self, split, pieces_of, seq_length, seed):
+    def __init__(self, split, section, pieces_of, seq_length, seed):
         self.part_bytes = CHUNK_BYTES
         self.split = split
+        self.section = section
         self.pieces_of = pieces_of
         self.count = 0
         self.own = []
@@ -137,7 +162,8 @@ class _Cutter:
 
     def chunk(self):
         """The chunk that is done."""
-        chunk = TextChunk(self.split, self.count, self.own, self.lenders(), self.size, self.new)
+        chunk = TextChunk(self.split, self.count, self.own, self.lenders(), self.size, self.new,
+                          self.section)
         self.count += 1
         self.own, self.size, self.new = [], 0, 0
         return chunk
@@ -146,10 +172,10 @@ class _Cutter:
 class _ShuffledCutter(_Cutter):
     """Cuts one split for next-sentence prediction: shuffles, and sees to other documents."""
 
-    def __init__(self, split, pieces_of, seq_length, seed):
-        super().__init__(split, pieces_of, seq_length, seed)
+    def __init__(self, split, section, pieces_of, seq_length, seed):
+        super().__init__(split, section, pieces_of, seq_length, seed)
         self.part_bytes = _PART_BYTES_PER_TOKEN * seq_length
-        self.rng = random.Random(f"shuffle {seed} {split}")
+        self.rng = random.Random(f"shuffle {seed} {split}" + (f" {section}" if section else ""))
         self.window = []
         self.window_size = 0
         self.recent = collections.OrderedDict()  # number of the document -> first sentences
@@ -187,7 +213,7 @@ class _ShuffledCutter(_Cutter):
         return lent if lent or len(documents) > 1 else [self._look_ahead(*documents)]
 
     def _look_ahead(self, own):
-        """The first sentences of the document behind `own` in this split."""
+        """The first sentences of the document behind `own` in this split, section or no."""
         for piece in self.pieces_of(self.split):
             if piece.document > own:
                 self.recent[piece.document] = piece.sentences

@@ -8,6 +8,7 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import signal
@@ -19,24 +20,24 @@ from tqdm import tqdm
 from bert_tf import files, manifest
 from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS, PAIRS
 from bert_tf.data import chunks as chunking
-from bert_tf.data import pairing, records
-from bert_tf.data.documents import read_documents
+from bert_tf.data import pairing
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.data.masking import MASKED_SHARE
+from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.tokenization.vocabulary import Vocabulary
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
-_LABELLED = {"random": "random_next", "swapped": "swapped"}  # what the share of labels 1 is called
+RUNNERS = ("local", "beam")
 
 
 def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents, seq_length,
                     format, masking, whole_word, dupe_factor, max_predictions_per_seq,
                     short_seq_prob, seed, num_processes, split, pairs=None, max_ngram=1,
                     masked_share=MASKED_SHARE, holdout=0.0, pretokenize=None, overwrite=False,
-                    progress=True):
+                    progress=True, runner="local", beam_options=()):
     """Write shards, indexes and `manifest.json` into `output_dir`; what is finished is reused.
 
     Args:
@@ -53,7 +54,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
             of `seq_length`, which never cuts any off.
         short_seq_prob: share of short examples.
         seed: seed of every draw.
-        num_processes: processes at once.
+        num_processes: processes at once; under `beam` the number of workers that are expected.
         split: how text is cut into sentences, see `documents.read_documents`.
         pairs: what the second segment is, one of `config.PAIRS`, see `segment_pairs`; None for
             `random`. Only for the two forms with pairs.
@@ -62,7 +63,10 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         holdout: share of the documents that go to the split `eval`; the others to `train`.
         pretokenize: option of the tokenizer: `"morphemes"` or None.
         overwrite: replace the result of other options.
-        progress: show a bar.
+        progress: show a bar (`local`).
+        runner: `local`, processes of this machine, or `beam`, Apache Beam (extra `beam`); the
+            examples are the same.
+        beam_options: Beam's own flags, list of str, see `beam_runner.maker_of_shards`.
 
     Returns:
         The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `pair_labels`
@@ -72,11 +76,12 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         (`name`, `num_examples`).
 
     Raises:
-        UsageError: options out of range, or another run's result is there.
+        UsageError: options out of range, another run's result is there, or an extra is missing.
         BertTfError: the text does not do, the disk is full, a process died.
     """
     check_choice("format", format, FORMATS)
     check_choice("masking", masking, DUPE_FACTOR)
+    make_shards = _maker_of_shards(runner, beam_options)
     if seq_length < pairing.MINIMUM_SEQ_LENGTH:
         raise UsageError(explain(f"seq_length={seq_length}",
                                  f"at least {pairing.MINIMUM_SEQ_LENGTH}", "128"))
@@ -109,14 +114,10 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
 
     vocabulary = Vocabulary.load(vocab_path)
     _begin(output_dir, stated, sources, overwrite)
-    chunks = chunking.cut_into_chunks(
-        lambda: read_documents(inputs, split), next_sentence=options.pairs == "random",
-        seq_length=seq_length, holdout=holdout, seed=seed)
-    size = sum(map(_text_size, inputs))
-    num_processes = min(num_processes, 1 + size // chunking.CHUNK_BYTES)
-    with tqdm(desc="examples", total=size, unit="B", unit_scale=True,
-              disable=not progress) as bar:
-        splits = _run(chunks, options, vocab_path, output_dir, num_processes, bar)
+    sections, size = make_sections(inputs)
+    plan = Plan(sections, size, split, holdout, options, vocab_path, output_dir)
+    splits = splits_of(make_shards(plan, num_processes, progress), options.pairs)
+    files.clean_temporary(output_dir)  # of workers that died and were replaced
     if not splits["train"]["num_examples"]:
         if options.pairs == "swapped":
             raise BertTfError(explain(
@@ -146,16 +147,6 @@ def _checked_pairs(format, pairs):
     return None
 
 
-def _text_size(path):
-    """Bytes of text in a file; of a `.gz` what its end states."""
-    if not path.endswith(".gz"):
-        return files.size(path)
-    with files.explained("read", path), open(path, "rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(size - 4, 0))
-        return max(int.from_bytes(stream.read(), "little"), size)
-
-
 def _begin(output_dir, stated, sources, overwrite):
     """Make room for shards; keep those of the same run, killed before it was finished."""
     started = os.path.join(output_dir, _STARTED)
@@ -168,34 +159,34 @@ def _begin(output_dir, stated, sources, overwrite):
     files.clean_temporary(output_dir)
 
 
-def _run(chunks, options, vocab_path, output_dir, num_processes, bar):
-    """Make the shards of all chunks; facts of both splits."""
-    splits = {split: collections.Counter(num_documents=0, num_examples=0, num_tokens=0)
-              for split in ("train", "eval")}
-    shards = {split: [] for split in splits}
-    labelled = collections.Counter()
+def _maker_of_shards(runner, beam_options):
+    """Function `(plan, num_processes, progress)` that makes all shards and returns their facts."""
+    if check_choice("runner", runner, RUNNERS) == "local":
+        if beam_options:
+            raise UsageError(explain(f"unknown argument {beam_options[0]}: Beam's own flags are "
+                                     "for runner='beam'"))
+        return _make_locally
+    try:
+        from bert_tf.data import beam_runner
+    except ImportError as error:
+        raise UsageError(explain(f"runner='beam' needs Apache Beam ({error})",
+                                 attempt="pip install 'bert_tf[beam]'")) from error
+    return beam_runner.maker_of_shards(beam_options)
 
-    def tasks():
-        for chunk in chunks:
-            name = f"{chunk.split}-{chunk.number:05d}.tfrecord"
-            yield chunk, os.path.join(output_dir, name)
 
-    for chunk, path in _in_processes(tasks(), options, vocab_path, num_processes):
-        index = records.read_index(path)
-        count = len(index["num_tokens"])
-        splits[chunk.split].update(num_documents=chunk.new_documents, num_examples=count,
-                                   num_tokens=int(index["num_tokens"].sum()))
-        labelled[chunk.split] += int(index["pair_labels"].sum())
-        shards[chunk.split].append({"name": os.path.basename(path), "num_examples": count})
-        bar.update(chunk.size)
-    bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
-    for split, facts in splits.items():
-        count = max(facts["num_examples"], 1)
-        facts["mean_tokens"] = facts["num_tokens"] / count
-        if options.label:
-            facts[_LABELLED[options.pairs]] = labelled[split] / count
-        facts["shards"] = shards[split]
-    return {split: dict(facts) for split, facts in splits.items()}
+def _make_locally(plan, num_processes, progress):
+    """Make the shards in processes of this machine; list of their facts."""
+    chunks = itertools.chain.from_iterable(map(plan.chunks, range(len(plan.sections))))
+    num_processes = min(num_processes, 1 + plan.size // chunking.CHUNK_BYTES)
+    made = []
+    with tqdm(desc="examples", total=plan.size, unit="B", unit_scale=True,
+              disable=not progress) as bar:
+        tasks = ((chunk, plan.path(chunk)) for chunk in chunks)
+        for chunk, path in _in_processes(tasks, plan.options, plan.vocab_path, num_processes):
+            made.append(shard_facts(chunk, path))
+            bar.update(chunk.size)
+        bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
+    return made
 
 
 def _in_processes(tasks, options, vocab_path, num_processes):

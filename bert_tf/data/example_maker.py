@@ -65,7 +65,7 @@ class ExampleMaker:
     def __call__(self, text_chunk, path):
         """Write the shard of `text_chunk`, a `chunks.TextChunk`, to `path`."""
         options = self.options
-        name = f"{options.seed} {text_chunk.split} {text_chunk.number}"
+        name = f"{options.seed} {text_chunk.split} {text_chunk.place}"
         chunk = self._tokenize(text_chunk)
         passes = [pairing.make_examples(
             chunk, format=options.format, pairs=options.pairs, seq_length=options.seq_length,
@@ -75,7 +75,7 @@ class ExampleMaker:
         count = examples.count
         bits = np.random.Philox(np.random.SeedSequence(list(name.encode())))
         order = np.random.Generator(bits).permutation(count)
-        key = stream_key(options.seed, f"static masking {text_chunk.split} {text_chunk.number}")
+        key = stream_key(options.seed, f"static masking {text_chunk.split} {text_chunk.place}")
         blocks, num_tokens = [], []
         for start in range(0, count, _BLOCK):
             block = order[start:start + _BLOCK]

@@ -1,0 +1,186 @@
+"""On Apache Beam the same command makes the same folder, whatever happens to its workers."""
+
+import concurrent.futures
+import json
+import logging
+import os
+import pathlib
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+from bert_tf import cli, create_data, files
+from bert_tf.data import chunks, plan
+from bert_tf.data.create import create_examples
+from bert_tf.data.example_maker import ExampleMaker
+from bert_tf.errors import BertTfError, UsageError
+
+beam_runner = pytest.importorskip("bert_tf.data.beam_runner")
+
+IN_PROCESS = ["--runner=FnApiRunner"]  # one worker, which sees what a test changes
+
+
+def _bytes_of(folder):
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Sizes under which a small text has several sections and chunks."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 500)
+    monkeypatch.setattr(chunks, "_WINDOW_BYTES", 1500)
+    monkeypatch.setattr(plan, "SECTION_BYTES", 2500)
+
+
+@pytest.fixture
+def parts(text, tmp_path):
+    """The corpus as six files."""
+    documents = pathlib.Path(text).read_text().split("\n\n")
+    paths = [tmp_path / f"part-{number}.txt" for number in range(6)]
+    for number, path in enumerate(paths):
+        path.write_text("\n\n".join(documents[number::6]) + "\n")
+    return [str(path) for path in paths]
+
+
+@pytest.mark.parametrize("changes", [
+    {"holdout": 0.2},
+    {"format": "full_sentences", "max_ngram": 3, "split": "sentences"},
+    {"masking": "static", "dupe_factor": 2, "pairs": "swapped"}])
+def test_the_folder_is_the_local_one(make, parts, small, changes):
+    local, made = make(inputs=parts, **changes)
+    names = {shard["name"] for split in made["splits"].values() for shard in split["shards"]}
+    assert len(names) > 6 and any(name.count("-") == 2 for name in names), names
+    for num_processes, options in ((1, ()), (7, IN_PROCESS)):
+        folder, again = make(inputs=parts, runner="beam", num_processes=num_processes,
+                             beam_options=options, **changes)
+        assert _bytes_of(folder) == _bytes_of(local)
+        assert again == made
+
+
+def test_two_worker_processes(make, vocab, write_file):
+    draw = np.random.default_rng(1)
+    words = ["".join(draw.choice(list("abcdefgh"), 4)) for _ in range(2000)]
+    lines = (" ".join(draw.choice(words, 80)) + ("\n" if number % 5 else "\n\n")
+             for number in range(11_000))
+    text = write_file("text.txt", "".join(lines))
+    assert os.path.getsize(text) > 2 * chunks.CHUNK_BYTES
+    options = {"inputs": [text], "format": "full_sentences", "seq_length": 128}
+    local, made = make(**options)
+    assert len(made["splits"]["train"]["shards"]) == 3
+    assert _bytes_of(make(runner="beam", num_processes=2, **options)[0]) == _bytes_of(local)
+
+
+def test_korean_by_morphemes(make, tmp_path, write_file):
+    pytest.importorskip("kiwipiepy")
+    text = "영화를 재밌게 봤다\n배우들의 연기가 좋았어요\n\n다시 보고 싶은 영화였다\n음악이 좋다\n"
+    syllables = sorted(set(text) - set(" \n"))
+    vocab = write_file("vocab.txt", "\n".join(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *syllables,
+         *(f"##{syllable}" for syllable in syllables)]) + "\n")
+    options = {"inputs": [write_file("ko.txt", text * 5)], "vocab": vocab,
+               "pretokenize": "morphemes"}
+    local, plain = (make(**{**options, **change})[0] for change in ({}, {"pretokenize": None}))
+    made = _bytes_of(make(runner="beam", **options)[0])
+    assert made == _bytes_of(local)
+    assert made["train-00000.tfrecord"] != _bytes_of(plain)["train-00000.tfrecord"]
+
+
+@pytest.fixture
+def make_part(parts, vocab, tmp_path, small, make):
+    """A `MakeShards` that is set up, a part, and the shards that it should give."""
+    local, made = make(inputs=parts)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    stated = {name: value for name, value in made["options"].items()
+              if name not in ("split", "holdout")}
+    worker = beam_runner.MakeShards(plan.Plan(
+        plan.make_sections(parts)[0], 0, "lines", 0.0, plan.ExampleOptions(**stated), vocab,
+        str(folder)))
+    worker.setup()
+    return worker, folder, _bytes_of(local)
+
+
+def test_a_part_done_again_changes_nothing(make_part):
+    worker, folder, local = make_part
+    half = files.temporary_name(str(folder / "train-00000.tfrecord"))
+    pathlib.Path(half).write_bytes(local["train-00000.tfrecord"][:100])
+    first = list(worker.process((0, 0, 1)))
+    made = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    assert list(worker.process((0, 0, 1))) == first
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in folder.iterdir()} == made
+    assert {name: made[name][0] for name in made if not name.startswith(".tmp-")}.items() < (
+        local.items())
+    assert len(first) == sum(name.endswith(".tfrecord") for name in made) > 1
+
+
+def test_a_part_done_twice_at_once(make_part):
+    worker, folder, local = make_part
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: list(worker.process((0, 0, 1))), range(2))
+    assert one == other
+    assert _bytes_of(folder).items() < local.items()
+
+
+def test_lost_work_is_done_again_without_duplicates(make, parts, small, monkeypatch, capsys):
+    local = _bytes_of(make(inputs=parts)[0])
+    right, calls = ExampleMaker.__call__, []
+
+    def lost(self, chunk, path):
+        calls.append(path)
+        if len(calls) == 3:
+            pathlib.Path(files.temporary_name(path)).write_bytes(b"half")
+            raise ConnectionError("the worker was lost")
+        right(self, chunk, path)
+
+    monkeypatch.setattr(ExampleMaker, "__call__", lost)
+    folder, _ = make(inputs=parts, runner="beam", progress=True)
+    assert "the worker was lost" in capsys.readouterr().err
+    assert len(calls) == len(set(calls)) + 1  # nothing that was finished is made again
+    assert _bytes_of(folder) == local
+
+    calls[:] = range(-20, 0)
+    monkeypatch.setattr(ExampleMaker, "__call__", lambda *_: 1 / 0)
+    with pytest.raises(BertTfError, match="Beam failed: .*ZeroDivision.*the same command again"):
+        make(inputs=parts, runner="beam")
+
+
+def test_errors_of_workers_are_ours(parts, vocab, options, tmp_path, capfd):
+    pathlib.Path(parts[3]).write_bytes(b"fine\n\xff\n")
+    folder = tmp_path / "data"
+    with pytest.raises(BertTfError, match=r"part-3\.txt line 2: byte 0xff .* iconv -t UTF-8$"):
+        create_examples(parts, vocab, str(folder), **options, runner="beam")
+    assert "Traceback" not in capfd.readouterr().err
+    assert not (folder / "manifest.json").exists()
+
+
+def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    monkeypatch.delitem(sys.modules, "bert_tf.data.beam_runner")
+    import bert_tf.data
+
+    monkeypatch.delattr(bert_tf.data, "beam_runner")
+    handlers = list(logging.root.handlers)
+    with pytest.raises(UsageError, match=r"needs Apache Beam.*pip install 'bert_tf\[beam\]'"):
+        create_examples(parts, vocab, str(tmp_path / "data"), **options, runner="beam")
+    logging.root.handlers[:] = handlers
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--", "--runner=FlinkRunner"], "unknown argument --runner=FlinkRunner"),
+    (["--runner", "beam", "--", "--foo=3"], "Beam has no flag --foo"),
+    (["--runner", "beam", "--", "--runner=Flick"], "Unexpected pipeline runner: Flick"),
+    (["--runner", "beam", "--", "--parallelism=x"], "argument --parallelism: invalid int value"),
+    (["--runner", "beam", "--foo=3"], "unknown argument --foo=3")])
+def test_flags(parts, vocab, make, capsys, flags, message):
+    before = signal.getsignal(signal.SIGTERM)
+    folder, made = make(inputs=parts)
+    try:
+        code = cli.run(create_data.main, ["--input", *parts, "--vocab", vocab, "--output_dir",
+                                          folder, "--overwrite", *flags])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 2 and message in capsys.readouterr().err
+    assert json.loads((pathlib.Path(folder) / "manifest.json").read_text()) == made  # untouched
