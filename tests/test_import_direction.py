@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
 GROUND = {"config", "presets", "errors", "shapes", "files", "checksums", "locks", "manifest",
-          "variables", "randomness", "tensor_bundle", "pictures"}
+          "variables", "randomness", "tensor_bundle", "pictures", "constant_kernels"}
 LIGHT = {"config", "presets", "errors", "files", "checksums", "locks", "manifest", "shapes",
          "cli"}
 ALLOWED = {

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tiny_model import TEXTS
 
-from bert_tf.saved_model.constants import body_of, with_constant_kernels
+from bert_tf.constant_kernels import body_of, with_constant_kernels
 from bert_tf.serving.loaded_version import LoadedVersion
 
 
