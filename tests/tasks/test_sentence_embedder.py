@@ -186,9 +186,9 @@ def minilm(tmp_path_factory):
     return folder
 
 
-def pretrained(folder, **options):
+def pretrained(folder, dtype="float32", **options):
     reader = TextReader(load_tokenizer(folder), 128)
-    return bert_tf.from_pretrained(folder, "embedder", reader=reader, dtype="float32", **options)
+    return bert_tf.from_pretrained(folder, "embedder", reader=reader, dtype=dtype, **options)
 
 
 def test_a_real_model_gives_the_published_vectors(minilm, shared):
@@ -197,6 +197,9 @@ def test_a_real_model_gives_the_published_vectors(minilm, shared):
         expected = arrays["sentence_embeddings"]
     vectors = pretrained(minilm, normalize=True).embed(sentences)
     assert np.abs(vectors - expected).max() <= 1e-5
+    half = pretrained(minilm, normalize=True, dtype="bfloat16")
+    half.encoder.backbone.padding_free = True  # as exports do
+    assert np.min(np.sum(half.embed(sentences) * expected, axis=1)) >= 0.9999
 
 
 def test_paraphrases_are_nearer(minilm, shared):
