@@ -53,6 +53,8 @@ def finished(path, options, inputs=(), overwrite=False):
         return None
     try:
         manifest = read(path)
+        if "fingerprint" not in manifest:
+            raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
         same = manifest["fingerprint"] == fingerprint(options, inputs)
         if same:
             _check_made(path, manifest)
@@ -122,7 +124,7 @@ def read(path):
         BertTfError: it is missing or damaged.
     """
     manifest = checksums.read_sealed(path, _AGAIN)
-    if "fingerprint" not in manifest or not isinstance(manifest.get("options", {}), dict):
+    if not isinstance(manifest.get("options", {}), dict):
         raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
     return manifest
 

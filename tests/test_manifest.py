@@ -1,8 +1,10 @@
 """What a stage leaves about itself."""
 
+import json
+
 import pytest
 
-from bert_tf import manifest
+from bert_tf import checksums, manifest
 from bert_tf.errors import BertTfError, UsageError
 
 
@@ -63,3 +65,36 @@ def test_what_another_stage_made_is_not_replaced(tmp_path):
         manifest.check_own(path, made, "task")
     manifest.write(path, {"task": "cola"})
     manifest.check_own(path, made, "task")
+
+
+def test_no_digit_of_a_manifest_changes_in_silence(tmp_path):
+    path = tmp_path / "manifest.json"
+    options, facts = {"seed": 12, "share": 0.15, "names": ["a"]}, {"entries": 34, "mean": 1 / 3}
+    manifest.write(str(path), options, **facts)
+    text, expected = path.read_text(), manifest.read(str(path))
+    assert expected["options"] == options and expected["mean"] == 1 / 3
+    name = text.index("blake2b")  # under another name it is not known, and all else is right
+    for place, letter in enumerate(text):
+        if letter.isdigit() and not name <= place < name + len("blake2b"):
+            other = str((int(letter) + 1) % 10)
+            path.write_text(text[:place] + other + text[place + 1:])
+            with pytest.raises(BertTfError, match="manifest.json is damaged.*--overwrite"):
+                manifest.finished(str(path), options)
+            assert manifest.finished(str(path), options, overwrite=True) is None
+    values = json.loads(text)
+    del values["blake2b"]  # as the message says, for a change that is meant
+    path.write_text(json.dumps({**values, "entries": 35}))
+    assert manifest.finished(str(path), options)["entries"] == 35
+
+
+def test_files_beside_a_manifest_are_compared(tmp_path):
+    path, vocabulary = str(tmp_path / "vocab.json"), tmp_path / "vocab.txt"
+    manifest.check_made(path)  # there is none
+    vocabulary.write_text("[PAD]\n")
+    manifest.write(path, {}, files=checksums.facts(str(tmp_path), ["vocab.txt"]))
+    manifest.check_made(path)
+    vocabulary.write_text("[PAT]\n")
+    for look in (lambda: manifest.check_made(path), lambda: manifest.finished(path, {})):
+        with pytest.raises(BertTfError, match="vocab.txt is damaged: its content changed"):
+            look()
+    assert manifest.finished(path, {}, overwrite=True) is None

@@ -193,19 +193,24 @@ class Machine:
         return self.run(work, user=_NOBODY)
 
     def vanished(self, work):
-        """A file that is taken away at a random moment, and put back if it was missed."""
+        """A file that is taken away while the command runs, or before it starts again."""
         taken = {}
 
-        def take(fork):
+        def take(fork=None):
             found = [path for folder in work.folders for path in sorted(folder.rglob("*"))
-                     if path.is_file() and not path.name.startswith(".")
-                     and ".tmp-" not in str(path)]
+                     if path.is_file() and "/." not in str(path)]
             path = self.draw.choice(found + work.inputs) if found + work.inputs else None
             if path is not None:
                 taken[path] = self.root / "taken"
                 shutil.move(path, taken[path])
 
-        code, said = self.run_until(work, take)
+        if self.draw.random() < 0.5:
+            code, said = self.run_until(work, take)
+        else:
+            self.run_until(work, lambda fork: fork.kill())
+            take()
+            code, said = self.run(work)
+        # What nobody missed, or was made anew, is not put back.
         for path, kept in taken.items():
             if (code or path in work.inputs) and path.parent.is_dir() and not path.exists():
                 shutil.move(kept, path)
