@@ -79,7 +79,7 @@ def explained(action, path):
     try:
         yield
     except FileNotFoundError as error:
-        raise refused("there is no such bucket" if "bucket" in str(error)
+        raise refused("there is no such bucket" if "specified bucket" in str(error)
                       else "no such file or folder") from error
     except PermissionError as error:
         raise refused("the store denies it to these credentials",
@@ -326,6 +326,6 @@ def download(paths, targets):
 def read_ranges(ranges):
     """The bytes from `start` to `end` of objects, `[(path, start, end)]`, all requested at once."""
     systems, names = zip(*(_find(path) for path, _, _ in ranges), strict=True)
+    _, starts, ends = zip(*ranges, strict=True)
     with explained("read", ranges[0][0]):
-        return systems[0].cat_ranges(list(names), *zip(*((start, end) for _, start, end in ranges),
-                                                       strict=True), on_error="raise")
+        return systems[0].cat_ranges(list(names), list(starts), list(ends), on_error="raise")
