@@ -30,6 +30,9 @@ def report(run, metrics, version):
             for lines in show(signatures[name], texts):
                 print("\n  " + "\n  ".join(lines))
     name = files.base_name(run.arguments.export_dir)
+    # That binary has no file system for stores.
+    server = ("python -m bert_tf.serve" if files.is_remote(version)
+              else "tensorflow_model_server")
     print(f"\nexported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
@@ -37,7 +40,7 @@ def report(run, metrics, version):
 next:
   python -m bert_tf.export --model {run.path()} --dtype bfloat16    another version
   tensorboard --logdir {run.path('logs')}
-  tensorflow_model_server --rest_api_port=8501 --model_name={name} \\
+  {server} --rest_api_port=8501 --model_name={name} \\
       --model_base_path={files.absolute(run.arguments.export_dir)}""")
 
 
