@@ -80,9 +80,8 @@ def run_with_kills(store, draw, total):
     """A run killed `KILLS` times; the names of the writes that it was killed at."""
     points = []
     for _ in range(KILLS):
-        chosen = draw.randrange(1, total + 1)
-        before = len(store.writes)
-        killed, _ = store.run_killed(lambda count, name: count - before >= chosen,
+        chosen = len(store.writes) + draw.randrange(1, total + 1)
+        killed, _ = store.run_killed(lambda count, name, chosen=chosen: count >= chosen,
                                      "pretrain", *flags())
         if not killed:
             break
