@@ -82,7 +82,7 @@ class Lease:
     def __init__(self, folder, name=""):
         self.folder = f"{folder}/{name}" if name else folder
         self._path = f"{folder}/.lease{f'-{name}' if name else ''}.json"
-        self._token = uuid.uuid4().hex
+        self._owner = uuid.uuid4().hex
         self._renewed = None  # by this machine's monotonic clock
         self._lost = None  # who has it
         self._changing = threading.Lock()
@@ -102,7 +102,7 @@ class Lease:
             self._refuse_live(found)
             self._replace(found)
         found = _read(self._path)
-        if found is None or found["token"] != self._token:
+        if found is None or found["owner"] != self._owner:
             raise _refusal(self.folder, found)
         self._thread.start()
 
@@ -112,7 +112,7 @@ class Lease:
         self._thread.join()
         with contextlib.suppress(BertTfError):  # it grows stale then
             found = _read(self._path)
-            if found and found["token"] == self._token:
+            if found and found["owner"] == self._owner:
                 object_store.remove(self._path)
 
     def check(self):
@@ -146,13 +146,13 @@ class Lease:
             self._write(mode="create")
 
     def _write(self, **conditions):
-        about = {"token": self._token, "time": time.time(), **_this_process()}
+        about = {"owner": self._owner, "time": time.time(), **_this_process()}
         started = time.monotonic()
         try:
             object_store.write(self._path, json.dumps(about).encode(), **conditions)
         except BertTfError as error:
             now = _read(self._path)
-            if now is None or now["token"] == self._token:
+            if now is None or now["owner"] == self._owner:
                 raise
             raise _refusal(self.folder, now) from error
         self._renewed = started
@@ -165,7 +165,7 @@ class Lease:
     def _renew(self):
         with self._changing:
             found = _read(self._path)
-            if found is not None and found["token"] != self._token:
+            if found is not None and found["owner"] != self._owner:
                 self._lost = found
             elif not self._lost:
                 self._write()
@@ -179,7 +179,7 @@ def _read(path):
     try:
         with object_store.explained("read", path), object_store.open_stored(path) as stream:
             found = json.loads(stream.read())
-        return {"token": found["token"], "time": float(found["time"]), "host": found["host"],
+        return {"owner": found["owner"], "time": float(found["time"]), "host": found["host"],
                 "pid": int(found["pid"]), "namespace": found["namespace"],
                 "started": found["started"], "mark": version[1]}
     except (ValueError, KeyError, TypeError) as error:

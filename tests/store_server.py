@@ -43,7 +43,8 @@ class Store:
             "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hunter2",
             "AWS_DEFAULT_REGION": "us-east-1", "BERT_TF_CACHE": str(self.folder / "cache")}
         self.objects = fsspec.filesystem(
-            "s3", key="key", secret="hunter2", endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            "s3", key="key", secret=self.environment["AWS_SECRET_ACCESS_KEY"],
+            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
             client_kwargs={"region_name": "us-east-1"}, use_listings_cache=False)
         self.objects.call_s3("create_bucket", Bucket=BUCKET)
         return self
@@ -53,7 +54,7 @@ class Store:
 
     def _answer(self, environment, start_response):
         method, name = environment["REQUEST_METHOD"], environment["PATH_INFO"]
-        if method in ("PUT", "POST", "DELETE") and not name.endswith(".lease.json"):
+        if method in ("PUT", "POST", "DELETE") and "/.lease" not in name:
             with self._counting:
                 self.writes.append((method, name))
                 if self._victim and self._due(len(self.writes), name):

@@ -26,7 +26,7 @@ def fast(monkeypatch):
 
 
 def _write(**changes):
-    about = {"token": "another", "time": time.time(), "host": "far", "pid": 7,
+    about = {"owner": "another", "time": time.time(), "host": "far", "pid": 7,
              "namespace": "there", "started": "1"}
     files.write_json(PATH, {**about, **changes})
 
@@ -83,7 +83,7 @@ def test_a_stale_lease_is_taken_over_and_a_fresh_one_is_not():
         _enter()
     for when in (-1000, +1000):  # a clock that goes wrong does not matter
         _write(time=time.time() + when)
-        assert _enter()["token"] != "another"
+        assert _enter()["owner"] != "another"
 
 
 def test_a_lease_that_seems_stale_but_is_renewed_is_anothers():
@@ -102,7 +102,7 @@ def test_a_lease_that_seems_stale_but_is_renewed_is_anothers():
     finally:
         ended.set()
         thread.join()
-    assert files.read_json(PATH)["token"] == "another"
+    assert files.read_json(PATH)["owner"] == "another"
 
 
 def test_who_lost_the_lease_writes_nothing_more_and_leaves_the_other_alone(monkeypatch):
@@ -118,7 +118,7 @@ def test_who_lost_the_lease_writes_nothing_more_and_leaves_the_other_alone(monke
                 work()
         files.write_text("memory://bucket/other", "")
     assert files.list_folder(FOLDER) == [".lease.json", "before"]
-    assert files.read_json(PATH)["token"] == "another"
+    assert files.read_json(PATH)["owner"] == "another"
 
 
 def test_of_many_that_want_a_folder_at_once_one_gets_it():
