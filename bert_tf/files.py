@@ -59,15 +59,15 @@ def inside(folder, name):
         BertTfError: the name, or a link, leads out of the folder.
     """
     path = os.path.join(folder, name)
-    if is_remote(folder):  # where there are no links
-        root = real = folder
-    else:
+    leads_out = os.path.isabs(name) or ".." in name.split("/")
+    if not is_remote(folder):  # a store has no links
         with explained("read", path):
             root, real = os.path.realpath(folder), os.path.realpath(path)
-    cache, revision = os.path.split(os.path.dirname(root))
-    blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
-    if os.path.isabs(name) or ".." in name.split("/") \
-            or os.path.commonpath([root, real]) != root and os.path.dirname(real) != blobs:
+        cache, revision = os.path.split(os.path.dirname(root))
+        blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
+        leads_out = leads_out or (os.path.commonpath([root, real]) != root
+                                  and os.path.dirname(real) != blobs)
+    if leads_out:
         raise BertTfError(explain(f"{path!r} leads out of its folder", "a file in it",
                                   "putting the file itself there, if it is to be trusted"))
     return path

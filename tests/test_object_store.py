@@ -154,6 +154,9 @@ def test_files_are_read_written_and_listed_as_on_a_disk(tmp_path, store):
         files.rename(f"{root}/deep", f"{root}/moved")
         assert files.read_text(f"{root}/moved/a.txt") == "one"
         assert files.read_json(f"{root}/moved/er/c.json") == {"c": 1}
+        assert files.inside(root, "a.txt") == f"{root}/a.txt"
+        with pytest.raises(BertTfError, match="leads out of its folder"):
+            files.inside(root, "../a.txt")
         with open(files.local(f"{root}/a.txt")) as stream:
             assert stream.read() == "one"
         files.remove(f"{root}/moved")
