@@ -93,9 +93,9 @@ class Store:
 
     def read(self, folder):
         """`{name: bytes}` of all objects in a folder of the bucket."""
-        names = self.objects.find(f"{BUCKET}/{folder}")
-        return {name.removeprefix(f"{BUCKET}/{folder}/"): self.objects.cat_file(name)
-                for name in names}
+        root = f"{BUCKET}/{folder}".rstrip("/")
+        return {name.removeprefix(f"{root}/"): self.objects.cat_file(name)
+                for name in self.objects.find(root)}
 
 
 def is_upload_of(pattern):
