@@ -64,9 +64,11 @@ def load_model(path, custom_objects=None, compile=True):
     """
     import keras
 
+    from bert_tf import files
+
     for module in sorted(set(_PUBLIC.values())):
         importlib.import_module(module)
-    return keras.saving.load_model(path, custom_objects, compile, safe_mode=True)
+    return keras.saving.load_model(files.local(path), custom_objects, compile, safe_mode=True)
 
 
 def __getattr__(name):

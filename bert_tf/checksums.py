@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 
-from bert_tf import files
+from bert_tf import files, object_store
 from bert_tf.errors import BertTfError, explain
 
 NAME = "checksums.json"
@@ -57,6 +57,23 @@ def check(folder, names=None):
         held = {name: held[name] for name in names if name in held}
     check_files(folder, held, f"copying or making {folder} again; or, if the change is meant, "
                               f"deleting {path}")
+
+
+def opened(folder, own=True):
+    """The folder to read from, checked: itself, or of one in an object store a copy in the cache.
+
+    Args:
+        folder: path.
+        own: whether only `write` can have finished it. Another tool's folder in a store, without
+            checksums, is no finished one of ours, and is read file by file where it lies.
+
+    Raises:
+        BertTfError: as of `check`, or it has not been uploaded to its end.
+    """
+    if files.is_remote(folder) and (own or not object_store.is_foreign(folder)):
+        folder = files.local(folder)
+    check(folder)
+    return folder
 
 
 def facts(folder, names):
@@ -115,6 +132,6 @@ def _digest(values):
 
 
 def _facts(path):
-    with files.explained("read", path), open(path, "rb") as stream:
+    with files.explained("read", path), files.open_stored(path) as stream:
         digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
     return {"size": files.size(path), "blake2b": digest.hexdigest()}

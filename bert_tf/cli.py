@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 
+from bert_tf import files, staging
 from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
@@ -28,6 +29,10 @@ class Parser(argparse.ArgumentParser):
             flags = [flag for action in self._actions for flag in action.option_strings]
             near = difflib.get_close_matches(unknown[0].split("=")[0], flags, n=1)
             self.error(explain(f"unknown argument {unknown[0]}", attempt=(near or ["--help"])[0]))
+        for values in vars(arguments).values():
+            for value in values if isinstance(values, list) else [values]:
+                if isinstance(value, str):
+                    files.refuse_secrets(value)
         return arguments
 
     def error(self, message):
@@ -171,10 +176,10 @@ def run(main, argv=None):
     try:
         return main(argv) or 0
     except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {staging.named(str(error))}", file=sys.stderr)
         return 2
     except BertTfError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {staging.named(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as interrupt:
         reason = str(interrupt) or "what is finished is kept, the same command goes on from there"

@@ -49,7 +49,7 @@ def main(argv=None):
 
     reader, writer = load_format(source_format), load_format(target_format)
     target = target.rstrip(os.sep) or target
-    folder, name = os.path.split(os.path.abspath(target))
+    folder, name = os.path.split(files.absolute(target))
     with locks.held(folder, name=name) if files.exists(folder) else contextlib.nullcontext():
         files.clean_temporary(folder, name)
         _check_target(source, target, arguments.overwrite)
@@ -69,7 +69,7 @@ def _check_target(source, target, overwrite):
         return
     if not overwrite:
         raise UsageError(explain(f"{target} exists", attempt="another place, or --overwrite"))
-    inner, outer = sorted((os.path.realpath(source), os.path.realpath(target)), key=len)[::-1]
+    inner, outer = sorted((files.resolved(source), files.resolved(target)), key=len)[::-1]
     if inner == outer or inner.startswith(outer + os.sep):
         raise UsageError(explain(f"--overwrite of {target} would delete what --from reads",
                                  attempt="another place"))
@@ -82,7 +82,7 @@ def _check_target(source, target, overwrite):
 
 def _exchange(fresh, target):
     """Put the folder `fresh` in the place of `target`, which is deleted last."""
-    target = os.path.abspath(target)  # "." has no name that could be changed
+    target = files.absolute(target)  # "." has no name that could be changed
     old = files.temporary_name(target)
     try:
         files.rename(target, old)

@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 
-from bert_tf import cli, locks
+from bert_tf import cli, files, locks
 from bert_tf.finetuning import options
 
 
@@ -32,7 +32,7 @@ def _parser():
 def main(argv=None):
     arguments = _parser().parse_args(argv)
     if arguments.output_dir is None:
-        folder, model = os.path.split(os.path.abspath(arguments.model))
+        folder, model = os.path.split(files.absolute(arguments.model))
         if model.isdigit():  # a version
             model = f"{os.path.basename(folder)}_{model}"
         data = os.path.basename(arguments.data).split(".")[0]

@@ -120,7 +120,7 @@ def _export(arguments, embedding):
 def _write_serving_config(export_dir):
     from bert_tf.saved_model.server_config import write_local_config
 
-    saved_models = os.path.dirname(os.path.abspath(export_dir)) if export_dir else "saved_models"
+    saved_models = os.path.dirname(files.absolute(export_dir)) if export_dir else "saved_models"
     path = write_local_config(saved_models)
     if path is None:
         raise UsageError(explain(f"--serving_config for {saved_models}",

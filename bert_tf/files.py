@@ -1,49 +1,36 @@
-"""One door to the file system: every path that a user names is read and written here.
+"""One door to files and folders: every path that a user names is read and written here.
 
-Writing is atomic: a file or folder appears under its name whole, or not at all.
+A path is a local one or, with a scheme, one in an object store (`s3://`, `gs://`, `memory://`):
+`disk` and `object_store` do what the functions here say. Writing is atomic: a file or folder
+appears under its name whole, or not at all; on a store see `object_store` for what that means.
 """
 
 import codecs
 import contextlib
-import errno
-import glob
 import gzip
 import json
 import os
-import re
 import shutil
-import uuid
 import zlib
 
+from bert_tf import disk, lease, object_store, staging
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.object_store import is_remote  # noqa: F401
 
 
-@contextlib.contextmanager
+def _place(path):
+    return object_store if is_remote(path) else disk
+
+
 def explained(action, path):
-    """Turn an OSError about `path` into a BertTfError that says what to do."""
-    path = path or "''"
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise BertTfError(f"cannot {action} {path}: no such file or folder") from error
-    except PermissionError as error:
-        raise BertTfError(explain(f"cannot {action} {path}: permission denied",
-                                  attempt="another place or other rights")) from error
-    except IsADirectoryError as error:
-        raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
-    except (FileExistsError, NotADirectoryError) as error:
-        raise BertTfError(explain(f"cannot {action} {path}: a file is where a folder should be",
-                                  attempt="another place")) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise BertTfError(explain(
-                f"cannot {action} {path}: the disk is full (what was finished before is kept)",
-                attempt="freeing space and running the same command again")) from error
-        raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        if str(path).isprintable():
-            raise
-        raise BertTfError(f"cannot {action} {path!r}: no name of a file") from error
+    """A context that turns what goes wrong with `path` into a BertTfError that says what to do."""
+    return _place(path or "").explained(action, path)
+
+
+def refuse_secrets(text):
+    """Raise UsageError of a path with credentials in it; any other text is fine."""
+    if text.startswith(tuple(f"{scheme}://" for scheme in object_store.SCHEMES)):
+        object_store.check(text)
 
 
 def expand(patterns):
@@ -54,12 +41,8 @@ def expand(patterns):
     """
     paths = []
     for pattern in patterns:
-        matches = sorted(glob.glob(pattern, recursive=True))
-        matches = [match for match in matches if not os.path.isdir(match)]
+        matches = _place(pattern).expand(pattern)
         if not matches:
-            if os.path.isdir(pattern):
-                raise UsageError(explain(f"{pattern} is a folder", "files",
-                                         f"'{os.path.join(pattern, '*')}'"))
             attempt = "a file or a quoted pattern such as 'texts/*.txt'"
             raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))
         paths.extend(path for path in matches if path not in paths)
@@ -76,24 +59,31 @@ def inside(folder, name):
         BertTfError: the name, or a link, leads out of the folder.
     """
     path = os.path.join(folder, name)
-    if "://" in folder:  # where there are no links
-        root = real = folder
-    else:
+    leads_out = os.path.isabs(name) or ".." in name.split("/")
+    if not is_remote(folder):  # a store has no links
         with explained("read", path):
             root, real = os.path.realpath(folder), os.path.realpath(path)
-    cache, revision = os.path.split(os.path.dirname(root))
-    blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
-    if os.path.isabs(name) or ".." in name.split("/") \
-            or os.path.commonpath([root, real]) != root and os.path.dirname(real) != blobs:
+        cache, revision = os.path.split(os.path.dirname(root))
+        blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
+        leads_out = leads_out or (os.path.commonpath([root, real]) != root
+                                  and os.path.dirname(real) != blobs)
+    if leads_out:
         raise BertTfError(explain(f"{path!r} leads out of its folder", "a file in it",
                                   "putting the file itself there, if it is to be trusted"))
     return path
 
 
+def open_stored(path):
+    """Open for reading bytes as they are stored, also those of a `.gz`; positions can be sought."""
+    with explained("read", path):
+        return _place(path).open_stored(path)
+
+
 def open_binary(path):
     """Open for reading bytes; a name ending in `.gz` is decompressed."""
+    stream = open_stored(path)
     with explained("read", path):
-        return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
+        return gzip.open(stream, "rb") if path.endswith(".gz") else stream
 
 
 def read_line_blocks(path, block_size=1 << 20):
@@ -190,94 +180,133 @@ def read_json_object(path):
 def make_folder(path):
     """Create a folder and its parents; an existing one is fine."""
     with explained("create", path):
-        os.makedirs(path or ".", exist_ok=True)
+        _place(path).make_folder(path)
     return path
 
 
 def exists(path):
     """Whether a file or folder is there."""
-    return os.path.exists(path)
+    return _place(path).exists(path)
+
+
+def is_file(path):
+    """Whether a file is there."""
+    return _place(path).is_file(path)
+
+
+def is_folder(path):
+    """Whether a folder is there."""
+    return _place(path).is_folder(path)
+
+
+def is_whole(path):
+    """Whether a folder that is written in one, through `atomic_path`, is there."""
+    return _place(path).is_whole(path)
 
 
 def list_folder(path):
     """Sorted names in a folder; empty where there is none."""
-    if not os.path.isdir(path):
-        return []
     with explained("list", path):
-        return sorted(os.listdir(path))
+        return _place(path).list_folder(path)
 
 
 def size(path):
     """Size of a file in bytes."""
     with explained("read", path):
-        return os.path.getsize(path)
+        return _place(path).size(path)
+
+
+def absolute(path):
+    """The path from the root, without what leads nowhere."""
+    return _place(path).absolute(path)
+
+
+def resolved(path):
+    """The path that all names of one place have in common: from the root, without links."""
+    return _place(path).resolved(path)
+
+
+def base_name(path):
+    """Name of a file or folder without what is before it."""
+    return os.path.basename(absolute(path))
 
 
 def remove(path):
     """Delete a file or a whole folder; nothing there is fine."""
-    with explained("delete", path):
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.remove(path)
+    with _writing("delete", path):
+        _place(path).remove(path)
+
+
+def discard(path):
+    """Delete a finished folder, of which no part is ever there without the rest."""
+    with _writing("delete", path):
+        _place(path).discard(path)
 
 
 def rename(source, target):
-    """Move within one file system in one step; a file at `target` is replaced."""
-    with explained("write", target):
-        os.replace(source, target)
+    """Move a file or folder within one file system or bucket.
+
+    On a disk in one step; a file at `target` is replaced.
+    """
+    with _writing("write", target):
+        _place(source).rename(source, target)
 
 
-def _sync(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def copy(source, target):
+    """Write the file `target` as `source` is."""
+    with atomic_path(target) as temporary, open_stored(source) as stream, \
+            open(temporary, "wb") as copied, explained("read", source):
+        shutil.copyfileobj(stream, copied, 1 << 20)
 
 
 def temporary_name(path):
     """A name beside `path` that no finished file has and that `clean_temporary` knows."""
-    folder, name = os.path.split(os.path.abspath(path))
-    return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
+    return _place(path).temporary_name(path)
 
 
 def clean_temporary(folder, name=None):
     """Delete what killed runs left half-written in `folder`: of anything, or of `name` alone."""
-    of = ".+" if name is None else re.escape(name)
     for found in list_folder(folder):
-        if re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found):
+        if _place(folder).is_left_over(folder, found, name):
             remove(os.path.join(folder, found))
 
 
 @contextlib.contextmanager
-def atomic_path(path):
-    """Yield a temporary path; rename it to `path` when the block ends without an error.
+def _writing(action, path):
+    """`explained`, and refused where the folder has become another process's."""
+    if is_remote(path):
+        lease.check(path)
+    with explained(action, path):
+        yield
 
-    The block may write a file or fill a folder there. A folder never replaces another one.
+
+@contextlib.contextmanager
+def atomic_path(path):
+    """Yield a temporary path, a local one; what the block made there appears at `path`.
+
+    The block may write a file or fill a folder there; nothing appears where it ends with an error.
+    A folder never replaces another one; in a store it needs one of `object_store.MANIFESTS`, as
+    `checksums.new_folder` gives it.
     """
-    make_folder(os.path.dirname(os.path.abspath(path)))
-    temporary = temporary_name(path)
-    try:
-        with explained("write", path):
+    if not is_remote(path):
+        with disk.atomic_path(path) as temporary:
             yield temporary
-            for folder, _, names in os.walk(temporary):
-                for name in names:
-                    _sync(os.path.join(folder, name))
-            _sync(temporary)
-            if os.path.isdir(temporary):
-                os.rename(temporary, path)
-            else:
-                os.replace(temporary, path)
-            _sync(os.path.dirname(os.path.abspath(path)))
-    except BaseException:
-        with contextlib.suppress(BertTfError):
-            remove(temporary)
-        raise
+        return
+    object_store.check(path)
+    with staging.workspace() as folder:
+        temporary = os.path.join(folder, base_name(path))
+        with disk.explained("write", path):
+            yield temporary
+        with _writing("write", path):
+            object_store.upload(temporary, path)
 
 
 def write_bytes(path, data):
     """Write a file atomically."""
+    if is_remote(path):
+        with _writing("write", path):
+            object_store.write(path, data)
+        return
     with atomic_path(path) as temporary, open(temporary, "wb") as stream:
         stream.write(data)
 
@@ -293,6 +322,46 @@ def write_json(path, value):
 
 
 def append_text(path, text):
-    """Append to a log-like file, created where absent, in one write."""
+    """Append to a local, log-like file, created where absent, in one write."""
     with explained("write", path), open(path, "a", encoding="utf-8") as stream:
         stream.write(text)
+
+
+def local(path):
+    """A local path of a file, or of a finished folder, for what reads local files only.
+
+    A local path itself; of what is in a store a copy in the cache, kept until the process ends.
+
+    Raises:
+        BertTfError: it is not there or not whole, or the cache has no room for it.
+    """
+    return staging.local(path) if is_remote(path) else path
+
+
+def local_prefix(prefix):
+    """`local` of a TensorFlow checkpoint, whose files are called `prefix.…`."""
+    return staging.local_prefix(prefix) if is_remote(prefix) else prefix
+
+
+def fits_local(path, size):
+    """Whether `size` bytes of files such as `path` can be `local` in half of the cache."""
+    return not is_remote(path) or 2 * size <= staging.cache_bytes()
+
+
+def each(function, paths):
+    """`[function(path) for path in paths]`; of paths in a store several at a time."""
+    paths = list(paths)
+    if paths and is_remote(paths[0]):
+        return object_store.each(function, paths)
+    return [function(path) for path in paths]
+
+
+def staged(path):
+    """A context whose value is `local(path)`, the copy being kept for its length only."""
+    return staging.staged(path) if is_remote(path) else contextlib.nullcontext(path)
+
+
+def open_local(path):
+    """Open for reading bytes, without a buffer; the file has a descriptor of the system's."""
+    with explained("read", path):
+        return staging.open_local(path) if is_remote(path) else open(path, "rb", buffering=0)

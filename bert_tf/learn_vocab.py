@@ -35,7 +35,7 @@ def main(argv=None):
     from bert_tf.tokenization.vocabulary import MANIFEST
 
     output = arguments.output
-    if os.path.isdir(output) or not os.path.basename(output):
+    if files.is_folder(output) or not os.path.basename(output):
         raise UsageError(explain(f"--output {output} is a folder",
                                  attempt=f"--output {os.path.join(output, 'vocab.txt')}"))
     options = {"vocab_size": arguments.vocab_size, "lower_case": bool(arguments.lower_case),

@@ -2,7 +2,8 @@
 
 The lock is the system's (`flock`) on a file `.lock` in the folder: it is let go of when its holder
 ends, however that happens, also by a power cut. What the file says is for people: the holder's
-process id, host and when it began. A file without a lock is a dead process's.
+process id, host and when it began. A file without a lock is a dead process's. Object stores have no
+such locks, see `lease`.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import os
 import socket
 import sys
 
-from bert_tf import files
+from bert_tf import files, lease
 from bert_tf.errors import BertTfError, explain
 
 NAME = ".lock"
@@ -36,6 +37,10 @@ def held(folder, wait=False, name=""):
     Raises:
         BertTfError: another process holds it; its process id, host and start are told.
     """
+    if files.is_remote(folder):
+        with lease.held(folder, wait, name):
+            yield
+        return
     files.make_folder(folder)
     path = os.path.join(folder, f"{NAME}-{name}" if name else NAME)
     what = os.path.join(folder, name) if name else folder

@@ -21,7 +21,7 @@ def digest_file(path):
     length = files.size(path)
     digest = hashlib.blake2b(str(length).encode(), digest_size=16)
     count = min(_BLOCKS, -(-length // _BLOCK))
-    with files.explained("read", path), open(path, "rb") as stream:
+    with files.explained("read", path), files.open_stored(path) as stream:
         for block in range(count):
             start = block * _BLOCK if count < _BLOCKS else block * (length - _BLOCK) // (count - 1)
             stream.seek(start)

@@ -104,9 +104,9 @@ def _model_config(flags):
     if flags.init:
         if files.exists(os.path.join(flags.init, "model", "model_config.json")):
             flags.init = os.path.join(flags.init, "model")  # of a finished run
-        checksums.check(flags.init)
-        config = ModelConfig.load(os.path.join(flags.init, "model_config.json"))
-        if not files.exists(os.path.join(flags.init, "vocab.txt")):
+        folder = checksums.opened(flags.init)
+        config = ModelConfig.load(os.path.join(folder, "model_config.json"))
+        if not files.exists(os.path.join(folder, "vocab.txt")):
             raise UsageError(explain(
                 f"--init {flags.init} has no vocab.txt; examples are made with WordPiece",
                 attempt="a model folder with a WordPiece vocabulary"))
@@ -156,8 +156,8 @@ def _name_folders(flags):
     name = "_".join([flags.family, size] + [_stem(path) for path in (flags.input or [])[:1]])
     flags.output_dir = flags.output_dir or os.path.join("runs", name)
     flags.export_dir = flags.export_dir or os.path.join(
-        "saved_models", os.path.basename(os.path.normpath(flags.output_dir)))
-    if os.path.realpath(flags.export_dir) == os.path.realpath(flags.output_dir):
+        "saved_models", files.base_name(flags.output_dir))
+    if files.resolved(flags.export_dir) == files.resolved(flags.output_dir):
         raise UsageError(explain(f"--export_dir {flags.export_dir} is the run folder",
                                  attempt=f"--export_dir {os.path.join('saved_models', name)}"))
 
@@ -166,7 +166,7 @@ def _stem(path):
     """What a run is called after: the file without its endings; of `texts/*.txt` the folder."""
     if path == "-":
         return "stdin"
-    folder, name = os.path.split(os.path.normpath(path))
+    folder, name = os.path.split(path.rstrip(os.sep))
     stems = (re.sub(r"[*?[\]]", "", part.split(".")[0])
              for part in (name, os.path.basename(folder)))
     return next(filter(None, stems), "text")

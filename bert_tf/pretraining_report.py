@@ -1,10 +1,10 @@
 """What a finished pre-training run tells: figures beside their baselines, and the model at work."""
 
 import itertools
-import os
 
 import tensorflow as tf
 
+from bert_tf import files
 from bert_tf.data.pretraining_input import PretrainingInput
 from bert_tf.saved_model.save import export_notes
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -22,14 +22,17 @@ def report(run, metrics, version):
     if metrics:
         print("\nheld-out documents:")
         print("\n".join(f"  {line}" for line in figures(metrics)))
-    signatures = tf.saved_model.load(version).signatures
+    signatures = tf.saved_model.load(files.local(version)).signatures
     texts = held_out_words(run)
     for name, show in (("fill_mask", _fill_mask), ("replaced", _replaced),
                        ("generate", _generate)):
         if name in signatures:
             for lines in show(signatures[name], texts):
                 print("\n  " + "\n  ".join(lines))
-    name = os.path.basename(os.path.normpath(run.arguments.export_dir))
+    name = files.base_name(run.arguments.export_dir)
+    # That binary has no file system for stores.
+    server = ("python -m bert_tf.serve" if files.is_remote(version)
+              else "tensorflow_model_server")
     print(f"\nexported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
@@ -37,8 +40,8 @@ def report(run, metrics, version):
 next:
   python -m bert_tf.export --model {run.path()} --dtype bfloat16    another version
   tensorboard --logdir {run.path('logs')}
-  tensorflow_model_server --rest_api_port=8501 --model_name={name} \\
-      --model_base_path={os.path.abspath(run.arguments.export_dir)}""")
+  {server} --rest_api_port=8501 --model_name={name} \\
+      --model_base_path={files.absolute(run.arguments.export_dir)}""")
 
 
 def figures(metrics):

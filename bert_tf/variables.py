@@ -134,7 +134,8 @@ class VariableReader:
         if not self.entries[name].dtype.size:
             raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
         try:
-            self._reader = self._reader or tf.train.load_checkpoint(self._prefix)
+            self._reader = self._reader or tf.train.load_checkpoint(
+                files.local_prefix(self._prefix))
             return self._reader.get_tensor(name)
         except (tf.errors.OpError, RuntimeError, ValueError, IndexError, MemoryError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -8,10 +8,11 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "files", "checksums", "locks", "manifest",
-          "variables", "randomness", "tensor_bundle", "pictures", "constant_kernels"}
-LIGHT = {"config", "presets", "errors", "files", "checksums", "locks", "manifest", "shapes",
-         "cli"}
+GROUND = {"config", "presets", "errors", "shapes", "files", "disk", "object_store", "staging",
+          "lease", "mirror", "checksums", "locks", "manifest", "variables", "randomness",
+          "tensor_bundle", "pictures", "constant_kernels"}
+LIGHT = {"config", "presets", "errors", "files", "disk", "object_store", "staging", "lease",
+         "checksums", "locks", "manifest", "shapes", "cli"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},
@@ -30,7 +31,7 @@ ALLOWED = {
 }
 # The rest of an entry point, imported by that alone.
 WIRING = {"pretraining_options", "pretraining_report", "pretraining_run"}
-HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub"}
+HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub", "fsspec"}
 
 
 def _modules():

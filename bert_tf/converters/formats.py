@@ -54,7 +54,7 @@ def find_format(path):
 
 def refuse_pickle(path):
     """Raise BertTfError if `path` is a file that PyTorch's users know as a pickle."""
-    if path.endswith(PICKLES) and os.path.isfile(path):
+    if path.endswith(PICKLES) and files.is_file(path):
         raise BertTfError(explain(
             f"{path} is a pickle, and reading a pickle runs whatever program is in it",
             attempt="saving it where it comes from as safetensors (save_pretrained of a current "

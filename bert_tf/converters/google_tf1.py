@@ -119,8 +119,8 @@ def read(path):
             ours computes.
     """
     prefix = variables.find_checkpoint(path)
-    folder = os.path.dirname(prefix) or "."
-    checksums.check(folder)
+    folder = checksums.opened(os.path.dirname(prefix) or ".", own=False)
+    prefix = os.path.join(folder, os.path.basename(prefix))
     reader = variables.VariableReader(prefix)
     family = _family(folder, reader.shapes)
     source = os.path.join(folder, FORMATS[family].config)

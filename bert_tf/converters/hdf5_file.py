@@ -33,7 +33,7 @@ def array_shapes(path):
             claimed += math.prod(item.shape) * item.dtype.itemsize
 
     try:
-        with files.explained("read", path), h5py.File(path, "r") as file:
+        with files.explained("read", path), h5py.File(files.local(path), "r") as file:
             _check_links(path, file)
             file.visititems(visit)
     except (RuntimeError, KeyError, ValueError, TypeError, UnicodeError) as error:

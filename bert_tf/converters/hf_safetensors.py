@@ -32,7 +32,7 @@ def read(path):
         UsageError: a tensor is missing, has no place or a wrong shape, or the configuration is
             one that we cannot compute.
     """
-    checksums.check(path)
+    path = checksums.opened(path, own=False)
     halves = [os.path.join(path, name) for name in (_DISCRIMINATOR, _GENERATOR)]
     if not files.exists(os.path.join(path, CONFIG)) and all(map(files.exists, halves)):
         return _joined(*map(_read_model, halves), path)

@@ -65,7 +65,7 @@ def read(path):
         BertTfError: a file is missing or damaged.
         UsageError: a class or an option that is not one of ours, or weights that do not fit it.
     """
-    checksums.check(path)
+    path = checksums.opened(path, own=False)
     source = os.path.join(path, CONFIG)
     config = _read_config(*_read_class(source), source)
     weights = os.path.join(path, WEIGHTS)
@@ -76,7 +76,7 @@ def read(path):
     backbone = _build(config)
     try:
         with files.explained("read", weights):
-            backbone.load_weights(weights)
+            backbone.load_weights(files.local(weights))
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise UsageError(f"{weights} does not fit {source}: "
                          + " ".join(str(error).split())) from error

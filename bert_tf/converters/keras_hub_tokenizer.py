@@ -46,9 +46,8 @@ def read_tokenizer(preset, family):
     folder = tempfile.mkdtemp(prefix="bert_tf-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for theirs, ours in _FILES[family].items():
-        source = files.inside(preset, os.path.join(_ASSETS, theirs))
-        with files.explained("copy", source):
-            shutil.copyfile(source, os.path.join(folder, ours))
+        files.copy(files.inside(preset, os.path.join(_ASSETS, theirs)),
+                   os.path.join(folder, ours))
     if family == "albert":
         return folder, _copy_casing(preset, folder)
     files.write_json(os.path.join(folder, CASING), options)
@@ -117,8 +116,7 @@ def _copy_casing(preset, folder):
     """What ALBERT does to text before SentencePiece, which a preset need not say."""
     source = files.inside(preset, os.path.join(_ASSETS, CASING))
     if files.exists(source):
-        with files.explained("copy", source):
-            shutil.copyfile(source, os.path.join(folder, CASING))
+        files.copy(source, os.path.join(folder, CASING))
         return ()
     tokens = SentencePieceTokenizer.load(folder).vocabulary
     lower_case = all(token == token.lower() for token in tokens.tokens

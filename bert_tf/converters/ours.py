@@ -26,7 +26,7 @@ def read(path):
         raise BertTfError(explain(
             f"{path} holds no model",
             f"a model folder (with {CONFIG}) or the folder of a finished run"))
-    checksums.check(folder)
+    folder = checksums.opened(folder)
     config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     reader = variables.VariableReader(prefix)

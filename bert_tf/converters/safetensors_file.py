@@ -49,7 +49,8 @@ def read_folder(folder):
 def read_file(path):
     """`Tensors` of one file, float32 whatever the file's float type; errors as `read_folder`."""
     _check_header_length(path)
-    with _opened(path) as stream:
+    local = files.local(path)
+    with _opened(path, local) as stream:
         slices = {name: stream.get_slice(name) for name in stream.keys()}  # noqa: SIM118
         shapes = {name: each.get_shape() for name, each in slices.items()}
         types = {name: each.get_dtype() for name, each in slices.items()}
@@ -58,7 +59,7 @@ def read_file(path):
         if types[name] not in _FLOATS:
             raise BertTfError(explain(f"{path}: {name} is of type {types[name]}",
                                       f"one of {', '.join(_FLOATS)}"))
-        with _opened(path) as stream:  # opened for each, so that what is read does not stay mapped
+        with _opened(path, local) as stream:  # for each: what is read is let go
             array = np.asarray(stream.get_tensor(name), np.float32)
         if not np.isfinite(array).all():
             raise BertTfError(f"{path}: {name} holds NaN or infinity; the file is damaged")
@@ -94,7 +95,7 @@ def _check_header_length(path):
                                   f"at most {max(0, min(held - 8, _MOST_HEADER))}"))
 
 
-def _opened(path):
+def _opened(path, local):
     try:
         import ml_dtypes  # noqa: F401  (numpy learns bfloat16)
         from safetensors import SafetensorError, safe_open
@@ -102,6 +103,6 @@ def _opened(path):
         raise UsageError(explain(f"safetensors files need the package {error.name}",
                                  attempt="pip install 'bert_tf[convert]'")) from error
     try:
-        return safe_open(path, framework="np")
+        return safe_open(local, framework="np")
     except (SafetensorError, OSError, ValueError) as error:
         raise BertTfError(f"{path} is damaged: {error}") from error

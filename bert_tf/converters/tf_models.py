@@ -76,8 +76,8 @@ def read(path):
             ours computes.
     """
     prefix = variables.find_checkpoint(path)
-    folder = os.path.dirname(prefix) or "."
-    checksums.check(folder)
+    folder = checksums.opened(os.path.dirname(prefix) or ".", own=False)
+    prefix = os.path.join(folder, os.path.basename(prefix))
     reader = variables.VariableReader(prefix)
     config = tf_models_config.read_config(folder)
     keys, left = _keys_by_name(reader, prefix)

@@ -1,7 +1,6 @@
 """The tokenizer's files that travel with a checkpoint, and the casing they imply."""
 
 import os
-import shutil
 import tempfile
 
 from bert_tf import checksums, files
@@ -40,8 +39,7 @@ def copy_tokenizer(source, target):
         return
     sources = _sources(source)
     for name, path in sources.items():
-        with files.explained("copy", path):
-            shutil.copyfile(path, os.path.join(target, name))
+        files.copy(path, os.path.join(target, name))
     if not sources.keys() - {CASING}:
         for name, text in _in_json(source).items():
             files.write_text(os.path.join(target, name), text)

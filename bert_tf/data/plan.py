@@ -76,7 +76,7 @@ def _text_size(path):
     """Bytes of text in a file; of a `.gz` what its end states."""
     if not path.endswith(".gz"):
         return files.size(path)
-    with files.explained("read", path), open(path, "rb") as stream:
+    with files.explained("read", path), files.open_stored(path) as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - 4, 0))
         return max(int.from_bytes(stream.read(), "little"), size)

@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
+from bert_tf import files, object_store
 from bert_tf.errors import BertTfError, explain
 
 # Labels by what the second segment is: 1 where it is random, or has changed places with the first.
@@ -244,7 +244,8 @@ def read_index(path):
     if not files.exists(index):
         raise BertTfError(explain(f"{index} is missing", attempt=_AGAIN))
     try:
-        with files.explained("read", index), np.load(index, allow_pickle=False) as arrays:
+        with files.explained("read", index), files.open_stored(index) as stream, \
+                np.load(stream, allow_pickle=False) as arrays:
             arrays = {name: arrays[name] for name in _INDEX}
         offsets = arrays["offsets"]
         _check_index(**arrays)
@@ -285,9 +286,12 @@ class Records:
 
     def __init__(self, paths):
         self.paths = list(paths)
-        self.offsets = [read_index(path)["offsets"] for path in self.paths]
+        self.offsets = [index["offsets"] for index in files.each(read_index, self.paths)]
         self.first = np.cumsum([0, *(len(offsets) - 1 for offsets in self.offsets)])
-        self._open = functools.lru_cache(_OPEN_FILES)(files.open_binary)
+        self._open = functools.lru_cache(_OPEN_FILES)(files.open_local)
+        total = sum(int(offsets[-1]) for offsets in self.offsets)
+        # What the cache cannot hold is not fetched in whole shards, again and again.
+        self._in_ranges = bool(self.paths) and not files.fits_local(self.paths[0], total)
 
     def __len__(self):
         return int(self.first[-1])
@@ -301,7 +305,8 @@ class Records:
         shards = np.searchsorted(self.first, index, "right") - 1
         places = [(int(shard), int(record)) for shard, record in
                   zip(shards, index - self.first[shards], strict=True)]
-        framed = [self._frame(*place) for place in places]
+        framed = self._ranges(places) if self._in_ranges else [
+            self._frame(*place) for place in places]
         records = [data[12:-4] for data in framed]
         lengths = np.array([len(record) for record in records])
         sums = masked_crc32c((np.frombuffer(b"".join(records), np.uint8), lengths))
@@ -319,3 +324,11 @@ class Records:
             stream = self._open(path)  # held: another thread may push it out of the cache
             data = os.pread(stream.fileno(), end - start, start)
         return data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)
+
+    def _ranges(self, places):
+        """`_frame` of several places, requested at once."""
+        ranges = [(self.paths[shard], *self.offsets[shard][record:record + 2].tolist())
+                  for shard, record in places]
+        return [data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)
+                for (_, start, end), data
+                in zip(ranges, object_store.read_ranges(ranges), strict=True)]

@@ -82,7 +82,7 @@ def _configuration(path):
     """The `ModelConfig` that `--config` names, and the folder that may hold a vocabulary too."""
     if path is None:
         return preset("bert", "tiny"), None
-    if not os.path.isdir(path):
+    if not files.is_folder(path):
         return ModelConfig.load_any(path), os.path.dirname(path)
     found = [os.path.join(folder, name) for folder in (path, os.path.join(path, "model"))
              for name in (CONFIG, "bert_config.json")]

@@ -19,7 +19,7 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
-_SAVED_MODEL = "saved_model.pb"
+_SAVED_MODEL, _EXTRA = "saved_model.pb", "assets.extra"
 
 
 class Measurement:
@@ -47,7 +47,7 @@ class Measurement:
         options = {name: value for name, value in vars(arguments).items()
                    if name not in ("overwrite", "output_dir")}
         inputs = [arguments.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
-                                    if os.path.isfile(os.path.join(folder, name)))]
+                                    if files.is_file(os.path.join(folder, name)))]
         record = self.path("evaluation.json")
         made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
@@ -67,7 +67,8 @@ class Measurement:
     def measure(self, folder, served):
         """Predict, write what was predicted, and return what `results.json` is to hold."""
         arguments = self.arguments
-        checksums.check(arguments.model if served else folder)
+        model = checksums.opened(arguments.model if served else folder)
+        folder = os.path.join(model, _EXTRA) if served else model
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
         task = find_task(arguments.task, about.get("problem") == "multi_label")
@@ -78,7 +79,7 @@ class Measurement:
             _check_pairs(examples, about, served)
         if served:
             about["pretokenize"] = _pretokenize(folder)
-            signatures = tf.saved_model.load(arguments.model).signatures
+            signatures = tf.saved_model.load(model).signatures
             predictions = kind.predict_served(signatures, about, examples)
         else:
             predictions = kind.predict(_load(folder, kind), examples)
@@ -104,7 +105,7 @@ class Measurement:
 def _about(model, served):
     """Folder with the files about the model at the path `model`."""
     if served:
-        return os.path.join(model, "assets.extra")
+        return os.path.join(model, _EXTRA)
     for folder in (os.path.join(model, "model"), model):
         if files.exists(os.path.join(folder, CONFIG)):
             return folder

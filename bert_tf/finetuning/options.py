@@ -7,7 +7,7 @@ import argparse
 import math
 import os
 
-from bert_tf import cli
+from bert_tf import cli, files
 from bert_tf.errors import UsageError, explain
 from bert_tf.training.config import DTYPES, STRATEGIES
 
@@ -171,7 +171,7 @@ def dev_share(flags):
         share = float(flags.dev)
     except ValueError:
         return None
-    if os.path.exists(flags.dev):
+    if files.exists(flags.dev):
         return None
     if not 0 < share < 1:
         raise UsageError(explain(f"--dev {flags.dev}", "a file, or a share between 0 and 1"))
@@ -220,13 +220,13 @@ def complete(flags):
     if not flags.features:
         _refuse(flags, _FEATURES, "is for --features, which are not asked for")
     dev_share(flags)
-    name = os.path.basename(os.path.normpath(os.path.abspath(flags.output_dir)))
+    name = files.base_name(flags.output_dir)
     flags.export_dir = flags.export_dir or os.path.join("saved_models", name)
-    if os.path.realpath(flags.export_dir) == os.path.realpath(flags.output_dir):
+    if files.resolved(flags.export_dir) == files.resolved(flags.output_dir):
         raise UsageError(explain(f"--export_dir {flags.export_dir} is the run folder",
                                  attempt=f"--export_dir {os.path.join('saved_models', name)}"))
-    folder = os.path.realpath(flags.output_dir)
-    if not scratch and os.path.commonpath([folder, os.path.realpath(flags.init)]) == folder:
+    folder = files.resolved(flags.output_dir)
+    if not scratch and f"{files.resolved(flags.init)}{os.sep}".startswith(folder + os.sep):
         raise UsageError(explain(f"--output_dir {flags.output_dir} holds the model of --init",
                                  attempt="another output folder"))
     return task

@@ -8,7 +8,6 @@ training `train_config.json` and `metrics.jsonl`; where part of the training fil
 
 import itertools
 import os
-import shutil
 import time
 
 import tensorflow as tf
@@ -223,8 +222,7 @@ class FinetuningRun:
             print(f"note: {note}")
         for name in _OF_TRIAL:
             source = os.path.join(best.folder, name)
-            with files.atomic_path(self.path(name)) as temporary:
-                shutil.copyfile(source, temporary)
+            files.copy(source, self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
         results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
                    "task": self.task.name, "metrics": metrics, "mean": mean,
@@ -239,7 +237,7 @@ def _files_of(path):
     inner = os.path.join(path, "model")
     for folder in (inner, path):
         names = [os.path.join(folder, name) for name in files.list_folder(folder)]
-        found = [name for name in names if os.path.isfile(name)]
+        found = [name for name in names if files.is_file(name)]
         if found:
             return found
     if files.exists(path + ".index"):

@@ -63,7 +63,7 @@ def load_exported(version, **options):
     """
     from bert_tf.models.families import build_encoder
 
-    checksums.check(version)
+    version = checksums.opened(version)
     exported_window(version)
     config = _config(version)
     reader, keys = _weights(version, config)

@@ -81,7 +81,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             verify(served, folder, DTYPES[dtype])
             _write_extra(served, source, folder)
             checksums.write(folder)
-    write_local_config(os.path.dirname(os.path.abspath(export_dir)))
+    write_local_config(os.path.dirname(files.absolute(export_dir)))
     return version
 
 

@@ -49,9 +49,10 @@ def write_local_config(saved_models):
 
     Returns: the path written, or None.
     """
-    saved_models = os.path.abspath(saved_models)
+    saved_models = files.absolute(saved_models)
     serving = os.path.join(os.path.dirname(saved_models), "serving")
-    if os.path.basename(saved_models) != "saved_models" or not os.path.isdir(serving):
+    if (files.is_remote(saved_models) or os.path.basename(saved_models) != "saved_models"
+            or not files.is_folder(serving)):
         return None
     path = os.path.join(serving, "models.local.config")
     # Listing under the lock: of two exports that end together, the later one lists both.

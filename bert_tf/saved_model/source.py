@@ -32,22 +32,23 @@ def find_source(path):
     Raises:
         BertTfError: there is no model.
     """
-    folder = os.path.abspath(path)
+    folder = files.absolute(path)
     if files.exists(os.path.join(folder, "model", CONFIG)):
         folder = os.path.join(folder, "model")
     if not files.exists(os.path.join(folder, CONFIG)):
         raise BertTfError(explain(
             f"{path} holds no model",
             f"a model folder (with {CONFIG}) or the folder of a finished run"))
+    local = files.local(folder)
     run = os.path.dirname(folder)
     records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)
                     if files.exists(path))
     data = os.path.join(run, "data", "manifest.json")  # of examples for pre-training
     pretrained = files.exists(data)
     if os.path.basename(folder) != "model" or not (pretrained or records):
-        return Source(folder, os.path.basename(folder))
+        return Source(local, os.path.basename(folder))
     seq_length = manifest.read(data)["options"]["seq_length"] if pretrained else None
-    return Source(folder, os.path.basename(run), seq_length, records)
+    return Source(local, os.path.basename(run), seq_length, records)
 
 
 def published_version(export_dir, run):
@@ -61,8 +62,8 @@ def published_version(export_dir, run):
     for version in versions(export_dir):
         path = os.path.join(export_dir, str(version))
         extra = os.path.join(path, "assets.extra")
-        if files.exists(os.path.join(extra, RESULTS)):
-            checksums.check(path)
+        if files.is_whole(path) and files.exists(os.path.join(extra, RESULTS)):
+            checksums.opened(path)
             if read_results(extra).get("run") == mark:
                 return path
     return None

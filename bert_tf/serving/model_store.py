@@ -13,6 +13,8 @@ import contextlib
 import logging
 import time
 
+from bert_tf import files
+from bert_tf.errors import BertTfError
 from bert_tf.serving import config
 from bert_tf.serving.loaded_version import LoadedVersion
 from bert_tf.serving.messages import error
@@ -262,14 +264,22 @@ class ModelStore:
                 await self._changed.wait_for(lambda: not version.aspired)
 
     def _load_now(self, path):
+        try:
+            with files.staged(path) as local:
+                return self._load_local(path, local)
+        except BertTfError as problem:  # of the store, or of the cache
+            raise error("internal", problem=str(problem)) from problem
+
+    def _load_local(self, path, local):
+        """Load the version `path`, whose files are in the folder `local`."""
         flags = self._flags
         batching = self._settings.batching
         if batching is not None and flags.enable_per_model_batching_parameters:
             try:
-                batching = config.model_batching(path, batching)
+                batching = config.model_batching(local, batching)
             except Exception as problem:
                 raise error("internal", problem=str(problem)) from problem
-        loaded = LoadedVersion(path, tuple(flags.saved_model_tags.split(",")),
+        loaded = LoadedVersion(local, tuple(flags.saved_model_tags.split(",")),
                                flags.constant_kernels)
         if flags.enable_model_warmup:
             started, status = time.monotonic(), "OK"

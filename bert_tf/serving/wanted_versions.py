@@ -4,10 +4,13 @@ As in TensorFlow Serving: `model_servers/server_core.cc`, `sources/storage_path/
 file_system_storage_path_source.cc`.
 """
 
+import itertools
 import os
 import re
 import urllib.parse
 
+from bert_tf import files
+from bert_tf.errors import BertTfError
 from bert_tf.serving.messages import error
 
 PLATFORM = "tensorflow"
@@ -51,17 +54,24 @@ def _find(model_config):
     """The versions of a model that its policy wants."""
     folder = model_config.base_path
     try:
-        names = os.listdir(folder)
-    except OSError as problem:
+        names = files.list_folder(folder) if files.is_remote(folder) else os.listdir(folder)
+    except (OSError, BertTfError) as problem:
         return (f"Could not find base path {folder} for servable {model_config.name} with error "
-                f"{problem.strerror}")
+                f"{getattr(problem, 'strerror', problem)}")
     found = {int(name): os.path.join(folder, name) for name in sorted(names)
              if name.isascii() and _INT64.fullmatch(name) and -2**63 <= int(name) < 2**63}
     policy = model_config.model_version_policy
     choice = policy.WhichOneof("policy_choice")
     if choice == "all":
-        return found
-    if choice == "specific":
-        return {number: found[number] for number in policy.specific.versions if number in found}
-    most = max(1, policy.latest.num_versions)
-    return {number: found[number] for number in sorted(found)[-most:]}
+        wanted, most = found, len(found)
+    elif choice == "specific":
+        wanted, most = policy.specific.versions, len(found)
+    else:
+        wanted, most = sorted(found, reverse=True), max(1, policy.latest.num_versions)
+    there = (number for number in wanted if number in found and _is_whole(found[number]))
+    return {number: found[number] for number in itertools.islice(there, most)}
+
+
+def _is_whole(version):
+    """Whether a version is uploaded to its end; on a disk it has its name from then on."""
+    return not files.is_remote(version) or files.is_whole(version)

@@ -65,7 +65,7 @@ def from_pretrained(path, task=None, config=None, **options):
     """
     folder = os.path.join(path, "model")
     folder = folder if files.exists(os.path.join(folder, CONFIG)) else path
-    checksums.check(folder)
+    folder = checksums.opened(folder)
     saved_config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     tensors = variables.read_variables(prefix)

@@ -30,7 +30,8 @@ class Checkpoints:
     def steps(self):
         """Steps that have a checkpoint, sound or not, ascending."""
         matches = (re.fullmatch(r"step_(\d+)", name) for name in files.list_folder(self.folder))
-        return sorted(int(match[1]) for match in matches if match)
+        steps = (int(match[1]) for match in matches if match)
+        return sorted(step for step in steps if files.is_whole(self.path(step)))
 
     def path(self, step):
         """Folder of a step's checkpoint."""
@@ -60,10 +61,7 @@ class Checkpoints:
 
     def _discard(self, step):
         if files.exists(self.path(step)):
-            # In two moves, so that a kill leaves no half-deleted checkpoint under its name.
-            doomed = files.temporary_name(self.path(step))
-            files.rename(self.path(step), doomed)
-            files.remove(doomed)
+            files.discard(self.path(step))
 
     def load(self, step):
         """Read one checkpoint: `(tensors, state)`.
@@ -71,7 +69,10 @@ class Checkpoints:
         Raises:
             BertTfError: a file is missing, cut short or changed.
         """
-        path = self.path(step)
+        with files.staged(self.path(step)) as path:
+            return self._load(step, path)
+
+    def _load(self, step, path):
         state = checksums.read_sealed(os.path.join(path, _STATE), f"deleting {path}")
         if state.get("step") != step or not isinstance(state.get("files"), dict):
             raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")

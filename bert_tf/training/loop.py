@@ -241,6 +241,7 @@ class _Run:
 
     def save(self):
         """Write a checkpoint of everything; the data position is the step."""
+        self.log.flush()  # the run will not go back behind what is saved, to write it again
         if is_chief(self.strategy):
             self.checkpoints.save(
                 self.step,

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tqdm
 
 from bert_tf import files
+from bert_tf.mirror import Mirror
 
 
 class MetricsLog:
@@ -28,14 +29,14 @@ class MetricsLog:
 
     def __init__(self, folder, start_step, train_steps, active=True, note=None):
         self._active = active
-        self._path = os.path.join(folder, "metrics.jsonl")
-        self._logs = os.path.join(folder, "logs")
+        self._mirror = Mirror(folder, "metrics.jsonl") if active else None
         self._writers = {}
         terminal = sys.stderr.isatty()
         self.bar = tqdm.tqdm(total=train_steps, initial=start_step, unit="step", desc="training",
                              disable=not active, mininterval=0.2 if terminal else 10.0,
                              dynamic_ncols=terminal)
         if active:
+            self._path = self._mirror.path("metrics.jsonl")
             self._mark_restart(start_step, note)
         if note:
             self.say(f"step {start_step}: {note}")
@@ -60,12 +61,20 @@ class MetricsLog:
         line = {name: value if math.isfinite(value) else None for name, value in values.items()}
         files.append_text(self._path, json.dumps({"step": step, "split": split, **line}) + "\n")
         if split not in self._writers:
-            self._writers[split] = tf.summary.create_file_writer(os.path.join(self._logs, split))
+            self._writers[split] = tf.summary.create_file_writer(
+                self._mirror.path("logs", split))
         with self._writers[split].as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
         if split == "train":
             self.bar.set_postfix_str(f"loss {values['loss']:.4f}", refresh=False)
+
+    def flush(self):
+        """See to it that what was logged is in the run folder: before the step is saved."""
+        if self._active:
+            for writer in self._writers.values():
+                writer.flush()
+            self._mirror.flush()
 
     def say(self, text):
         """Print a line for the user without breaking the bar."""
@@ -77,3 +86,5 @@ class MetricsLog:
         for writer in self._writers.values():
             writer.close()
         self.bar.close()
+        if self._active:
+            self._mirror.close()

@@ -38,7 +38,7 @@ def open_tokenizer(path, **casing):
     from bert_tf.models.pretrained import CONFIG
     from bert_tf.tokenization.tokenizer import Tokenizer
 
-    if os.path.isfile(path):
+    if files.is_file(path):
         return Tokenizer.of_vocabulary(path, **casing)
     given = [f"--{name}" for name, value in casing.items() if value is not None]
     if given:

@@ -62,7 +62,7 @@ def read_run(path):
 
 
 def _metrics_file(path):
-    if not os.path.isdir(path):
+    if not files.is_folder(path):
         return path
     inside = os.path.join(path, _METRICS)
     trials = os.path.join(path, "trials")

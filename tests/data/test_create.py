@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import cli, create_data, files
+from bert_tf import cli, create_data, disk, files
 from bert_tf.data import chunks, create, records
 from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, UsageError
@@ -244,7 +244,7 @@ def test_bad_vocabulary_and_casing(tmp_path, text, vocab, capsys):
 
 def test_a_full_disk_keeps_what_is_finished(run, tmp_path, small_chunks, monkeypatch):
     room = [6]
-    sync = files._sync
+    sync = disk._sync
 
     def full(path):
         if os.path.isfile(path):
@@ -253,7 +253,7 @@ def test_a_full_disk_keeps_what_is_finished(run, tmp_path, small_chunks, monkeyp
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(path)
 
-    monkeypatch.setattr(files, "_sync", full)
+    monkeypatch.setattr(disk, "_sync", full)
     with pytest.raises(BertTfError, match="the disk is full"):
         run()
     assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".tfrecord")) == [
