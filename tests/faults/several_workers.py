@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
@@ -50,9 +51,9 @@ from faults.workers import (  # noqa: E402
 
 PROGRAM = TESTS / "training/multi_worker_program.py"
 FAULTS = ("kill", "stop", "cut", "terminate")
-# A silent worker is lost after five probes of six seconds, and it takes twelve more to name it.
-# The rest is for this machine, on which all workers share two cores.
-BOUND = {"kill": 60, "stop": 90, "cut": 90, "terminate": 60}
+# Seconds, as README states them. What `peers` waits by itself is 17 after a kill and 42 where a
+# worker is silent; the rest is for machines as full as one on which all workers share two cores.
+BOUND = {"kill": 60, "stop": 120, "cut": 120, "terminate": 60}
 BATCH, EQUAL_STEPS = 16, 20
 
 
@@ -260,7 +261,7 @@ def main():
     parser.add_argument("--places", nargs="+", choices=("loopback", "namespaces"),
                         default=["loopback", "namespaces"])
     parser.add_argument("--tries", type=int, help="faults at most in each place with each number "
-                                                  "of workers (default: each of both workers)")
+                        "of workers (default: each of the chief and of the last worker)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--output", help="where the figures go, as JSON")
     arguments = parser.parse_args()
