@@ -83,7 +83,7 @@ def main():
         pathlib.Path(arguments.output).write_text(json.dumps(figures) + "\n")
     for name, value in figures.items():
         if name != "all_samples":
-            print(f"{name:20}{value:,}")
+            print(f"{name:20}{value}")
     failed = missed(figures)
     if figures["exit_code"] != 130:
         failed.append(f"SIGTERM: exit code {figures['exit_code']}, 130 is expected")
