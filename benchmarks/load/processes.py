@@ -71,6 +71,10 @@ class Server:
             time.sleep(0.02)
         self.seconds = time.perf_counter() - start
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def memory(self):
         """Resident bytes."""
         return self._told.memory_info().rss

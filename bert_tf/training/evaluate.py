@@ -11,7 +11,7 @@ from bert_tf.training.strategy import distribute
 
 
 class Evaluator:
-    """Evaluates a model on a split as often as asked; the step is traced once.
+    """Evaluates a model on a split as often as asked; step and input are traced once.
 
     Args:
         model: with the accounting methods of `training/step.py`.
@@ -26,12 +26,15 @@ class Evaluator:
         self._data = data
         self._scales = model.loss_scales
         self._step = make_eval_step(model, strategy, seed)
+        self._dataset = None
 
     def __call__(self):
         """Mean losses and metrics over the split, `{"loss": …, "<name>_loss": …, <metrics>}`."""
-        dataset = distribute(self._strategy, lambda num_replicas, replicas: self._data.dataset(
-            num_replicas=num_replicas, replicas=replicas))
-        iterator = iter(dataset)
+        if self._dataset is None:  # a new one each time would leave graphs behind
+            self._dataset = distribute(
+                self._strategy, lambda num_replicas, replicas: self._data.dataset(
+                    num_replicas=num_replicas, replicas=replicas))
+        iterator = iter(self._dataset)
         totals = None
         while True:
             try:

@@ -5,6 +5,7 @@ import math
 import os
 import time
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf import files
@@ -159,8 +160,9 @@ class _Run:
         previous = None
         self.restart_clock()
         while self.step < self.config.train_steps and not self.is_over():
+            # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
             results, self.loss_scale = self.train_step(
-                iterator, tf.constant(self.step, tf.int64), tf.constant(stop.requested),
+                iterator, tf.constant(np.int64(self.step)), tf.constant(stop.requested),
                 self.loss_scale)
             self.step += 1
             self.unlogged_tokens.append(results["tokens"])

@@ -5,6 +5,7 @@ import math
 import os
 import sys
 
+import numpy as np
 import tensorflow as tf
 import tqdm
 
@@ -63,9 +64,10 @@ class MetricsLog:
         if split not in self._writers:
             self._writers[split] = tf.summary.create_file_writer(
                 self._mirror.path("logs", split))
-        with self._writers[split].as_default(step=step):
+        # From NumPy: TensorFlow keeps every Python number that it made a tensor of, for ever.
+        with self._writers[split].as_default(step=tf.constant(np.int64(step))):
             for name, value in values.items():
-                tf.summary.scalar(name, value)
+                tf.summary.scalar(name, np.float32(value))
         if split == "train":
             self.bar.set_postfix_str(f"loss {values['loss']:.4f}", refresh=False)
 
