@@ -1,5 +1,7 @@
 """What a stage leaves about itself."""
 
+import json
+
 import pytest
 
 from bert_tf import manifest
@@ -63,3 +65,15 @@ def test_what_another_stage_made_is_not_replaced(tmp_path):
         manifest.check_own(path, made, "task")
     manifest.write(path, {"task": "cola"})
     manifest.check_own(path, made, "task")
+
+
+@pytest.mark.parametrize("options", [7, "seed", [["seed", 1]], None])
+def test_options_that_are_none(tmp_path, options):
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({"fingerprint": "0", "options": options}))
+    with pytest.raises(BertTfError, match="manifest.json is no manifest; try --overwrite"):
+        manifest.finished(str(path), {"seed": 1})
+    assert manifest.finished(str(path), {"seed": 1}, overwrite=True) is None
+    if options:
+        with pytest.raises(UsageError, match="holds manifest.json of something else"):
+            manifest.check_own(str(path), ["model"], "task")
