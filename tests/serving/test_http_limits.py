@@ -196,6 +196,9 @@ def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
     """Its own answer, which nobody reads, is no error."""
     with running(log_level="error") as port:
         for behind in (b"\0\xff", b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000):
-            assert told(port, b"GET /large HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
-                        b"content-length: 3\r\n\r\nabc" + behind)[0] in (400, 431)
+            with connected(port) as connection, contextlib.suppress(ConnectionError):
+                connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
+                                   b"content-length: 3\r\n\r\nabc" + behind)
+                while connection.recv(1 << 20):
+                    pass
     assert not caplog.records
