@@ -90,7 +90,7 @@ def check_own(path, names, option):
     folder = os.path.dirname(path) or "."
     if files.exists(path):
         try:
-            options = read(path).get("options")
+            options = checksums.read_sealed(path).get("options")
         except BertTfError:
             return  # damaged: `finished` says so
         own = not options or (isinstance(options, dict) and option in options)

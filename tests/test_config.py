@@ -92,3 +92,8 @@ def test_what_follows_from_the_fields():
 def test_what_has_no_default_must_be_there():
     with pytest.raises(UsageError, match="vocab_size is missing"):
         ModelConfig.from_dict({})
+
+
+def test_heads_are_proposed_at_once_whatever_the_size():
+    with pytest.raises(UsageError, match="leaves a remainder; try num_attention_heads=8$"):
+        ModelConfig(vocab_size=9, hidden_size=10**18, num_attention_heads=7)

@@ -98,3 +98,15 @@ def test_files_beside_a_manifest_are_compared(tmp_path):
         with pytest.raises(BertTfError, match="vocab.txt is damaged: its content changed"):
             look()
     assert manifest.finished(path, {}, overwrite=True) is None
+
+
+@pytest.mark.parametrize("options", [7, "seed", [["seed", 1]], None])
+def test_options_that_are_none(tmp_path, options):
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({"fingerprint": "0", "options": options}))
+    with pytest.raises(BertTfError, match="manifest.json is no manifest; try --overwrite"):
+        manifest.finished(str(path), {"seed": 1})
+    assert manifest.finished(str(path), {"seed": 1}, overwrite=True) is None
+    if options:
+        with pytest.raises(UsageError, match="holds manifest.json of something else"):
+            manifest.check_own(str(path), ["model"], "task")

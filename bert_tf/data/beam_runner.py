@@ -12,6 +12,7 @@ import io
 import logging
 import os
 import re
+import shlex
 import sys
 
 from bert_tf import files
@@ -159,7 +160,9 @@ def _local_runner(options, num_workers):
     if num_workers == 1:
         return FnApiRunner()
     options.view_as(DirectOptions).direct_num_workers = num_workers
-    command = f"exec {sys.executable} -m {__package__}.beam_worker {os.getpid()}"
+    # Beam gives it to a shell.
+    command = shlex.join(["exec", sys.executable, "-m", f"{__package__}.beam_worker",
+                          str(os.getpid())])
     return FnApiRunner(default_environment=SubprocessSDKEnvironment.from_command_string(command))
 
 

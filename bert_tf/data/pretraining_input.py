@@ -21,6 +21,7 @@ from bert_tf.randomness import stream_key
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.
 _ROUNDS = 12
+_NO_EXAMPLE = "a record is sound, but no tf.train.Example"
 # What is read of a manifest.
 _OPTIONS = {"seq_length": int, "max_predictions_per_seq": int, "masking": str, "whole_word": bool,
             "max_ngram": int, "masked_share": float}
@@ -229,4 +230,6 @@ def explained_errors():
                           str(error.message))
         if not found:
             raise
-        raise BertTfError(found[1] or "a record is sound, but no tf.train.Example") from error
+        raise BertTfError(found[1] or _NO_EXAMPLE) from error
+    except UnicodeDecodeError as error:  # TensorFlow's error, which quotes the record
+        raise BertTfError(_NO_EXAMPLE) from error

@@ -92,6 +92,9 @@ class Address:
             host, port = parts.hostname, parts.port
         except ValueError:
             host = port = None
+        if "@" in rest:  # `text` stands in errors, a password must not
+            raise UsageError(explain("an address with a user name", "host:port alone",
+                                     "--cert_file, if the server asks who you are"))
         if not host or port is None or parts.path or separator and scheme not in _HTTP:
             raise UsageError(explain(f"the address {text!r}", "host:port for gRPC or "
                                      "http://host:port for REST",

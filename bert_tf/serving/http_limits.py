@@ -115,18 +115,21 @@ class _Bounded(HttpToolsProtocol):
 
         Not at once: the system drops an answer that was not read where more comes behind it.
         """
-        answered = self.cycle is not None and (
-            not self.cycle.response_complete if self._in_head else self.cycle.response_started)
+        cycle = self.cycle  # of this request, or while its head arrives of the one before
+        answered = cycle is not None and cycle.response_started and not (
+            self._in_head and cycle.response_complete)
         if not answered:
             body = json.dumps({"error": message}).encode()
             self.transport.write(
                 b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\nconnection: close\r\n"
                 b"content-length: %d\r\n\r\n%s" % (status, _REASONS[status].encode(), len(body),
                                                  body))
+        if cycle is not None:  # its application may still run: nobody listens any more
+            cycle.disconnected = True
+            cycle.waiting_for_100_continue = False
+            cycle.message_event.set()
         self._forget()
         self._is_refused = True
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _expect_within(self, seconds):

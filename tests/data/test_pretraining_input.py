@@ -1,11 +1,13 @@
 """The input stream is a function of seed and position, whatever the replicas and restarts."""
 
 import collections
+import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.data import records
 from bert_tf.data.pretraining_input import (
     PretrainingInput,
     examples_per_batch,
@@ -213,3 +215,40 @@ def test_a_damaged_record_is_named(make):
     message = r"train-00000\.tfrecord record 0 is damaged; try [^\n]*$"
     with pytest.raises(BertTfError, match=message), explained_errors():
         _batches(data, num_steps=data.num_examples // 8 + 1)
+
+
+@pytest.mark.parametrize("change", [
+    lambda made: made.clear(), lambda made: made.update(options=7),
+    lambda made: made["options"].update(seq_length="32"),
+    lambda made: made["vocabulary"].pop("mask_id"), lambda made: made.pop("pair_labels"),
+    lambda made: made["splits"].update(train=[]),
+    lambda made: made["splits"]["train"].update(shards=["train-00000.tfrecord"]),
+    lambda made: made["splits"]["train"].update(shards=[{"name": 1}])])
+def test_a_damaged_manifest_is_named(make, change):
+    folder, made = make()
+    change(made)
+    with open(f"{folder}/manifest.json", "w", encoding="utf-8") as stream:
+        json.dump(made, stream)
+    with pytest.raises(BertTfError, match="manifest.json is damaged: .*; try making"):
+        PretrainingInput(folder, "train", batch_size=8, seed=1)
+
+
+def test_shards_from_elsewhere_are_refused(make, tmp_path):
+    folder, made = make()
+    made["splits"]["train"]["shards"][0]["name"] = "../train-00000.tfrecord"
+    with open(f"{folder}/manifest.json", "w", encoding="utf-8") as stream:
+        json.dump(made, stream)
+    with pytest.raises(BertTfError, match="leads out of its folder"):
+        PretrainingInput(folder, "train", batch_size=8, seed=1)
+
+
+def test_a_sound_record_that_is_no_example(make):
+    folder, made = make()
+    path = f"{folder}/{made['splits']['train']['shards'][0]['name']}"
+    count = len(records.read_index(path)["num_tokens"])
+    row = np.frombuffer(b"\x0a\xffno example", np.uint8)
+    rows = np.tile(row, count), np.full(count, len(row))
+    records.write_shard(path, [records.frame(rows)], np.ones(count), [])
+    data = PretrainingInput(folder, "train", batch_size=8, seed=1)
+    with pytest.raises(BertTfError, match="no tf.train.Example"), explained_errors():
+        _batches(data, num_steps=1)

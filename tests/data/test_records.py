@@ -106,3 +106,20 @@ def test_short_and_missing_files_are_named(tmp_path):
         records.Records([path])
     with pytest.raises(BertTfError, match="is missing; try"):
         records.Records([str(tmp_path / "1.tfrecord")])
+
+
+@pytest.mark.parametrize("arrays", [
+    {"offsets": []}, {"offsets": [[0, 90]]}, {"offsets": np.array([0, 90], "M8[s]")},
+    {"offsets": [0.0, 90.0]}, {"offsets": [0, 1 << 62, 90], "num_tokens": [1, 1]},
+    {"offsets": [0, 40, 20, 90], "num_tokens": [1] * 3}, {"offsets": [-20, 90]},
+    {"offsets": [0, -(1 << 63), 90], "num_tokens": [1, 1]}, {"num_tokens": [1, 2]},
+    {"num_tokens": [[1]]}, {"pair_labels": [0, 1]}, {"pair_labels": ["0"]}, {"offsets": None},
+    {"offsets": np.array([[1]], object)}])
+def test_an_index_that_makes_no_sense(tmp_path, arrays):
+    path = str(tmp_path / "0.tfrecord")
+    (tmp_path / "0.tfrecord").write_bytes(bytes(90))
+    arrays = {"offsets": [0, 90], "num_tokens": [1], "pair_labels": np.zeros(0, int), **arrays}
+    np.savez(records.index_path(path), **{name: np.asarray(value) for name, value in arrays.items()
+                                          if value is not None})
+    with pytest.raises(BertTfError, match=r"0\.index\.npz is damaged: .*; try deleting"):
+        records.Records([path])

@@ -1,6 +1,6 @@
 """Feed damaged and made-up input to everything that reads what others wrote; report what breaks.
 
-    python tests/faults/fuzz.py                                  # all of it: 10 million executions
+    python tests/faults/fuzz.py                                  # all of it: 11 million executions
     python tests/faults/fuzz.py --target tables --runs 50000     # one part
 
 A target is a function of bytes (`fuzzing/`), which atheris calls with inputs that lead to new
@@ -124,7 +124,8 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="all", help="one target, or all (default)")
-    parser.add_argument("--runs", type=int, help="executions of each target (default: its own)")
+    parser.add_argument("--runs", "--tries", type=int,
+                        help="executions of each target (default: its own)")
     parser.add_argument("--seed", type=int, default=1, help="of the fuzzer (default: 1)")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file for the figures")
     parser.add_argument("--crashes", type=pathlib.Path, default=pathlib.Path("fuzz_crashes"),

@@ -12,6 +12,7 @@ import sys
 import threading
 
 import grpc
+import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,6 +20,8 @@ from scripted_server import MODEL, Refusal, ScriptedServer, numbers
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.client import AsyncClient, Client, RequestError, Tls
+from bert_tf.serving.client_wire import Address
+from bert_tf.serving.request import ServingError, Spec
 
 LIMIT = 60  # seconds after which a test that waits has failed
 
@@ -226,12 +229,23 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
     ("localhost", {}, "expected host:port"), ("ftp://localhost:1", {}, "expected host:port"),
     ("localhost:1/v1", {}, "expected host:port"), ("localhost:x", {}, "expected host:port"),
     ("http://localhost:1", {"tls": Tls()}, "https://"),
+    ("http://me:secret@localhost:1", {}, "^an address with a user name; expected host:port alone"),
     ("localhost:1", {"version": 1, "label": "stable"}, "one of them"),
     ("localhost:1", {"batch_size": 0}, "at least 1"),
     ("localhost:1", {"pretokenize": "words"}, "pretokenize='words' is unknown")])
 def test_wrong_arguments(address, options, message):
     with pytest.raises(UsageError, match=message):
         Client(address, MODEL, **options)
+
+
+@pytest.mark.parametrize("version", [{}, None, 1.5, "", "-1", "x"])
+def test_a_version_that_is_none(version):
+    from bert_tf.serving import client_rest
+
+    wire = client_rest.RestWire(Address.parse("http://localhost:1"), Spec("m"))
+    body = {"model_spec": {"version": version}, "metadata": {"signature_def": {}}}
+    with pytest.raises(ServingError, match="the answer has the version"):
+        wire.metadata().read(httpx.Response(200, json=body))
 
 
 @pytest.fixture(scope="module")

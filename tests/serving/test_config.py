@@ -39,6 +39,15 @@ def test_defaults_are_those_of_tensorflow_serving():
         1000, 0, 10)
 
 
+@pytest.mark.parametrize("host, known", [
+    ("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.1.2.3", True),
+    ("0.0.0.0", False), ("::", False), ("10.0.0.1", False)])
+def test_who_can_connect(host, known):
+    assert _settings("--model_base_path=/m", f"--host={host}").only_known_clients == known
+    with pytest.raises(UsageError, match="nowhere.example; expected an IP address"):
+        _settings("--model_base_path=/m", "--host=nowhere.example")
+
+
 @pytest.mark.parametrize("given, expected", [
     ("--enable_batching", True), ("--enable_batching=true", True), ("--enable_batching=1", True),
     ("--enable_batching=false", False), ("--enable_batching=0", False)])

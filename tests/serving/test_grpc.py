@@ -1,10 +1,14 @@
 """PredictionService and the health service over the wire: answers, and refusals."""
 
+import gzip
+import socket
+
+import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
 from grpc_health.v1 import health_pb2
-from server_harness import PATIENCE, Held, arrays, refused, texts
+from server_harness import BINARY, PATIENCE, Held, arrays, refused, texts
 from small_model import LABELS
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
@@ -210,3 +214,27 @@ def test_status_and_health(server):
 def test_only_a_list_of_models_can_be_loaded(server):
     with refused("INVALID_ARGUMENT", "Only ModelConfigList is currently supported"):
         server.models.HandleReloadConfigRequest(model_management_pb2.ReloadConfigRequest())
+
+
+@pytest.mark.skipif(BINARY is not None, reason="the binary listens everywhere")
+def test_nobody_listens_beyond_loopback(server):
+    for port in (server.port, server.rest_port):
+        for address, taken in (("127.0.0.1", True), ("127.0.0.2", False)):
+            with socket.socket() as probe:
+                assert (probe.connect_ex((address, port)) == 0) == taken
+
+
+@pytest.mark.skipif(BINARY is not None, reason="the binary has no such bounds")
+def test_what_a_request_may_hold(server):
+    with refused("INVALID_ARGUMENT", "a request of 5000 rows; expected at most 4096"):
+        server.predict("plain", text=["a"] * 5000)
+    with refused("INVALID_ARGUMENT", "holds a text of 5000000 bytes"):
+        server.predict("plain", text=["a" * 5_000_000])
+    call = server.channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+    bomb = server.request("plain", text=["a" * (65 << 20)]).SerializeToString()
+    assert len(gzip.compress(bomb, 1)) < 1 << 20
+    with refused("RESOURCE_EXHAUSTED", "larger than max"):
+        call(bomb, compression=grpc.Compression.Gzip, timeout=PATIENCE)
+    with refused("RESOURCE_EXHAUSTED", "metadata"):
+        call(b"", metadata=[("x", "a" * 50_000)], timeout=PATIENCE)
+    assert arrays(server.predict("plain", text=["abc"]))["length"] == [3]

@@ -38,10 +38,10 @@ async def hasty(scope, receive, send):
 
 
 @contextlib.contextmanager
-def running(app=echo, max_connections=8, max_body_bytes=10_000):
+def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical"):
     """The port of a server in a thread."""
     config = uvicorn.Config(app, http=bounded(max_connections, max_body_bytes), lifespan="off",
-                            log_level="critical", ws="none")
+                            log_level=log_level, log_config=None, ws="none")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
     with socket.socket() as listening:
@@ -55,6 +55,11 @@ def running(app=echo, max_connections=8, max_body_bytes=10_000):
             server.force_exit = server.should_exit = True
             thread.join(PATIENCE)
             assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(http_limits, "LINGER_SECONDS", 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +78,7 @@ def answer(connection):
     with contextlib.suppress(ConnectionResetError):
         while data := connection.recv(1 << 16):
             said += data
-    head, _, body = said.partition(b"\r\n\r\n")
+    head, _, body = said.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]), json.loads(body)["error"]
 
 
@@ -185,3 +190,15 @@ def test_what_comes_behind_an_answer_is_bounded_too():
             while data := connection.recv(1 << 16):
                 said += data
         assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")
+
+
+def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
+    """Its own answer, which nobody reads, is no error."""
+    with running(log_level="error") as port:
+        for behind in (b"\0\xff", b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000):
+            with connected(port) as connection, contextlib.suppress(ConnectionError):
+                connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
+                                   b"content-length: 3\r\n\r\nabc" + behind)
+                while connection.recv(1 << 20):
+                    pass
+    assert not caplog.records

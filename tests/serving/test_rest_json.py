@@ -178,6 +178,20 @@ def test_deep_and_long_requests_are_refused_in_few_words():
     assert (code, len(message) < 2000) == ("INVALID_ARGUMENT", True)
 
 
+def test_half_a_character_is_refused_whatever_stands_beside_it():
+    """Bytes that are no UTF-8 are taken, an escape of no character never."""
+    for body in (b'{"inputs": ["\\ud800"]}', b'{"inputs": ["\\udfff", "\xff"]}',
+                 b'{"\\ud800": 1, "inputs": ["\xff"]}'):
+        code, message = refusal(read, body, x="string")
+        assert code == "INVALID_ARGUMENT" and "surrogate pair in string is invalid" in message
+
+
+def test_a_request_of_a_million_lists_is_not_even_parsed():
+    many = b'{"inputs": [' + b"[]," * (1 << 20) + b"[]]}"
+    assert refusal(parse, many) == (
+        "INVALID_ARGUMENT", f"JSON of more than {1 << 20} lists and objects")
+
+
 def test_a_type_that_json_cannot_give():
     assert refusal(read, {"inputs": [1.5]}, x="bfloat16") == (
         "UNIMPLEMENTED", "Conversion of JSON Value: 1.5 to type: bfloat16")

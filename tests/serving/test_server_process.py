@@ -20,6 +20,7 @@ from server_harness import (
     wait_until,
 )
 from small_model import save_small
+from tensorflow_serving.config import model_server_config_pb2
 
 own_words = pytest.mark.skipif(BINARY is not None, reason="the binary says it in other words")
 
@@ -167,6 +168,21 @@ def test_a_key_of_another_certificate(model_folder, tmp_path, pem):
     assert "server_key is not the key of server_cert" in said
     flag = _ssl_config(tmp_path / "ssl.config", "no key", pem("server")[1])
     assert "cannot be read" in _fails(f"--model_base_path={model_folder}", flag)
+
+
+@own_words
+def test_a_server_that_is_open_to_all_takes_its_models_from_nobody(model_folder):
+    server = Server("--host=0.0.0.0", "--model_name=m", f"--model_base_path={model_folder}")
+    try:
+        for port in (server.port, server.rest_port):
+            socket.create_connection(("127.0.0.2", port), PATIENCE).close()
+        request = model_server_config_pb2.ModelServerConfig()
+        request.model_config_list.config.add(name="m", base_path=str(model_folder),
+                                             model_platform="tensorflow")
+        with refused("PERMISSION_DENIED", "models from --model_config_file alone"):
+            server.reload(request)
+    finally:
+        server.stop()
 
 
 def test_a_socket_and_a_large_message(model_folder, tmp_path):

@@ -66,10 +66,19 @@ def _length(value):
     ({"dtype": 3, "tensor_content": b"123"}, 1),  # no whole number
     ({"dtype": 3, "tensor_content": b"1234"}, 2),  # too few
     ({"dtype": 7, "tensor_content": b"\x05ab"}, 1),  # a string that ends early
-    ({"dtype": 7, "tensor_content": b"\xff"}, 1), ({"dtype": 3}, -1), ({"dtype": 1}, 2**40)])
+    ({"dtype": 7, "tensor_content": b"\xff"}, 1), ({"dtype": 3}, -1), ({"dtype": 1}, 2**40),
+    ({"dtype": 1, "float_val": [1]}, 2**24 + 1), ({"dtype": 7}, 2**23 + 1)])  # more than 64 MB
 def test_what_does_not_hold_what_it_says(fields, size):
     proto = tensor_pb2.TensorProto(**fields)
     proto.tensor_shape.dim.add(size=size)
     with pytest.raises(ServingError, match="tensor parsing error: text") as refused:
         tensor_proto.read_all({"text": proto})
     assert refused.value.code == "INVALID_ARGUMENT"
+
+
+def test_tensors_of_one_value_each_fill_no_memory():
+    proto = tensor_pb2.TensorProto(dtype=1, float_val=[1])
+    proto.tensor_shape.dim.add(size=2**24)  # 64 MB of a few bytes
+    assert tensor_proto.read_all(dict.fromkeys("abcdefgh", proto)).keys() == set("abcdefgh")
+    with pytest.raises(ServingError, match="tensor parsing error: i"):
+        tensor_proto.read_all(dict.fromkeys("abcdefghi", proto))

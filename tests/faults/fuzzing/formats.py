@@ -36,6 +36,7 @@ CASINGS = ({"lower_case": True, "strip_accents": False, "pretokenize": "morpheme
            {"do_lower_case": True, "strip_accents": None}, {"add_prefix_space": True},
            {"do_lower_case": True, "keep_accents": False, "remove_space": True})
 MANIFEST = {"fingerprint": "0", "options": {"seed": 1, "input": ["a"]}, "inputs": ["a"]}
+TASK = {"task": "classifier", "labels": ["a"], "reading": {"seq_length": 8}}
 STATE = {"step": 5, "position": [0], "files": {"variables.index": {"size": 3, "blake2b": "00"}}}
 INDEX = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-1.safetensors"}}
 LABELS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -125,17 +126,20 @@ def _tokenizer_files():
 
 
 def _manifest():
-    from bert_tf import manifest
+    from bert_tf import checksums, manifest
     from bert_tf.tasks import pretrained
 
     def check(data):
-        path = write("manifest.json", bytes_or_json((MANIFEST, {
-            "task": "classifier", "labels": ["a"], "reading": {"seq_length": 8}}), data))
-        manifest.check_own(path, ["examples"], "input")
+        path = write("manifest.json", bytes_or_json((MANIFEST, TASK, {"files": STATE["files"]}),
+                                                    data))
         if data[:1] == b"\1":
             os.replace(path, os.path.join(folder(), "task.json"))
             pretrained.read_saved_task(folder(), {})
+        elif data[:1] == b"\2":
+            os.replace(path, os.path.join(folder(), checksums.NAME))
+            checksums.check(folder())
         else:
+            manifest.check_own(path, ["examples"], "input")
             manifest.finished(path, {"seed": 1, "input": ["a"]})
 
     return check
@@ -346,7 +350,7 @@ TARGETS = (
     Target("tokenizer_files", _tokenizer_files, tuple(
         bytes([reader]) + seed for reader in range(8)
         for seed in json_seeds((*CASINGS, TOKENIZER_JSON, BPE_JSON))), 500_000),
-    Target("manifest", _manifest, json_seeds((MANIFEST, {})), 250_000),
+    Target("manifest", _manifest, json_seeds((MANIFEST, TASK, {"files": STATE["files"]})), 250_000),
     Target("checkpoint_state", _checkpoint_state, json_seeds((STATE,)), 200_000),
     Target("safetensors", _safetensors, (_safetensors_seed(), _safetensors_seed(())), 300_000),
     Target("shards", _shards, json_seeds((INDEX,)), 200_000),
