@@ -36,8 +36,8 @@ class Peers:
 
     def __init__(self, cluster):
         self._cluster = cluster
-        self._lost = set()
-        self._news = threading.Event()
+        self._unanswered = dict.fromkeys(range(len(cluster.workers)), 0)  # probes in a row
+        self._news = threading.Event()  # one is lost
 
     @staticmethod
     def prepare():
@@ -79,15 +79,13 @@ class Peers:
 
     def _watch(self, index):
         task = f"/job:worker/replica:0/task:{index}"
-        failures = 0
-        while failures < _TRIES:
+        while self._unanswered[index] < _TRIES:
             try:
                 context.context().check_collective_ops_peer_health(task, _ANSWER * 1000)
-                failures = 0
+                self._unanswered[index] = 0
             except tf.errors.OpError:  # no answer, or that of a process started anew
-                failures += 1
+                self._unanswered[index] += 1
             time.sleep(_PAUSE)
-        self._lost.add(index)
         self._news.set()
         context.context().abort_collective_ops(
             tf.errors.UNAVAILABLE, f"{self._cluster.name(index)} does not answer")
@@ -95,12 +93,16 @@ class Peers:
     def lost(self):
         """Names of the workers that do not answer, found out after a collective failed.
 
-        It takes about `_ROUND * (_TRIES + 2)` seconds at most. This process answers until all
-        others that are there have found out, too, so that none of these is taken for lost.
+        This process answers until all others that are there have found out, too, so that none of
+        these is taken for lost.
         """
         if not self._news.wait(_ROUND * _TRIES + _ANSWER):
             return []
-        time.sleep(_ROUND)  # of several that are lost together the others are found by then
-        lost = [self._cluster.name(index) for index in sorted(self._lost)]
+        time.sleep(_ROUND)
+        # Of several that are lost together one may refuse at once and another one stay silent.
+        while any(0 < count < _TRIES for count in self._unanswered.values()):
+            time.sleep(_PAUSE / 10)
+        lost = [self._cluster.name(index) for index, count in self._unanswered.items()
+                if count >= _TRIES]
         time.sleep(_ROUND)
         return lost

@@ -102,10 +102,9 @@ def explained_loss_of_workers():
         if not lost:
             raise
         raise BertTfError(explain(
-            f"lost {', '.join(lost)}: it ended, hangs or cannot be reached; its own output may "
-            "say why", attempt="starting every worker again with the same command, also with "
-                               "another number of them; the run goes on from its last "
-                               "checkpoint")) from error
+            f"lost {', '.join(lost)}: ended, hanging or out of reach; its own output may say why",
+            attempt="starting every worker again with the same command, also with another number "
+                    "of them; the run goes on from its last checkpoint")) from error
 
 
 def sum_over_workers(strategy, values):

@@ -165,7 +165,7 @@ def check_end(fault, victim, workers):
         assert {code for code, _ in ends.values()} == {1}, workers.tails()
         lost = f"worker {victim} ({workers.place.addresses[victim]})"
         for index in others:
-            assert f"error: lost {lost}: it ended, hangs" in workers.said(index), workers.tails()
+            assert f"error: lost {lost}: ended, hanging" in workers.said(index), workers.tails()
         if fault == "cut":
             names = ", ".join(f"worker {index} ({workers.place.addresses[index]})"
                               for index in others)

@@ -36,7 +36,7 @@ def test_two_workers_equal_one(tiny):
         workers.processes[1].kill()
         assert workers.codes() == [1, -signal.SIGKILL], workers.tails()
         address = workers.place.addresses[1]
-        assert f"error: lost worker 1 ({address}): it ended, hangs or " in workers.said(0)
+        assert f"error: lost worker 1 ({address}): ended, hanging or " in workers.said(0)
     with start(tiny.root, "stopped") as workers:
         workers.wait_until(reached(12), "step 12")
         workers.processes[1].terminate()

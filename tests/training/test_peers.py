@@ -1,6 +1,7 @@
 """When a worker counts as lost; real ones are lost in `test_multi_worker` and `tests/faults`."""
 
 import socket
+import threading
 import types
 
 import pytest
@@ -40,6 +41,17 @@ def test_lost_after_unanswered_probes_in_a_row(answers):
     assert watched.lost() == ["worker 2 (c:3)"]
     watched._watch(1)
     assert watched.lost() == ["worker 1 (b:2)", "worker 2 (c:3)"]
+
+
+def test_those_in_doubt_are_waited_for(answers):
+    """One refuses at once, another one is silent: they are named together."""
+    watched = peers.Peers(CLUSTER)
+    watched._unanswered[2] = 1
+    watched._watch(1)
+    thread = threading.Timer(0.2, watched._watch, [2])
+    thread.start()
+    assert watched.lost() == ["worker 1 (b:2)", "worker 2 (c:3)"]
+    thread.join()
 
 
 def test_nobody_lost(answers, monkeypatch):
