@@ -43,6 +43,7 @@ def held(folder, wait=False, name=""):
     if folder in _leases:  # of a stage within a stage
         yield
         return
+    said = False
     while True:
         try:
             lease.take()
@@ -50,7 +51,9 @@ def held(folder, wait=False, name=""):
         except HeldError as error:
             if not wait:
                 raise
-            print(f"waiting: {error}", file=sys.stderr)
+            if not said:
+                print(f"waiting: {error}", file=sys.stderr)
+            said = True
             time.sleep(RENEWAL / 4)
     _leases[folder] = lease
     try:

@@ -3,8 +3,8 @@
 A store knows objects and no folders: a folder is there while a name begins with it. An object
 appears under its name whole or not at all, but several objects cannot appear together, and none
 can be renamed. So a folder is uploaded with its manifest last and deleted with its manifest first,
-and one without a manifest is taken for none. While it is uploaded it holds a mark, by which what a
-killed process left is told from what somebody else put there.
+and one without a manifest is taken for none. While it is uploaded or deleted it holds a mark, by
+which what a killed process left is told from what somebody else put there.
 """
 
 import concurrent.futures
@@ -212,8 +212,9 @@ def remove(path):
     names = list(_objects(path))
     firsts = [name for name in names if name in MANIFESTS]
     rest = [name for name in names if name not in (*MANIFESTS, _MARK)]
-    last = [name for name in names if name == _MARK]  # what is left is known by it
-    for group in (firsts, rest, last):
+    if firsts:
+        write(f"{path}/{_MARK}", b"")  # by which what a killed process leaves is known
+    for group in (firsts, rest, [_MARK] if firsts or _MARK in names else []):
         each(lambda name: _delete(system, f"{path}/{name}" if name else path), group)
 
 

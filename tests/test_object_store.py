@@ -100,7 +100,7 @@ def test_an_upload_goes_over_what_a_killed_one_left_and_over_nothing_else(monkey
         assert store == before
 
 
-@pytest.mark.parametrize("call", range(4))
+@pytest.mark.parametrize("call", range(6))
 def test_a_folder_is_gone_before_any_part_of_it_is(monkeypatch, store, call):
     _fill("memory://bucket/model")
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -111,6 +111,8 @@ def test_a_folder_is_gone_before_any_part_of_it_is(monkeypatch, store, call):
     else:
         with pytest.raises(BertTfError, match="is not whole"):
             files.local("memory://bucket/model")
+        files.clean_temporary("memory://bucket")
+        assert not store
     files.remove("memory://bucket/model")
     assert not store
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_tf import files, object_store
 from bert_tf.errors import BertTfError, explain
+from bert_tf.staging import CacheFullError
 
 # Labels by what the second segment is: 1 where it is random, or has changed places with the first.
 PAIR_LABELS = {"random": "next_sentence_labels", "swapped": "sentence_order_labels"}
@@ -321,7 +322,10 @@ class Records:
         path = self.paths[shard]
         start, end = self.offsets[shard][record:record + 2].tolist()
         with files.explained("read", path):
-            stream = self._open(path)  # held: another thread may push it out of the cache
+            try:
+                stream = self._open(path)  # held: another thread may push it out of the cache
+            except CacheFullError:  # of what other processes use
+                return self._ranges([(shard, record)])[0]
             data = os.pread(stream.fileno(), end - start, start)
         return data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)
 

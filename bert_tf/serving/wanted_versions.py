@@ -54,24 +54,25 @@ def _find(model_config):
     """The versions of a model that its policy wants."""
     folder = model_config.base_path
     try:
-        names = files.list_folder(folder) if files.is_remote(folder) else os.listdir(folder)
+        if not files.is_remote(folder):
+            return _wanted(model_config, os.listdir(folder), lambda path: True)
+        # On a disk a version has its name once it is whole, in a store from its first file on.
+        return _wanted(model_config, files.list_folder(folder), files.is_whole)
     except (OSError, BertTfError) as problem:
         return (f"Could not find base path {folder} for servable {model_config.name} with error "
                 f"{getattr(problem, 'strerror', problem)}")
-    found = {int(name): os.path.join(folder, name) for name in sorted(names)
+
+
+def _wanted(model_config, names, is_whole):
+    """Of the `names` in a model's folder the versions that the policy wants and that are whole."""
+    found = {int(name): os.path.join(model_config.base_path, name) for name in sorted(names)
              if name.isascii() and _INT64.fullmatch(name) and -2**63 <= int(name) < 2**63}
     policy = model_config.model_version_policy
     choice = policy.WhichOneof("policy_choice")
-    if choice == "all":
-        wanted, most = found, len(found)
-    elif choice == "specific":
-        wanted, most = policy.specific.versions, len(found)
-    else:
-        wanted, most = sorted(found, reverse=True), max(1, policy.latest.num_versions)
-    there = (number for number in wanted if number in found and _is_whole(found[number]))
-    return {number: found[number] for number in itertools.islice(there, most)}
-
-
-def _is_whole(version):
-    """Whether a version is uploaded to its end; on a disk it has its name from then on."""
-    return not files.is_remote(version) or files.is_whole(version)
+    numbers, most = sorted(found, reverse=True), len(found)
+    if choice == "specific":
+        numbers = [number for number in policy.specific.versions if number in found]
+    elif choice != "all":
+        most = max(1, policy.latest.num_versions)
+    whole = (number for number in numbers if is_whole(found[number]))
+    return {number: found[number] for number in itertools.islice(whole, most)}

@@ -11,9 +11,12 @@ version that is uploaded slowly, object by object: it must never try to load it 
 """
 
 import argparse
+import contextlib
+import gzip
 import json
 import pathlib
 import random
+import socket
 import sys
 import tempfile
 import time
@@ -45,8 +48,6 @@ def flags():
 
 def fill(store):
     """Empty the bucket and put the text there."""
-    import gzip
-
     for name in store.objects.find(BUCKET):
         store.objects.rm_file(name)
     store.objects.pipe_file(f"{BUCKET}/texts/a.txt.gz",
@@ -94,8 +95,9 @@ def check_slow_upload(store):
     """How often a server looked at a half-uploaded version without taking it."""
     version = store.read("served/tiny/1")
     order = sorted(version, key=lambda name: name == "checksums.json")
-    port = 8598
-    server = store.start("serve", "--port=0", f"--rest_api_port={port}", "--model_name=tiny",
+    grpc_port, port = free_ports(2)
+    server = store.start("serve", f"--port={grpc_port}", f"--rest_api_port={port}",
+                         "--model_name=tiny",
                          f"--model_base_path=s3://{BUCKET}/served/tiny",
                          "--file_system_poll_wait_seconds=1")
     looks = 0
@@ -124,6 +126,15 @@ def status(port):
     except OSError:
         return {}
     return {one["version"]: one["state"] for one in told if one["state"] != "END"}
+
+
+def free_ports(number):
+    """Ports on which nothing listens."""
+    with contextlib.ExitStack() as stack:
+        listening = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in listening:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in listening]
 
 
 def until(condition, process):
