@@ -1,6 +1,7 @@
 """The training loop: steps, logs, evaluations, checkpoints, and going on where a run stopped."""
 
 import contextlib
+import gc
 import math
 import os
 import time
@@ -149,6 +150,7 @@ class _Run:
                       _explained_want_of_memory()):
                     self.run_steps(stop)
             finally:
+                gc.unfreeze()
                 self.log.close()
         return {"step": self.step, "evaluation": self.evaluation, "best": self.best}
 
@@ -227,6 +229,10 @@ class _Run:
     def evaluate(self):
         """Evaluate, log, and remember the best."""
         self.evaluation = self.evaluator()
+        # Iterators over distributed data leave graphs in cycles, for which Python looks ever more
+        # seldom the more objects there are; what is there for good need not be looked through.
+        gc.collect()
+        gc.freeze()
         self.log.write(self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
         self.log.say(f"step {self.step}, held out: {shown}")

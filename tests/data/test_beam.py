@@ -87,6 +87,23 @@ def test_korean_by_morphemes(make, tmp_path, write_file):
     assert made["train-00000.tfrecord"] != _bytes_of(plain)["train-00000.tfrecord"]
 
 
+def test_in_an_object_store(parts, vocab, options, small, make, tmp_path, monkeypatch):
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    stored = [f"memory://beam/{os.path.basename(path)}" for path in [*parts, vocab]]
+    for path, copy in zip([*parts, vocab], stored, strict=True):
+        files.copy(path, copy)
+    local = _bytes_of(make(inputs=parts)[0])
+    made = create_examples(stored[:-1], stored[-1], "memory://beam/data", **options,
+                           runner="beam")
+    assert made["splits"] == json.loads(local.pop("manifest.json"))["splits"]
+    found = {}
+    for name in local:
+        with files.open_binary(f"memory://beam/data/{name}") as stream:
+            found[name] = stream.read()
+    assert found == local
+    assert files.list_folder("memory://beam/data") == sorted({*local, "manifest.json"})
+
+
 @pytest.fixture
 def make_part(parts, vocab, tmp_path, small, make):
     """A `MakeShards` that is set up, a part, and the shards that it should give."""
@@ -176,11 +193,12 @@ def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):
     (["--runner", "beam", "--foo=3"], "unknown argument --foo=3")])
 def test_flags(parts, vocab, make, capsys, flags, message):
     before = signal.getsignal(signal.SIGTERM)
-    folder, made = make(inputs=parts)
+    folder, _ = make(inputs=parts)
+    made = _bytes_of(folder)
     try:
         code = cli.run(create_data.main, ["--input", *parts, "--vocab", vocab, "--output_dir",
                                           folder, "--overwrite", *flags])
     finally:
         signal.signal(signal.SIGTERM, before)
     assert code == 2 and message in capsys.readouterr().err
-    assert json.loads((pathlib.Path(folder) / "manifest.json").read_text()) == made  # untouched
+    assert _bytes_of(folder) == made

@@ -34,22 +34,22 @@ TOLERANCE = 1e-5
 SWITCH_SECONDS, MALFORMED_PER_SECOND, PEAK_SECONDS = 30, 2, 15
 
 
-def prepare(folder):
+def prepare(folder, seed):
     """Export the model into `folder`/minilm; texts, and float32 `[N, W]` of their vectors."""
     minilm.convert(str(folder / "model"))
     minilm.export(str(folder / "model"), str(folder / "minilm"), "float32")
     paragraphs = sorted({text for _, texts in python_prose.documents() for text in texts})
-    texts = random.Random(1).sample(paragraphs, TEXTS)
+    texts = random.Random(seed).sample(paragraphs, TEXTS)
     (folder / "texts.json").write_text(json.dumps(texts))
     run_json(sys.executable, HERE / "in_process.py", folder / "minilm/1", folder / "texts.json",
              "--seconds", 0, "--vectors", folder / "vectors.npy")
     return texts, np.load(folder / "vectors.npy")
 
 
-def soak(folder, minutes, warm_up, rate):
+def soak(folder, minutes, warm_up, rate, seed):
     """Run; figures of it."""
     folder = pathlib.Path(folder)
-    texts, vectors = prepare(folder)
+    texts, vectors = prepare(folder, seed)
     batching = ("--enable_batching=true", "--file_system_poll_wait_seconds=1",
                 f"--batching_parameters_file={REPOSITORY / 'serving/batching.config'}")
     with ModelServer(folder / "minilm", None, batching) as server:
@@ -81,11 +81,12 @@ def main():
                         help="minutes that do not count (default: a ninth)")
     parser.add_argument("--rate", type=float,
                         help="texts a second (default: a third of what the machine can do)")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of texts")
     parser.add_argument("--output", help="JSON file for the figures and all samples")
     arguments = parser.parse_args()
     warm_up = arguments.minutes / 9 if arguments.warm_up is None else arguments.warm_up
     with tempfile.TemporaryDirectory() as folder:
-        figures = soak(folder, arguments.minutes, warm_up, arguments.rate)
+        figures = soak(folder, arguments.minutes, warm_up, arguments.rate, arguments.seed)
     if arguments.output:
         pathlib.Path(arguments.output).write_text(json.dumps(figures) + "\n")
     for name, value in figures.items():

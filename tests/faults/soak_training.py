@@ -22,11 +22,11 @@ from flatness import Watch, flatness, missed
 STEPS_BETWEEN = 100  # evaluations and checkpoints
 
 
-def command(folder):
+def command(folder, seed):
     """The pre-training command, without an end that it would reach."""
     options = {"output_dir": folder / "run", "export_dir": folder / "saved_model",
                "family": "bert", "preset": "tiny", "vocab_size": 2000, "seq_length": 64,
-               "batch_size": 32, "train_steps": 10_000_000, "holdout": 0.05, "seed": 7,
+               "batch_size": 32, "train_steps": 10_000_000, "holdout": 0.05, "seed": seed,
                "log_every": 10, "eval_every": STEPS_BETWEEN, "checkpoint_every": STEPS_BETWEEN}
     flags = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     return [sys.executable, "-m", "bert_tf.pretrain", *flags, "--whole_word"]
@@ -41,12 +41,12 @@ def wait_for_training(process, metrics, patience=900):
         time.sleep(0.2)
 
 
-def soak(folder, minutes, warm_up):
+def soak(folder, minutes, warm_up, seed):
     """Run; figures of it. Raises SystemExit where the command fails by itself."""
     folder = pathlib.Path(folder)
     metrics = folder / "run" / "metrics.jsonl"
     log = (folder / "log").open("w+")
-    process = subprocess.Popen(command(folder), stdout=log, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(command(folder, seed), stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_for_training(process, metrics)
         watch = Watch(process.pid)
@@ -77,11 +77,12 @@ def main():
                         help="below 20 nothing is judged: allocators still settle")
     parser.add_argument("--warm_up", type=float,
                         help="minutes that do not count (default: a ninth)")
+    parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--output", help="JSON file for the figures and all samples")
     arguments = parser.parse_args()
     warm_up = arguments.minutes / 9 if arguments.warm_up is None else arguments.warm_up
     with tempfile.TemporaryDirectory() as folder:
-        figures = soak(folder, arguments.minutes, warm_up)
+        figures = soak(folder, arguments.minutes, warm_up, arguments.seed)
     if arguments.output:
         pathlib.Path(arguments.output).write_text(json.dumps(figures) + "\n")
     for name, value in figures.items():

@@ -1,4 +1,7 @@
-"""Baselines against formulas and a library."""
+"""Baselines against formulas and a library; evaluations that leave nothing behind."""
+
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -30,3 +33,22 @@ def test_wilson_interval_is_where_the_score_test_does_not_reject(right, count):
         assert abs(share - bound) == pytest.approx(
             1.959964 * np.sqrt(max(bound * (1 - bound), 0) / count), abs=1e-9)
     assert -1e-9 <= low <= share <= high <= 1 + 1e-9
+
+
+def test_evaluations_leave_nothing_behind(tiny):
+    """Not even cycles, which Python looks for ever more seldom the more it holds."""
+    left = []
+
+    def evaluate():
+        left.append(weakref.ref(type("Cycle", (), {})))  # a type refers to itself
+        return {"loss": 1.0}
+
+    frozen = gc.get_freeze_count()
+    gc.disable()
+    try:
+        tiny.train("run", strategy="one_device", judge=lambda model: evaluate, train_steps=3,
+                   eval_every=1)
+    finally:
+        gc.enable()
+    assert len(left) == 3 and not any(reference() for reference in left)
+    assert gc.get_freeze_count() == frozen
