@@ -43,7 +43,7 @@ from bert_tf.tokenization.tokenizer import Tokenizer  # noqa: E402
 from bert_tf.training.checkpoint import Checkpoints  # noqa: E402
 
 _ROOM = 1 << 30  # bytes that reading may allocate
-_SECONDS = 60  # that reading may take
+_SECONDS = 60  # of computing that reading may take
 _TEXT = "The [MASK] statement returns a value."
 _DATA = {"lower_case": True, "strip_accents": False, "seq_length": 32, "format": "segment_pair",
          "masking": "dynamic", "whole_word": True, "dupe_factor": 1, "short_seq_prob": 0.1,
@@ -255,15 +255,15 @@ def limited(function, *arguments):
     def stop(number, frame):
         raise Hung
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(_SECONDS)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, _SECONDS)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _ROOM, before[1]))
     try:
         return function(*arguments)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 

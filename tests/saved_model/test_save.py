@@ -122,8 +122,8 @@ def test_a_killed_export_leaves_nothing_that_counts(quick, model_folder, tmp_pat
               "save.export_saved_model(sys.argv[1], sys.argv[2])\n")
     process = subprocess.run([sys.executable, "-c", script, model_folder, tmp_path], timeout=120)
     assert process.returncode == -9
-    (left,) = os.listdir(tmp_path)
-    assert left.startswith(".tmp-")
+    lock, left = sorted(os.listdir(tmp_path))
+    assert lock == ".lock" and left.startswith(".tmp-")
     assert (tmp_path / left / "saved_model.pb").exists()
     version = export_saved_model(model_folder, str(tmp_path))
     assert os.listdir(tmp_path) == ["1"]
