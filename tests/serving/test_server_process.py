@@ -170,10 +170,31 @@ def test_a_key_of_another_certificate(model_folder, tmp_path, pem):
     assert "cannot be read" in _fails(f"--model_base_path={model_folder}", flag)
 
 
+def another_connection(address):
+    """A channel that shares its connection with no other."""
+    return grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+
+
+def answers(channel):
+    """Whether the server answers over a channel, if with a refusal."""
+    call = channel.unary_unary("/tensorflow.serving.ModelService/GetModelStatus")
+    try:
+        call(b"", timeout=PATIENCE)
+    except grpc.RpcError as error:
+        return error.code() != grpc.StatusCode.UNAVAILABLE
+    return True
+
+
 @own_words
 def test_a_server_that_is_open_to_all_takes_its_models_from_nobody(model_folder):
-    server = Server("--host=0.0.0.0", "--model_name=m", f"--model_base_path={model_folder}")
+    server = Server("--host=0.0.0.0", "--model_name=m", f"--model_base_path={model_folder}",
+                    "--max_connections=3")
     try:
+        held = [another_connection(server.address) for _ in range(3)]
+        for channel, taken in zip(held, (True, True, False), strict=True):
+            assert answers(channel) == taken  # the harness has one of the three
+        held[0].close()
+        wait_until(lambda: answers(another_connection(server.address)), "there is room again")
         for port in (server.port, server.rest_port):
             socket.create_connection(("127.0.0.2", port), PATIENCE).close()
         request = model_server_config_pb2.ModelServerConfig()
