@@ -75,7 +75,8 @@ def test_the_lock_of_a_killed_process_is_stale(tmp_path, holder, capsys):
     (json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": "2101-01-01"}),
      "(since 2101-01-01) worked"),
     (json.dumps({"process": 7, "host": "other", "since": "2001-01-01"}), "process 7 on other"),
-    ("", ""), ("half a no", ""), ("[1]", ""), ("\x00" * 9000, "")])
+    ("", ""), ("half a no", ""), ("[1]", ""), ("\x00" * 9000, "")],
+    ids=["own", "other", "empty", "half", "list", "zeros"])
 def test_a_note_without_a_lock_is_stale_whatever_it_says(tmp_path, capsys, left, told):
     (tmp_path / locks.NAME).write_text(left)
     with locks.held(str(tmp_path)):
