@@ -68,7 +68,7 @@ def inside(folder, name):
         leads_out = leads_out or (os.path.commonpath([root, real]) != root
                                   and os.path.dirname(real) != blobs)
     if leads_out:
-        raise BertTfError(explain(f"{path!r} leads out of its folder", "a file in it",
+        raise BertTfError(explain(f"{name!r} in {folder} leads out of its folder", "a file in it",
                                   "putting the file itself there, if it is to be trusted"))
     return path
 
