@@ -22,7 +22,7 @@ import time
 
 import psutil
 
-PATIENCE = 900  # seconds that a command may take
+PATIENCE = 3600  # seconds that a command may take
 TARGETS = ("worker", "command")
 
 
