@@ -197,7 +197,8 @@ def _fetch(key, wanted):
             try:
                 if not os.path.exists(entry):
                     _fill(root, part, size, wanted)
-                    os.rename(part, entry)
+                    with _counting(root):  # whoever lists the folder meanwhile could miss both
+                        os.rename(part, entry)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
                 os.close(lock)
@@ -219,8 +220,9 @@ def _fill(root, part, size, wanted):
 
 
 def _lock_new(folder):
-    """The descriptor of an exclusive lock on a folder that is made where absent."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    """The descriptor of an exclusive lock on a folder, made where absent; None if it is gone."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
     return _lock_present(folder, fcntl.LOCK_EX)
 
 
@@ -249,14 +251,21 @@ def _make_room(root, size, own):
     if size > limit:
         raise BertTfError(explain(f"{size} bytes do not fit into the cache {root} of {limit}",
                                   attempt=f"BERT_TF_CACHE_BYTES={2 * size}"))
-    total = os.open(os.path.join(root, "total"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(total, fcntl.LOCK_EX)
+    with _counting(root) as total:
         used = int(os.pread(total, 32, 0) or limit)  # of a new cache: find out
         if used + size > limit:
             used = _evict(root, int(_FILLED * limit) - size, limit - size, own)
         text = str(used + size).encode()
         os.pwrite(total, text.ljust(32), 0)
+
+
+@contextlib.contextmanager
+def _counting(root):
+    """The descriptor of the file that says how many bytes are counted in, locked."""
+    total = os.open(os.path.join(root, "total"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(total, fcntl.LOCK_EX)
+        yield total
     finally:
         os.close(total)
 

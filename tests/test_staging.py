@@ -1,6 +1,7 @@
 """The cache: bounded, shared by processes, and never a stale or a half copy."""
 
 import concurrent.futures
+import fcntl
 import os
 import random
 
@@ -99,6 +100,22 @@ def test_many_at_once_read_what_is_there_within_the_bound(cache):
             most = max(most, _held(cache))
     assert most > 400
     assert not [name for name in os.listdir(cache) if name.startswith(".")]
+
+
+def test_a_copy_gets_its_name_while_nobody_counts(cache, monkeypatch):
+    """Who lists the folder just then would see neither name, and count too little."""
+    files.write_text("memory://bucket/name", "one")
+    real, renamed = os.rename, []
+
+    def rename(source, target):
+        with open(cache / "total") as stream, pytest.raises(BlockingIOError):
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        renamed.append(source)
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    _read("memory://bucket/name")
+    assert len(renamed) == 1
 
 
 def test_what_a_killed_process_left_is_not_taken_for_a_copy(cache, monkeypatch):
