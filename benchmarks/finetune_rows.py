@@ -60,6 +60,7 @@ _NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epoc
             dtype="bfloat16", flags=("--dropout", "0.1"))
 ROWS = {
     "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
+    "cola/bfloat16": _replace(_COLA, dtype="bfloat16"),
     "cola/scratch": _replace(_COLA, scratch=True),
     "mrpc/minilm": Row("mrpc", "mrpc/msr_paraphrase_train.txt", 0.1, ngrams={"n": 2}),
     "polarity/head": _replace(_POLARITY, ngrams={"n": 2}),

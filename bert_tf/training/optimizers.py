@@ -107,7 +107,8 @@ class AdamW(_MomentOptimizer):
         index = self._get_variable_index(variable)
         learning_rate *= self._rates[index]
         if self.weight_decay and self._decayed[index]:
-            variable.assign_sub(variable * (learning_rate * self.weight_decay))
+            # Not assign_sub, which goes through memory once more.
+            variable.assign(variable * (1 - learning_rate * self.weight_decay))
         root = tf.sqrt(correction_2)
         # With powers of 0 the kernel corrects nothing itself; its epsilon stands beside the
         # uncorrected root, so both move into its two factors.
