@@ -136,11 +136,12 @@ def temporary_name(path):
     return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
 
 
-def is_left_over(folder, found, name=None):
-    """Whether `found`, in `folder`, is what a killed run left half-written: of anything, or of
-    `name` alone."""
+def left_over(folder, found, name=None):
+    """Path of what a killed run left of `found`, in `folder`, if that is of `name` or of anything;
+    None if it left nothing."""
     of = ".+" if name is None else re.escape(name)
-    return bool(re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found))
+    left = re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found)
+    return os.path.join(folder, found) if left else None
 
 
 @contextlib.contextmanager

@@ -267,8 +267,8 @@ def temporary_name(path):
 def clean_temporary(folder, name=None):
     """Delete what killed runs left half-written in `folder`: of anything, or of `name` alone."""
     for found in list_folder(folder):
-        if _place(folder).is_left_over(folder, found, name):
-            remove(os.path.join(folder, found))
+        if left_over := _place(folder).left_over(folder, found, name):
+            remove(left_over)
 
 
 @contextlib.contextmanager

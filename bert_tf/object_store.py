@@ -256,12 +256,13 @@ def temporary_name(path):
     return f"{folder}/.tmp-{name}-{uuid.uuid4().hex[:12]}"
 
 
-def is_left_over(folder, found, name=None):
-    """Whether `found`, in `folder`, is what a killed run left half-written: of anything, or of
-    `name` alone."""
+def left_over(folder, found, name=None):
+    """Path of what a killed run left of `found`, in `folder`, if that is `name` or of it, or of
+    anything; None if it left nothing."""
     path = f"{folder.rstrip('/')}/{found}"
-    return disk.is_left_over(folder, found, name) or (
-        name in (None, found) and is_file(f"{path}/{_MARK}") and not is_whole(path))
+    if name in (None, found) and is_file(mark := f"{path}/{_MARK}"):
+        return mark if is_whole(path) else path
+    return disk.left_over(folder, found, name)
 
 
 def write(path, data, **conditions):

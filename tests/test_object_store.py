@@ -86,6 +86,17 @@ def test_a_folder_is_there_once_its_manifest_is(monkeypatch, store, call):
     assert _read("memory://bucket/model") == WHOLE
 
 
+def test_of_an_upload_that_was_killed_at_its_very_end_the_mark_goes(monkeypatch, store):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        _die_at(patch, "rm_file", 0)
+        _fill("memory://bucket/model")
+    assert len(store) == 6 and _read("memory://bucket/model") == WHOLE
+    files.clean_temporary("memory://bucket", "another")
+    assert len(store) == 6
+    files.clean_temporary("memory://bucket")
+    assert len(store) == 5 and _read("memory://bucket/model") == WHOLE
+
+
 def test_an_upload_goes_over_what_a_killed_one_left_and_over_nothing_else(monkeypatch, store):
     with monkeypatch.context() as patch, pytest.raises(Killed):
         _die_at(patch, "put_file", 2)
