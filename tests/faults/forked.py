@@ -29,7 +29,8 @@ class Forker:
         path = os.pathsep.join([_ROOT, os.environ.get("PYTHONPATH", "")])
         # What forks inherit must not be a thread pool.
         environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
-        self._server = subprocess.Popen([sys.executable, os.path.abspath(__file__)],
+        # Without a buffer: a line in one would not be seen by `select`.
+        self._server = subprocess.Popen([sys.executable, os.path.abspath(__file__)], bufsize=0,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=environment)
         assert self._answer(None) == "ready"
@@ -50,7 +51,6 @@ class Forker:
         """
         request = {"words": [str(word) for word in words[2:]], "log": str(log), **(limits or {})}
         self._server.stdin.write(json.dumps(request).encode() + b"\n")
-        self._server.stdin.flush()
         return Fork(self._answer(None), self._answer)
 
     def run(self, words, log, limits=None):
