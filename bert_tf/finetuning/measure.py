@@ -52,7 +52,7 @@ class Measurement:
         made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
         manifest.check_own(record, made, "data")
-        measured = files.exists(self.path(RESULTS))
+        measured = all(files.exists(self.path(name)) for name in (PREDICTIONS, RESULTS))
         replace = arguments.overwrite or not measured
         if manifest.finished(record, options, inputs, replace) and measured:
             print(f"{self.path()}: this is measured already; nothing to do")

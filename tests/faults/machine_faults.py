@@ -210,9 +210,12 @@ class Machine:
             self.run_until(work, lambda fork: fork.kill())
             take()
             code, said = self.run(work)
-        # What nobody missed, or was made anew, is not put back.
+        # Results that were finished are put back, of the rest what was missed and not made anew.
+        results = {base / name for folder in work.folders for base in (folder, folder.parent)
+                   for name in work.expected}
         for path, kept in taken.items():
-            if (code or path in work.inputs) and path.parent.is_dir() and not path.exists():
+            if ((code or path in work.inputs or path in results)
+                    and path.parent.is_dir() and not path.exists()):
                 shutil.move(kept, path)
         return code, said
 

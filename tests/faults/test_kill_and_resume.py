@@ -8,7 +8,7 @@ from faults.kill_commands import kill_commands
 def test_killed_commands_end_with_the_same_results(tmp_path):
     lines = []
     with Forker() as forker:
-        hit = kill_pretraining(forker, tmp_path, 2, "float32", 4, lines.append)
-        hit += kill_commands(forker, tmp_path / "commands", tmp_path / "undisturbed/run", 3, 4,
+        hit = kill_pretraining(forker, tmp_path, 1, "float32", 4, lines.append)
+        hit += kill_commands(forker, tmp_path / "commands", tmp_path / "undisturbed/run", 2, 4,
                              ("1e-3",), lines.append)
-    assert sum(hit.values()) == 5, lines
+    assert sum(hit.values()) == 3, lines

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 from bert_tf import randomness
 from bert_tf.layers.layout import Padded, PaddingFree
 
-MASKS = arrays.arrays(np.int32, st.tuples(st.integers(1, 7), st.integers(1, 9)),
+MASKS = arrays.arrays(np.int32, st.tuples(st.integers(1, 9), st.integers(1, 16)),
                       elements=st.integers(0, 1))
 
 
@@ -26,7 +26,8 @@ def test_what_goes_in_comes_out(mask):
     values = np.random.default_rng(0).normal(size=(*mask.shape, 4)).astype("float32")
     for layout, there in zip(_layouts(mask), (np.ones_like(mask), kept), strict=True):
         tokens = layout.tokens(tf.constant(values))
-        assert len(tokens) == there.sum()
+        count = there.sum()
+        assert count <= len(tokens) < max(1.07 * count, count + 1)
         np.testing.assert_array_equal(layout.restore(tokens), values * there[..., None])
         np.testing.assert_array_equal(layout.in_order(layout.first(tokens)), values[:, 0])
         np.testing.assert_array_equal(
@@ -39,9 +40,11 @@ def test_what_goes_in_comes_out(mask):
                 tape.watch(rows)
                 parts = heads(rows, 2)
                 merged = merge([2 * part for part in parts])
-                loss = tf.reduce_sum(tf.sin(merged))
-            np.testing.assert_array_equal(merged, 2 * rows)
-            np.testing.assert_allclose(tape.gradient(loss, rows), 2 * np.cos(2 * rows), atol=1e-6)
+                loss = tf.reduce_sum(tf.sin(merged[:count]))
+            np.testing.assert_array_equal(merged[:count], 2 * rows[:count])
+            assert merged.shape == rows.shape
+            wanted = 2 * np.cos(2 * rows) * (np.arange(len(rows)) < count)[:, None]
+            np.testing.assert_allclose(tape.gradient(loss, rows), wanted, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
