@@ -247,7 +247,8 @@ class _FirstTokens:
 
 
 def _rounded(count):
-    """The int32 scalar, at least 1, rounded up: 32 to 64 are 16 numbers, as 64 to 128 are, and so on."""
+    """The int32 scalar, at least 1, rounded up to one of 16 numbers from 32 to 64, of as many from
+    64 to 128, and so on."""
     power = tf.cast(tf.math.log(tf.cast(count, tf.float32)) / math.log(2), tf.int32)
     step = tf.bitwise.left_shift(1, tf.maximum(power - 4, 0))
     return -(-count // step) * step

@@ -1,7 +1,11 @@
 """Memory and open files of a running process, watched from outside, and whether they stay flat."""
 
+import argparse
 import contextlib
+import json
+import pathlib
 import statistics
+import tempfile
 import threading
 
 import psutil
@@ -91,3 +95,39 @@ def missed(figures):
         lines.append(f"open files grew from {figures['first_files']:.0f} to "
                      f"{figures['last_files']:.0f}")
     return lines
+
+
+def soak_parser(description):
+    """The flags that every soak has."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", "--tries", type=float, default=45,
+                        help="below 20 nothing is judged: allocators still settle")
+    parser.add_argument("--warm_up", type=float,
+                        help="minutes that do not count (default: a ninth)")
+    parser.add_argument("--seed", type=int, default=7, help="of all draws")
+    parser.add_argument("--output", help="JSON file for the figures and all samples")
+    return parser
+
+
+def run_soak(soak, arguments, failures):
+    """Run a soak, print and write its figures; the exit code.
+
+    Args:
+        soak: called with a folder, minutes, minutes of warm-up and the arguments; its figures.
+        arguments: of `soak_parser`.
+        failures: called with the figures, gives lines for what failed beside memory and files.
+    """
+    warm_up = arguments.minutes / 9 if arguments.warm_up is None else arguments.warm_up
+    with tempfile.TemporaryDirectory() as folder:
+        figures = soak(pathlib.Path(folder), arguments.minutes, warm_up, arguments)
+    if arguments.output:
+        pathlib.Path(arguments.output).write_text(json.dumps(figures) + "\n")
+    for name, value in figures.items():
+        if name != "all_samples":
+            print(f"{name:20}{value}")
+    failed = missed(figures) if arguments.minutes >= 20 else []
+    failed += failures(figures)
+    for line in failed:
+        print(f"FAILED: {line}")
+    return 1 if failed else 0

@@ -10,16 +10,14 @@ count) of the server are read. Behind the warm-up the medians of the first and t
 compared; memory may grow by 2 %, open files not at all.
 """
 
-import argparse
 import asyncio
 import json
 import pathlib
 import random
 import sys
-import tempfile
 
 import numpy as np
-from flatness import Watch, flatness, missed
+from flatness import Watch, flatness, run_soak, soak_parser
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -46,10 +44,10 @@ def prepare(folder, seed):
     return texts, np.load(folder / "vectors.npy")
 
 
-def soak(folder, minutes, warm_up, rate, seed):
+def soak(folder, minutes, warm_up, arguments):
     """Run; figures of it."""
-    folder = pathlib.Path(folder)
-    texts, vectors = prepare(folder, seed)
+    rate = arguments.rate
+    texts, vectors = prepare(folder, arguments.seed)
     batching = ("--enable_batching=true", "--file_system_poll_wait_seconds=1",
                 f"--batching_parameters_file={REPOSITORY / 'serving/batching.config'}")
     with ModelServer(folder / "minilm", None, batching) as server:
@@ -72,34 +70,18 @@ def soak(folder, minutes, warm_up, rate, seed):
             **flatness(samples, warm_up * 60), "all_samples": samples}
 
 
+def failures(figures):
+    """Lines for what should not have been."""
+    failed = [f"{name}: {figures[name]}" for name in ("failed", "wrong", "malformed_taken")
+              if figures.get(name)]
+    return failed if figures["lives"] else [*failed, "the server died"]
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", "--tries", type=float, default=45,
-                        help="below 20 nothing is judged: allocators still settle")
-    parser.add_argument("--warm_up", type=float,
-                        help="minutes that do not count (default: a ninth)")
+    parser = soak_parser(__doc__)
     parser.add_argument("--rate", type=float,
                         help="texts a second (default: a third of what the machine can do)")
-    parser.add_argument("--seed", type=int, default=1, help="of the choice of texts")
-    parser.add_argument("--output", help="JSON file for the figures and all samples")
-    arguments = parser.parse_args()
-    warm_up = arguments.minutes / 9 if arguments.warm_up is None else arguments.warm_up
-    with tempfile.TemporaryDirectory() as folder:
-        figures = soak(folder, arguments.minutes, warm_up, arguments.rate, arguments.seed)
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(figures) + "\n")
-    for name, value in figures.items():
-        if name != "all_samples":
-            print(f"{name:20}{value}")
-    failed = missed(figures) if arguments.minutes >= 20 else []
-    failed += [f"{name}: {figures[name]}" for name in ("failed", "wrong", "malformed_taken")
-               if figures.get(name)]
-    if not figures["lives"]:
-        failed.append("the server died")
-    for line in failed:
-        print(f"FAILED: {line}")
-    return 1 if failed else 0
+    return run_soak(soak, parser.parse_args(), failures)
 
 
 if __name__ == "__main__":

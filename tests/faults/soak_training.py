@@ -8,16 +8,13 @@ memory and open files of the command and its children are read. Behind the warm-
 the first and the last fifth are compared; memory may grow by 2 %, open files not at all.
 """
 
-import argparse
 import json
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from flatness import Watch, flatness, missed
+from flatness import Watch, flatness, run_soak, soak_parser
 
 STEPS_BETWEEN = 100  # evaluations and checkpoints
 
@@ -41,12 +38,12 @@ def wait_for_training(process, metrics, patience=900):
         time.sleep(0.2)
 
 
-def soak(folder, minutes, warm_up, seed):
+def soak(folder, minutes, warm_up, arguments):
     """Run; figures of it. Raises SystemExit where the command fails by itself."""
-    folder = pathlib.Path(folder)
     metrics = folder / "run" / "metrics.jsonl"
     log = (folder / "log").open("w+")
-    process = subprocess.Popen(command(folder, seed), stdout=log, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(command(folder, arguments.seed), stdout=log,
+                               stderr=subprocess.STDOUT)
     try:
         wait_for_training(process, metrics)
         watch = Watch(process.pid)
@@ -70,30 +67,14 @@ def soak(folder, minutes, warm_up, seed):
             **flatness(samples, warm_up * 60), "all_samples": samples}
 
 
+def failures(figures):
+    """Lines for what should not have been."""
+    code = figures["exit_code"]
+    return [] if code == 130 else [f"SIGTERM: exit code {code}, 130 is expected"]
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", "--tries", type=float, default=45,
-                        help="below 20 nothing is judged: allocators still settle")
-    parser.add_argument("--warm_up", type=float,
-                        help="minutes that do not count (default: a ninth)")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--output", help="JSON file for the figures and all samples")
-    arguments = parser.parse_args()
-    warm_up = arguments.minutes / 9 if arguments.warm_up is None else arguments.warm_up
-    with tempfile.TemporaryDirectory() as folder:
-        figures = soak(folder, arguments.minutes, warm_up, arguments.seed)
-    if arguments.output:
-        pathlib.Path(arguments.output).write_text(json.dumps(figures) + "\n")
-    for name, value in figures.items():
-        if name != "all_samples":
-            print(f"{name:20}{value}")
-    failed = missed(figures) if arguments.minutes >= 20 else []
-    if figures["exit_code"] != 130:
-        failed.append(f"SIGTERM: exit code {figures['exit_code']}, 130 is expected")
-    for line in failed:
-        print(f"FAILED: {line}")
-    return 1 if failed else 0
+    return run_soak(soak, soak_parser(__doc__).parse_args(), failures)
 
 
 if __name__ == "__main__":
