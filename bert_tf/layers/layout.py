@@ -267,8 +267,8 @@ class _Part:
         self._indices = {}
 
     def _places(self, num_heads):
-        """Indices into rows of one head's width: for `heads` `[b, N, s]`, for its gradient `[k, N]`,
-        for `merge` `[k + spare, N]`."""
+        """Indices into rows of one head's width: for `heads` `[b, N, s]`, for its gradient
+        `[k, N]`, for `merge` `[k + spare, N]`."""
         if num_heads not in self._indices:
             head = tf.range(num_heads)
             width = tf.shape(self._token)[1]
