@@ -134,24 +134,6 @@ def read_lines(path):
         yield from lines
 
 
-def read_json_texts(path):
-    """Yield the field `text` of each line of a `.jsonl` file; blank lines are passed over.
-
-    Raises:
-        BertTfError: as `read_lines`, or a line is no object with a string `text`.
-    """
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)["text"]
-            text.encode("utf-8")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BertTfError(explain(f"{path} line {number}: not a document",
-                                      'an object such as {"text": "One sentence."}')) from error
-        yield text
-
-
 def read_text(path):
     """The whole of a small UTF-8 file."""
     return "\n".join(read_lines(path))

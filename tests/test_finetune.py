@@ -119,6 +119,28 @@ def test_a_saved_model_that_is_gone_is_exported_again(finished, monkeypatch):
     assert files.read_json(str(version / "assets.extra" / "results.json")) == before
 
 
+def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, capsys, monkeypatch):
+    run, words = finished / "run", arguments(finished, "--seeds", "2")
+    kept = {name: (run / name).read_bytes() for name in (
+        "predictions.jsonl", "report/confusion.png", "report/confusion.json")}
+    before = files.read_json(str(run / "results.json"))
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "train", None)
+        (run / "metrics.jsonl").rename(finished / "kept")
+        assert cli.run(finetune.main, words) == 1
+        assert f"{run / 'metrics.jsonl'} is missing" in capsys.readouterr().err
+        (finished / "kept").rename(run / "metrics.jsonl")
+        for name in kept:
+            (run / name).unlink()
+            assert cli.run(finetune.main, words) == 0
+            assert {name: (run / name).read_bytes() for name in kept} == kept
+    (run / "results.json").unlink()  # its best weights are gone, too
+    assert cli.run(finetune.main, words) == 0
+    after = files.read_json(str(run / "results.json"))
+    assert (after["metrics"], after["files"]) == (before["metrics"], before["files"])
+    assert (run / "predictions.jsonl").read_bytes() == kept["predictions.jsonl"]
+
+
 def test_a_run_that_is_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):
     prepare(tmp_path)
     calls = []

@@ -10,6 +10,7 @@ white space like any other (`sentences`), or the whole text is one sentence (`no
 """
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -130,9 +131,27 @@ def _plain_documents(path, split, max_characters):
     yield _sentences(held, split)[0], True
 
 
+def read_json_texts(path):
+    """Yield the field `text` of each line of a `.jsonl` file; blank lines are passed over.
+
+    Raises:
+        BertTfError: as `files.read_lines`, or a line is no object with a string `text`.
+    """
+    for number, line in enumerate(files.read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)["text"]
+            text.encode("utf-8")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise BertTfError(explain(f"{path} line {number}: not a document",
+                                      'an object such as {"text": "One sentence."}')) from error
+        yield text
+
+
 def _json_documents(path, split, _):
     """Yield (sentences, whether the document ends)."""
-    for text in files.read_json_texts(path):
+    for text in read_json_texts(path):
         if split == "none":
             yield [" ".join(text.split())] if text.strip() else [], True
             continue

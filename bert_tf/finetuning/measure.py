@@ -12,7 +12,13 @@ from bert_tf.data.tasks import task as find_task
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetuning import options as flags
 from bert_tf.finetuning.kinds import make_kind
-from bert_tf.finetuning.results import PREDICTIONS, REPORT, write_measured, write_results
+from bert_tf.finetuning.results import (
+    PREDICTIONS,
+    REPORT,
+    missing,
+    write_measured,
+    write_results,
+)
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.tasks.pretrained import from_pretrained
@@ -52,7 +58,7 @@ class Measurement:
         made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
         manifest.check_own(record, made, "data")
-        measured = all(files.exists(self.path(name)) for name in (PREDICTIONS, RESULTS))
+        measured = files.exists(self.path(RESULTS)) and not missing(self.path())
         replace = arguments.overwrite or not measured
         if manifest.finished(record, options, inputs, replace) and measured:
             print(f"{self.path()}: this is measured already; nothing to do")

@@ -6,7 +6,7 @@ import os
 import statistics
 
 from bert_tf import checksums, files
-from bert_tf.saved_model.source import RESULTS
+from bert_tf.saved_model.source import RESULTS, read_results
 
 PREDICTIONS = "predictions.jsonl"
 REPORT = "report"  # folder of pictures and tables for people
@@ -35,9 +35,26 @@ def write_measured(kind, examples, predictions, folder):
     return kind.metrics(examples, predictions)
 
 
-def write_results(folder, results):
-    """Write `results.json`; what is no finite number is null there, as JSON has none."""
-    checksums.write_sealed(os.path.join(folder, RESULTS), _plain(results))
+def write_results(folder, results, made=(PREDICTIONS, REPORT)):
+    """Write `results.json`; what is no finite number is null there, as JSON has none.
+
+    Args:
+        folder: of a run.
+        results: what it came to.
+        made: names in `folder`, of files and of folders of files, that belong to the results.
+            Those that are there are listed as `files`, so that `missing` knows them.
+    """
+    listed = [name for entry in made for name in (
+        [os.path.join(entry, name) for name in files.list_folder(os.path.join(folder, entry))]
+        or [entry]) if files.is_file(os.path.join(folder, name))]
+    checksums.write_sealed(os.path.join(folder, RESULTS),
+                           {**_plain(results), "files": sorted(listed)})
+
+
+def missing(folder):
+    """Names of files that belonged to the `results.json` of `folder` and are no longer there."""
+    return [name for name in read_results(folder).get("files", ())
+            if not files.exists(os.path.join(folder, name))]
 
 
 def _plain(value):

@@ -23,6 +23,7 @@ from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
+    missing,
     shown,
     spread,
     write_measured,
@@ -31,14 +32,15 @@ from bert_tf.finetuning.results import (
 from bert_tf.finetuning.trial import Settings, Trial
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
-from bert_tf.training.loop import best_weights
+from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.training.loop import BEST, best_weights
 from bert_tf.variables import assign_variables
 
 # Flags that say how and where to work, not what comes out.
 _NOT_RESULT = ("overwrite", "output_dir")
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
-_MADE = (RESULTS, PREDICTIONS, REPORT, "model", "trials", "init", "tokenizer", "dev_ids.json",
-         *_OF_TRIAL)
+_KEPT = (PREDICTIONS, REPORT, "model", "dev_ids.json", *_OF_TRIAL)  # with the results
+_MADE = (RESULTS, *_KEPT, "trials", "init", "tokenizer")
 
 
 class FinetuningRun:
@@ -72,14 +74,34 @@ class FinetuningRun:
             tf.config.experimental.enable_op_determinism()
             self.prepare(*self.examples())
             self.publish(*self.search())
+        else:
+            self.mend()
         version = published_version(self.options.export_dir, self.path())
         if version:
             print(f"{self.path()}: this run is finished already; nothing to do")
         else:
             version = export_saved_model(self.path(), self.options.export_dir)
         for name in files.list_folder(self.path("trials")):
-            files.remove(self.path("trials", name, "best"))
+            files.remove(self.path("trials", name, BEST))
         return read_results(self.path()), version
+
+    def mend(self):
+        """Measure a finished run again where predictions or the report were taken away.
+
+        Raises:
+            BertTfError: something else is gone.
+        """
+        gone = missing(self.path())
+        lost = [name for name in gone if name.split(os.sep)[0] not in (PREDICTIONS, REPORT)]
+        if lost:
+            raise BertTfError(explain(
+                f"{self.path(lost[0])} is missing from this finished run", "what it wrote",
+                "putting the file back, or --overwrite to train again"))
+        if gone:
+            print(f"{self.path(gone[0])} is missing; measuring again")
+            self.prepare(*self.examples())
+            model = from_pretrained(self.path("model"), self.kind.built_as)
+            write_measured(self.kind, self.dev, self.kind.predict_dev(model, self.dev), self.path())
 
     def claim(self):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
@@ -185,7 +207,11 @@ class FinetuningRun:
         trials = [self.trial(chosen.learning_rate, chosen.epochs, options.seed + number)
                   for number in range(options.seeds)]
         records = [self.finish_trial(trial) for trial in trials]
-        return found if len(grid) > 1 else [], trials[self.best_of(records)], records
+        best = trials[self.best_of(records)]
+        if not best.has_weights():  # results.json was taken away from a finished run
+            best.forget()
+            self.finish_trial(best)
+        return found if len(grid) > 1 else [], best, records
 
     def finish_trial(self, trial):
         """Train a trial unless it is done; return its record."""
@@ -229,7 +255,7 @@ class FinetuningRun:
                    "deviation": deviation, "seeds": records, "search": search,
                    "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),
                    "command": self.command}
-        write_results(self.path(), results)
+        write_results(self.path(), results, _KEPT)
 
 
 def _files_of(path):

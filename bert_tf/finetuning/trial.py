@@ -10,7 +10,7 @@ from bert_tf import checksums, files
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.training.config import TrainConfig
-from bert_tf.training.loop import train
+from bert_tf.training.loop import BEST, train
 from bert_tf.training.optimizers import build_optimizer
 
 _RECORD = "trial.json"  # of a finished trial
@@ -52,6 +52,14 @@ class Trial:
         path = os.path.join(self.folder, _RECORD)
         return checksums.read_sealed(path, "deleting it: the training is then done again") if (
             files.exists(path)) else None
+
+    def has_weights(self):
+        """Whether the weights of the best epoch are there: not in a run that had finished."""
+        return files.exists(os.path.join(self.folder, BEST))
+
+    def forget(self):
+        """Undo `finish`."""
+        files.remove(self.folder)
 
     def finish(self, build_model, make_features, evaluator, monitor, strategy):
         """Train what is missing.

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tqdm
 
 from bert_tf import files
+from bert_tf.data.documents import read_json_texts
 from bert_tf.errors import BertTfError, explain
 from bert_tf.tokenization.morphemes import MORPHEMES
 from bert_tf.tokenization.morphemes import pretokenize as pretokenized
@@ -88,7 +89,7 @@ def count_words(paths, lower_case=False, strip_accents=False, pretokenize=None, 
 def _batches(path, characters):
     """Yield lists of str of about so many characters from a file."""
     if path.removesuffix(".gz").endswith(".jsonl"):
-        blocks = ([text] for text in files.read_json_texts(path))
+        blocks = ([text] for text in read_json_texts(path))
     else:
         blocks = files.read_line_blocks(path)
     batch, size = [], 0

@@ -25,7 +25,7 @@ from bert_tf.training.strategy import (
 )
 from bert_tf.variables import assign_variables
 
-_BEST = "best"  # folder of the weights of the best evaluation
+BEST = "best"  # folder of the weights of the best evaluation
 
 
 def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, evaluator=None,
@@ -78,7 +78,7 @@ def best_weights(folder):
     Raises:
         BertTfError: there are none, or they are damaged.
     """
-    found = Checkpoints(os.path.join(folder, _BEST)).load_newest(print)
+    found = Checkpoints(os.path.join(folder, BEST)).load_newest(print)
     if found is None:
         raise BertTfError(f"{folder} holds no weights of a best evaluation")
     return found[0]
@@ -244,7 +244,7 @@ class _Run:
         self.no_better = 0
         self.best = {"step": self.step, **self.evaluation}
         if self.keep_best and is_chief(self.strategy):
-            Checkpoints(os.path.join(self.folder, _BEST), keep=1).save(
+            Checkpoints(os.path.join(self.folder, BEST), keep=1).save(
                 self.step, {variable.path: variable.value for variable in self.model.weights}, {})
 
     def save(self):

@@ -210,11 +210,9 @@ class Machine:
             self.run_until(work, lambda fork: fork.kill())
             take()
             code, said = self.run(work)
-        # Results that were finished are put back, of the rest what was missed and not made anew.
-        results = {base / name for folder in work.folders for base in (folder, folder.parent)
-                   for name in work.expected}
+        # What nobody missed is not put back, but for the records of a finished run's trials.
         for path, kept in taken.items():
-            if ((code or path in work.inputs or path in results)
+            if ((code or path in work.inputs or "trials" in path.parts)
                     and path.parent.is_dir() and not path.exists()):
                 shutil.move(kept, path)
         return code, said

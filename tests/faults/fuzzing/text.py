@@ -61,10 +61,11 @@ def _gzip():
 
 def _json_texts():
     from bert_tf import files
+    from bert_tf.data.documents import read_json_texts
 
     def check(data):
         path = write("texts.jsonl", data)
-        for text in files.read_json_texts(path):
+        for text in read_json_texts(path):
             assert isinstance(text, str)
             text.encode()
         files.read_json(path)
