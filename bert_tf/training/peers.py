@@ -3,9 +3,10 @@
 TensorFlow's collectives wait without end for a process that is stopped or cut off. Its
 coordination service would end them, but after ten seconds even where all processes had been
 paused together, and often without a word about which one failed. So it is left out, and every
-process asks every other one, with the probe of TensorFlow's own health check, whether it is there.
-A worker is lost after several unanswered probes in a row, not after a time: a pause of this very
-process costs one of them.
+process asks every other one's TensorFlow server for its status. TensorFlow's own function for that
+holds Python's lock while it waits, so that several silent workers would be asked one after the
+other and nothing else went on; the question is therefore sent by gRPC. A worker is lost after
+several unanswered probes in a row, not after a time: a pause of this very process costs one.
 """
 
 import socket
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 
+import grpc
 import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 from tensorflow.python.eager import context  # collectives are aborted by no public name
@@ -25,6 +27,10 @@ _ANSWER = 5  # seconds that a probe waits
 _PAUSE = 1  # seconds between probes
 _TRIES = 5  # unanswered ones in a row that make a worker lost
 _ROUND = _ANSWER + _PAUSE
+# `tensorflow/core/protobuf/worker_service.proto`: an empty request, answered with the devices and
+# the numbers that they drew when the process began.
+_STATUS = "/tensorflow.WorkerService/GetStatus"
+_CHANNEL = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000 * _PAUSE))
 
 
 class Peers:
@@ -78,14 +84,18 @@ class Peers:
         return True
 
     def _watch(self, index):
-        task = f"/job:worker/replica:0/task:{index}"
-        while self._unanswered[index] < _TRIES:
-            try:
-                context.context().check_collective_ops_peer_health(task, _ANSWER * 1000)
-                self._unanswered[index] = 0
-            except tf.errors.OpError:  # no answer, or that of a process started anew
-                self._unanswered[index] += 1
-            time.sleep(_PAUSE)
+        known = None
+        with grpc.insecure_channel(self._cluster.workers[index], _CHANNEL) as channel:
+            status = channel.unary_unary(_STATUS)
+            while self._unanswered[index] < _TRIES:
+                try:
+                    answer = status(b"", timeout=_ANSWER)
+                    known = known or answer
+                    there = answer == known  # or a process that was started anew
+                except grpc.RpcError:
+                    there = False
+                self._unanswered[index] = 0 if there else self._unanswered[index] + 1
+                time.sleep(_PAUSE)
         self._news.set()
         context.context().abort_collective_ops(
             tf.errors.UNAVAILABLE, f"{self._cluster.name(index)} does not answer")

@@ -3,60 +3,95 @@
 import socket
 import threading
 import types
+from concurrent import futures
 
+import grpc
 import pytest
-import tensorflow as tf
 
 from bert_tf.errors import BertTfError
 from bert_tf.training import peers
 from bert_tf.training.cluster import Cluster
 
-CLUSTER = Cluster(("a:1", "b:2", "c:3"), 0)
+
+class Server:
+    """Answers as TensorFlow's server does, as often as it is told to.
+
+    `answers` are bytes, `None` where the process has ended; when they are used up, it has.
+    """
+
+    def __init__(self, answers=()):
+        self.answers = list(answers)
+        self._server = grpc.server(futures.ThreadPoolExecutor(1))
+        self._server.add_registered_method_handlers("tensorflow.WorkerService", {
+            "GetStatus": grpc.unary_unary_rpc_method_handler(self._status)})
+        self.address = f"localhost:{self._server.add_insecure_port('localhost:0')}"
+        self._server.start()
+
+    def _status(self, request, context):
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "no answer")
+        return answer
+
+    def stop(self):
+        self._server.stop(None).wait()
 
 
 @pytest.fixture
-def answers(monkeypatch):
-    """`{task: answers to probes in turn}`; False is none, and when they are used up all are."""
-    given, aborted = {}, []
-
-    def check(task, timeout_in_ms):
-        left = given.get(task.rpartition(":")[2], [])
-        if not (left.pop(0) if left else False):
-            raise tf.errors.UnavailableError(None, None, "no answer")
-
-    fake = types.SimpleNamespace(check_collective_ops_peer_health=check,
-                                 abort_collective_ops=lambda code, text: aborted.append(text))
+def servers(monkeypatch):
+    """Of workers 1 and 2, and the texts with which collectives were aborted."""
+    aborted = []
+    fake = types.SimpleNamespace(abort_collective_ops=lambda code, text: aborted.append(text))
     monkeypatch.setattr(peers, "context", types.SimpleNamespace(context=lambda: fake))
     for name in ("_PAUSE", "_ROUND"):
         monkeypatch.setattr(peers, name, 0)
-    given["aborted"] = aborted
-    return given
+    made = [Server(), Server()]
+    yield *made, aborted
+    for server in made:
+        server.stop()
 
 
-def test_lost_after_unanswered_probes_in_a_row(answers):
-    watched = peers.Peers(CLUSTER)
-    answers["2"] = [*[False] * 4, True, *[False] * 4, True]
+def watch(*others):
+    """`Peers` of worker 0, and the names of the others."""
+    addresses = ("a:1", *(each.address for each in others))
+    return peers.Peers(Cluster(addresses, 0)), [
+        f"worker {index} ({address})" for index, address in enumerate(addresses)]
+
+
+def test_lost_after_unanswered_probes_in_a_row(servers):
+    one, two, aborted = servers
+    watched, names = watch(one, two)
+    two.answers = [*[None] * 4, b"a", *[None] * 4, b"a"]
     watched._watch(2)
-    assert not answers["2"] and answers["aborted"] == ["worker 2 (c:3) does not answer"]
-    assert watched.lost() == ["worker 2 (c:3)"]
+    assert not two.answers and aborted == [f"{names[2]} does not answer"]
+    assert watched.lost() == names[2:]
     watched._watch(1)
-    assert watched.lost() == ["worker 1 (b:2)", "worker 2 (c:3)"]
+    assert watched.lost() == names[1:]
 
 
-def test_those_in_doubt_are_waited_for(answers):
+def test_a_process_that_was_started_anew_is_another_one(servers):
+    one, two, aborted = servers
+    watched, names = watch(one, two)
+    one.answers = [b"a", *[b"b"] * 20]
+    watched._watch(1)
+    assert len(one.answers) == 15 and watched.lost() == names[1:2]
+
+
+def test_those_in_doubt_are_waited_for(servers):
     """One refuses at once, another one is silent: they are named together."""
-    watched = peers.Peers(CLUSTER)
+    one, two, aborted = servers
+    watched, names = watch(one, two)
     watched._unanswered[2] = 1
     watched._watch(1)
     thread = threading.Timer(0.2, watched._watch, [2])
     thread.start()
-    assert watched.lost() == ["worker 1 (b:2)", "worker 2 (c:3)"]
+    assert watched.lost() == names[1:]
     thread.join()
 
 
-def test_nobody_lost(answers, monkeypatch):
+def test_nobody_lost(servers, monkeypatch):
     monkeypatch.setattr(peers, "_ANSWER", 0)
-    assert peers.Peers(CLUSTER).lost() == []
+    assert watch(*servers[:2])[0].lost() == []
 
 
 def test_a_worker_that_does_not_come(monkeypatch, capsys):
