@@ -266,6 +266,8 @@ def read_index(path):
 def _check_index(offsets, num_tokens, pair_labels):
     """Raise ValueError unless the arrays are of a shard's records."""
     for array in (offsets, num_tokens, pair_labels):
+        if not isinstance(array, np.ndarray):  # numpy gives what is no array as bytes
+            raise ValueError("a part that is no array")
         if array.ndim != 1 or array.dtype.kind != "i":
             raise ValueError(f"an array {array.dtype} {array.shape}")
     count = len(offsets) - 1

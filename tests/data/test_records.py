@@ -1,5 +1,7 @@
 """Records against TensorFlow's own protocol buffers and TFRecord reader."""
 
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -122,4 +124,16 @@ def test_an_index_that_makes_no_sense(tmp_path, arrays):
     np.savez(records.index_path(path), **{name: np.asarray(value) for name, value in arrays.items()
                                           if value is not None})
     with pytest.raises(BertTfError, match=r"0\.index\.npz is damaged: .*; try deleting"):
+        records.Records([path])
+
+
+@pytest.mark.parametrize("name", ["offsets", "num_tokens", "pair_labels"])
+def test_an_index_with_a_part_that_is_no_array(tmp_path, name):
+    path = _write(tmp_path / "0.tfrecord", [b"first", b"second"])
+    with zipfile.ZipFile(records.index_path(path)) as index:
+        parts = {part: index.read(part) for part in index.namelist()}
+    with zipfile.ZipFile(records.index_path(path), "w") as index:
+        for part, data in parts.items():
+            index.writestr(part, b"no array" if part == f"{name}.npy" else data)
+    with pytest.raises(BertTfError, match=r"0\.index\.npz is damaged: a part that is no array"):
         records.Records([path])
