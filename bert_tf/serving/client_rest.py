@@ -123,7 +123,8 @@ def _message(body, message):
     """A protobuf message from the JSON form of it."""
     try:
         return json_format.ParseDict(body, message(), ignore_unknown_fields=True)
-    except json_format.ParseError as error:
+    # The latter two of what is no object, and of a name with half of a surrogate pair.
+    except (json_format.ParseError, TypeError, SystemError) as error:
         raise ServingError("INTERNAL", f"the answer is no {message.DESCRIPTOR.name}: "
                                        f"{error}") from error
 

@@ -248,6 +248,16 @@ def test_a_version_that_is_none(version):
         wire.metadata().read(httpx.Response(200, json=body))
 
 
+@pytest.mark.parametrize("signatures", [1, {"signature_def": 1}, {"\ud800": {}}])
+def test_signatures_that_are_none(signatures):
+    from bert_tf.serving import client_rest
+
+    wire = client_rest.RestWire(Address.parse("http://localhost:1"), Spec("m"))
+    body = {"model_spec": {"version": 1}, "metadata": {"signature_def": signatures}}
+    with pytest.raises(ServingError, match="the answer is no SignatureDefMap"):
+        wire.metadata().read(httpx.Response(200, content=json.dumps(body)))
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """Paths of a key and of a certificate of `localhost` that it signs itself."""

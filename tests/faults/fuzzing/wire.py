@@ -188,6 +188,8 @@ def _tensors():
             given = request.inputs[name]
             if value.size < 10_000 and not (given.dtype == tf.string and given.tensor_content):
                 expected = tf.make_ndarray(given)
+                if given.dtype == tf.string:  # where a value is left out this gives str
+                    expected = np.where(expected == "", b"", expected)
                 assert value.shape == expected.shape
                 np.testing.assert_array_equal(value, expected)
                 written = type(given)()
