@@ -79,6 +79,16 @@ def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
     assert "holds the result of another run (model was" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["predictions.jsonl", "report/confusion.png", "results.json"])
+def test_what_is_taken_away_is_measured_again(folder, tmp_path, name):
+    assert measure(folder, "model", tmp_path) == 0
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+            and path.name != "results.json"}
+    (tmp_path / name).unlink()
+    assert measure(folder, "model", tmp_path) == 0
+    assert {path: path.read_bytes() for path in kept} == kept and (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("model", ["model", "saved/1"])
 def test_an_unknown_label_is_told_with_its_line(folder, model, tmp_path, capsys):
     table = tmp_path / "data.tsv"

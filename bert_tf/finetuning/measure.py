@@ -58,9 +58,10 @@ class Measurement:
         made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
         manifest.check_own(record, made, "data")
-        measured = files.exists(self.path(RESULTS)) and not missing(self.path())
+        measured = files.exists(self.path(RESULTS))
         replace = arguments.overwrite or not measured
-        if manifest.finished(record, options, inputs, replace) and measured:
+        same = manifest.finished(record, options, inputs, replace)
+        if same and measured and not missing(self.path()):
             print(f"{self.path()}: this is measured already; nothing to do")
             return read_results(self.path())
         for name in made:
