@@ -10,6 +10,9 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 import pytest  # noqa: E402
 
+# Tracing makes millions of objects that live on; looking through them again and again takes long.
+gc.set_threshold(100_000, 20, 100)
+
 SHARED = pathlib.Path(__file__).resolve().parents[2] / "shared"
 
 
