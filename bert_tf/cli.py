@@ -9,7 +9,7 @@ import sys
 
 from bert_tf import files, staging
 from bert_tf.config import FORMATS, PAIRS
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
 
 COMMANDS = ("learn_vocab", "create_data", "pretrain", "finetune", "evaluate", "export", "serve",
             "query", "convert", "visualize")
@@ -169,6 +169,7 @@ def run(main, argv=None):
     """Call `main(argv)`; print its error in one line and return the exit code.
 
     Returns: 0; 1 for data and machine errors; 2 for usage errors; 130 after Ctrl-C or SIGTERM.
+        Where a worker is lost the process ends at once, with 1.
     """
     # What matters reaches Python as an exception; the rest is chatter about absent GPUs.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -180,6 +181,11 @@ def run(main, argv=None):
         return 2
     except BertTfError as error:
         print(f"error: {staging.named(str(error))}", file=sys.stderr)
+        if isinstance(error, LostWorkerError):
+            # What frees TensorFlow's objects would wait for what was sent to the lost worker.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
         return 1
     except KeyboardInterrupt as interrupt:
         reason = str(interrupt) or "what is finished is kept, the same command goes on from there"

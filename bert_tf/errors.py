@@ -18,6 +18,10 @@ class DivergedError(BertTfError):
     """A training whose loss is no number any more."""
 
 
+class LostWorkerError(BertTfError):
+    """Another process of a distributed training does not answer any more."""
+
+
 class NoTextError(UsageError):
     """A model's text cannot be tokenized inside a graph: it can only be given token ids."""
 

@@ -4,7 +4,7 @@ import contextlib
 
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
 from bert_tf.training.cluster import find_cluster
 from bert_tf.training.config import STRATEGIES
 
@@ -101,7 +101,7 @@ def explained_loss_of_workers():
         lost = _peers.lost() if _peers else []
         if not lost:
             raise
-        raise BertTfError(explain(
+        raise LostWorkerError(explain(
             f"lost {', '.join(lost)}: ended, hanging or out of reach; its own output may say why",
             attempt="starting every worker again with the same command, also with another number "
                     "of them; the run goes on from its last checkpoint")) from error
@@ -117,7 +117,7 @@ def sum_over_workers(strategy, values):
     Returns: float64 `[n]`, the same in every process.
 
     Raises:
-        BertTfError: another process is lost; it is named.
+        LostWorkerError: another process is lost; it is named.
     """
     @tf.function
     def total(values):
@@ -133,7 +133,7 @@ def barrier(strategy):
     """Wait until every process of `strategy` has come here; one process goes on at once.
 
     Raises:
-        BertTfError: another process is lost; it is named.
+        LostWorkerError: another process is lost; it is named.
     """
     if _has_workers(strategy):
         sum_over_workers(strategy, [1])
