@@ -212,9 +212,9 @@ class Machine:
             code, said = self.run(work)
         if not code and not all(path.exists() for path in taken):
             code, said = self.run(work)  # nothing read it any more: the next one tells, or mends
-        # What nobody missed is not put back, but for the records of a finished run's trials.
+        # What nobody missed is not put back, but for what a finished run never reads again.
         for path, kept in taken.items():
-            if ((code or path in work.inputs or "trials" in path.parts)
+            if ((code or path in work.inputs or {"trials", "checkpoints"} & {*path.parts})
                     and path.parent.is_dir() and not path.exists()):
                 shutil.move(kept, path)
         return code, said
