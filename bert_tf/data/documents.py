@@ -10,7 +10,6 @@ white space like any other (`sentences`), or the whole text is one sentence (`no
 """
 
 import glob
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ import typing
 
 from bert_tf import files
 from bert_tf.errors import BertTfError, explain
+from bert_tf.json_texts import read_json_texts
 
 STDIN_NAME = "stdin.txt"
 
@@ -129,24 +129,6 @@ def _plain_documents(path, split, max_characters):
                 yield _sentences(held, split)[0], True
                 held, size, is_open = [], 0, False
     yield _sentences(held, split)[0], True
-
-
-def read_json_texts(path):
-    """Yield the field `text` of each line of a `.jsonl` file; blank lines are passed over.
-
-    Raises:
-        BertTfError: as `files.read_lines`, or a line is no object with a string `text`.
-    """
-    for number, line in enumerate(files.read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)["text"]
-            text.encode("utf-8")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BertTfError(explain(f"{path} line {number}: not a document",
-                                      'an object such as {"text": "One sentence."}')) from error
-        yield text
 
 
 def _json_documents(path, split, _):

@@ -61,7 +61,7 @@ def _gzip():
 
 def _json_texts():
     from bert_tf import files
-    from bert_tf.data.documents import read_json_texts
+    from bert_tf.json_texts import read_json_texts
 
     def check(data):
         path = write("texts.jsonl", data)
