@@ -52,7 +52,11 @@ def write_results(folder, results, made=(PREDICTIONS, REPORT)):
 
 
 def missing(folder):
-    """Names of files that belonged to the `results.json` of `folder` and are no longer there."""
+    """Names in `folder` of files that belong to its `results.json` and are no longer there.
+
+    Raises:
+        BertTfError: `results.json` is missing or damaged.
+    """
     return [name for name in read_results(folder).get("files", ())
             if not files.exists(os.path.join(folder, name))]
 

@@ -95,8 +95,8 @@ class FinetuningRun:
         lost = [name for name in gone if name.split(os.sep)[0] not in (PREDICTIONS, REPORT)]
         if lost:
             raise BertTfError(explain(
-                f"{self.path(lost[0])} is missing from this finished run", "what it wrote",
-                "putting the file back, or --overwrite to train again"))
+                f"{self.path(lost[0])} is missing from this finished run",
+                attempt="putting the file back, or --overwrite to train again"))
         if gone:
             print(f"{self.path(gone[0])} is missing; measuring again")
             self.prepare(*self.examples())
