@@ -7,9 +7,8 @@ large batch and half of that of one sentence; in float32 nothing is gained.
 """
 
 import tensorflow as tf
-from tensorflow.python.framework.function_def_to_graph import function_def_to_graph_def
 
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+from bert_tf.flat_graph import body_of, flat_graph, library_of
 
 
 def with_constant_kernels(function):
@@ -26,14 +25,13 @@ def with_constant_kernels(function):
         no such kernels.
     """
     body = body_of(function)
-    definition, names = function_def_to_graph_def(body)
+    definition, outputs = flat_graph(body, library_of(function))
     arguments = [f"{argument.name}:0" for argument in body.signature.input_arg]
     captured = dict(zip(arguments[-len(function.captured_inputs):], function.captured_inputs,
                         strict=True)) if function.captured_inputs else {}
     kernels = _kernels(definition, captured)
     if not kernels:
         return function
-    outputs = [names[body.ret[argument.name]] for argument in body.signature.output_arg]
     args, kwargs = function.structured_input_signature
 
     def rebuilt(*args, **kwargs):
@@ -45,18 +43,6 @@ def with_constant_kernels(function):
         return tf.nest.pack_sequence_as(function.structured_outputs, found)
 
     return tf.function(rebuilt, autograph=False).get_concrete_function(*args, **kwargs)
-
-
-def body_of(function):
-    """The `FunctionDef` that computes; a loaded signature does nothing but call it."""
-    body = function.function_def
-    calls = [node for node in body.node_def if node.op in _CALLS]
-    if len(calls) != 1 or any(node.op not in (*_CALLS, "Identity", "NoOp")
-                              for node in body.node_def):
-        return body
-    called = calls[0].attr["f"].func.name
-    return next(each for each in function.graph.as_graph_def().library.function
-                if each.signature.name == called)
 
 
 def _kernels(definition, captured):

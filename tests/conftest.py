@@ -66,6 +66,20 @@ def seeded(two_virtual_devices):
 
 
 @pytest.fixture(scope="module", autouse=True)
+def graphs_as_written(request, two_virtual_devices):
+    """Graphs of tiny models run as they were traced: improving them takes longer than they run.
+
+    Not so where that is the matter, in what is served and in layers, nor in processes that tests
+    start: commands, examples and servers run as users run them.
+    """
+    import tensorflow as tf
+
+    room = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
+    tf.config.optimizer.set_experimental_options(
+        {"disable_meta_optimizer": room not in ("layers", "saved_model", "serving")})
+
+
+@pytest.fixture(scope="module", autouse=True)
 def forget_gradients():
     """Drops what TensorFlow keeps for ever, the graphs around custom gradients.
 

@@ -4,6 +4,7 @@ import functools
 
 import keras
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from bert_tf.layers.dense import unflatten
 from bert_tf.layers.fused import fused
@@ -79,12 +80,27 @@ def _gradient(tokens, gamma, upstream, epsilon):
 
 def _forward(tokens, gamma, beta, epsilon):
     """The value, by what is quicker for so many numbers."""
-    ways = [functools.partial(way, tokens, gamma, beta, epsilon) for way in (_in_one, _in_steps)]
     large = tf.size(tokens) >= _LARGE
     known = tf.get_static_value(large)
-    if known is None:
-        return tf.ensure_shape(tf.cond(large, *ways), tokens.shape)
-    return ways[0]() if known else ways[1]()
+    if known is not None:
+        return (_in_one if known else _in_steps)(tokens, gamma, beta, epsilon)
+    # `tf.cond` would trace both ways anew at every place, half of what a whole layer takes.
+    ways = [_traced(way, tokens.dtype, tokens.shape[1], epsilon) for way in (_in_one, _in_steps)]
+    output, = tf.raw_ops.StatelessIf(
+        cond=large, input=[tokens, gamma, beta], Tout=[tokens.dtype], then_branch=ways[0],
+        else_branch=ways[1], output_shapes=[tokens.shape])
+    # As `tf.cond` has it: the branches become part of the graph when it is run.
+    output.op._set_attr("_lower_using_switch_merge", attr_value_pb2.AttrValue(b=True))
+    return output
+
+
+@functools.cache
+def _traced(way, dtype, width, epsilon):
+    """The graph of a way for any number of tokens."""
+    with tf.init_scope():
+        return tf.function(functools.partial(way, epsilon=epsilon), autograph=False
+                           ).get_concrete_function(tf.TensorSpec([None, width], dtype),
+                                                   *[tf.TensorSpec([width])] * 2)
 
 
 def _in_steps(tokens, gamma, beta, epsilon):

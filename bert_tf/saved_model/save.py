@@ -4,6 +4,7 @@ A version is built in a temporary folder, reloaded and compared with the Keras m
 and renamed to the next free number last: a server that polls the folder never sees half of one.
 """
 
+import contextlib
 import functools
 import os
 
@@ -98,12 +99,13 @@ def _write(served, model_folder, folder):
                            for name in tokenizer_files(model_folder)]
 
     made, functions = {}, {}
-    for name, signature in signatures(served).items():
-        if id(signature) not in made:  # the default's graph is there once
-            made[id(signature)] = tf.function(
-                functools.partial(signature.function, served), autograph=False
-            ).get_concrete_function(**signature.inputs)
-        functions[name] = made[id(signature)]
+    with _traced_once(served.encoder.backbone, "call"), _traced_once(served.tokenizer, "tokenize"):
+        for name, signature in signatures(served).items():
+            if id(signature) not in made:  # the default's graph is there once
+                made[id(signature)] = tf.function(
+                    functools.partial(signature.function, served), autograph=False
+                ).get_concrete_function(**signature.inputs)
+            functions[name] = made[id(signature)]
     # What is served needs no gradients; tracing and writing ours takes long.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with explained_writing(folder):
@@ -113,6 +115,23 @@ def _write(served, model_folder, folder):
     if unservable:
         raise BertTfError("TF Serving does not link these ops of the graph: "
                           + " ".join(unservable))
+
+
+@contextlib.contextmanager
+def _traced_once(owner, method):
+    """Within, graphs that call a method of `owner` call one graph of it, instead of a copy each.
+
+    Of seven signatures most are tokenizer and encoder: less to trace, to write and to load. When
+    a signature is run TensorFlow puts the calls' graphs in their places.
+    """
+    if owner is not None:
+        # Past `__setattr__`, where Keras would take the function for a part of the model.
+        vars(owner)[method] = tf.function(getattr(owner, method), autograph=False)
+    try:
+        yield
+    finally:
+        if owner is not None:
+            del vars(owner)[method]
 
 
 def _write_extra(served, source, folder):

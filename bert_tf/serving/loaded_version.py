@@ -14,8 +14,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import ops
 
 from bert_tf import checksums, files
-from bert_tf.constant_kernels import body_of, with_constant_kernels
+from bert_tf.constant_kernels import with_constant_kernels
 from bert_tf.errors import BertTfError
+from bert_tf.flat_graph import body_of
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import HTTP_STATUS, ServingError
 

@@ -8,15 +8,16 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tiny_model import TEXTS
 
-from bert_tf.constant_kernels import body_of, with_constant_kernels
+from bert_tf.constant_kernels import with_constant_kernels
+from bert_tf.flat_graph import body_of, flat_graph, library_of
 from bert_tf.serving.loaded_version import LoadedVersion
 
 
 def kernels_of(function):
     """Operations that give the right sides of bfloat16 products."""
-    graph = body_of(function)
-    made = {node.name: node.op for node in graph.node_def}
-    return [made.get(node.input[1].partition(":")[0], "argument") for node in graph.node_def
+    nodes = flat_graph(body_of(function), library_of(function))[0].node
+    made = {node.name: node.op for node in nodes}
+    return [made[node.input[1].partition(":")[0]] for node in nodes
             if node.op == "MatMul" and node.attr["T"].type == tf.bfloat16.as_datatype_enum]
 
 

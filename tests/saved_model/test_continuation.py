@@ -1,10 +1,11 @@
-"""The text of a continuation: what new tokens add to a text, blanks included."""
+"""Continuations of texts: which tokens are added, and the text that these add."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_model import byte_pair, sentence_piece, word_piece
+from tiny_model import SEQ_LENGTH, TEXTS, TOP_K, byte_pair, sentence_piece, word_piece
 
 from bert_tf.saved_model.served_model import ServedModel
 from bert_tf.saved_model.signatures import continuation
@@ -49,3 +50,68 @@ def test_a_text_begins_with_the_text_of_its_first_tokens(name, data):
     whole = tokenizer.detokenize([ids]).numpy()[0]
     for count in range(1, len(ids)):
         assert whole.startswith(tokenizer.detokenize([ids[:count]]).numpy()[0])
+
+
+@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+def test_generate_appends_the_likeliest_token_again_and_again(name, exported):
+    export = exported(name)
+    vocabulary, new = export.tokenizer.vocabulary, SEQ_LENGTH // 3
+    answer = export.call("generate", text=TEXTS)
+    prompts = export.tokenizer.tokenize(TEXTS).to_list()
+    for row, pieces in enumerate(prompts):
+        # Of a long text the end is continued.
+        ids = [vocabulary.cls_id, *pieces[max(0, len(pieces) - (SEQ_LENGTH - new - 1)):]]
+        start = len(ids)
+        while len(ids) < start + new and ids[start:][-1:] != [vocabulary.sep_id]:
+            inputs = {"input_word_ids": tf.constant([[*ids, 0]]),
+                      "input_mask": tf.ones([1, len(ids) + 1], tf.int32)}
+            logits = export.model(inputs)["language_model_logits"][0, -1]
+            ids.append(int(np.argmax(logits)))
+        count = len(ids) - start
+        assert answer["num_tokens"][row] == count
+        assert answer["output_word_ids"][row].tolist() == ids[start:] + [0] * (new - count)
+        assert [token.decode() for token in answer["tokens"][row]] == [
+            *(vocabulary.tokens[number] for number in ids[start:]), *[""] * (new - count)]
+        before, both = (export.tokenizer.detokenize([each]).numpy()[0].decode("utf-8", "replace")
+                        for each in (ids[:start], ids))
+        assert before + answer["text"][row].decode() == both
+
+
+@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+def test_sample_draws_by_the_rows_own_seeds(name, exported):
+    export = exported(name)
+    seeds = [1, 2, 3, 1, 2]
+    texts = ["fox"] * len(seeds)
+    answer = export.call("sample", text=texts, seed=seeds)
+    ids = answer["output_word_ids"].tolist()
+    assert (ids[0], ids[1]) == (ids[3], ids[4])
+    assert len({tuple(row) for row in ids}) == 3
+    # Every token is among the likeliest `TOP_K`, and not all are the likeliest.
+    prompt = [export.tokenizer.vocabulary.cls_id,
+              *export.tokenizer.tokenize(["fox"]).to_list()[0]]
+    ranks = []
+    for row, count in zip(ids, answer["num_tokens"], strict=True):
+        inputs = {"input_word_ids": tf.constant([prompt + row[:count]])}
+        inputs["input_mask"] = tf.ones_like(inputs["input_word_ids"])
+        logits = export.model(inputs)["language_model_logits"][0].numpy()[len(prompt) - 1:]
+        ranks += [np.count_nonzero(given > given[number])
+                  for given, number in zip(logits, row[:count], strict=True)]
+    assert 0 < max(ranks) < TOP_K
+
+
+@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+def test_ids_are_continued_as_text_is(name, exported):
+    export = exported(name)
+    pieces = export.tokenizer.tokenize(TEXTS)
+    first = tf.fill([len(TEXTS), 1], export.tokenizer.vocabulary.cls_id)
+    prompt = tf.concat([first, pieces[:, 1 - SEQ_LENGTH + SEQ_LENGTH // 3:]], 1)
+    ids = {"input_word_ids": prompt.to_tensor(),
+           "input_mask": tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32)}
+    seed = {"seed": np.arange(len(TEXTS))}
+    for signature, further in (("generate", {}), ("sample", seed)):
+        given = export.call(f"{signature}_ids", **ids, **further)
+        for output, values in export.call(signature, text=TEXTS, **further).items():
+            if output != "text":
+                np.testing.assert_array_equal(given[output], values)
+    nothing = {"input_word_ids": [[0, 0]], "input_mask": [[0, 0]]}
+    assert export.call("generate_ids", **nothing)["num_tokens"] >= 1

@@ -1,7 +1,11 @@
-"""Only ops that TF Serving links are in an exported graph."""
+"""Only ops that TF Serving links are in an exported graph, and none more often than needed."""
+
+import collections
+import pathlib
 
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
 
@@ -23,6 +27,16 @@ def test_an_export_uses_only_servable_ops(name, exported):
     version = exported(name).version
     assert unservable_ops(version) == []
     assert used_ops(version) & SERVING_TEXT_OPS == TEXT_OPS[name]
+
+
+def test_signatures_share_tokenizer_and_encoder(exported):
+    """Four signatures cut text; of the encoder one graph gives all layers, for `embed`."""
+    proto = saved_model_pb2.SavedModel.FromString(
+        pathlib.Path(exported("bert").version, "saved_model.pb").read_bytes())
+    functions = proto.meta_graphs[0].graph_def.library.function
+    ops = [(node.op, node.name) for function in functions for node in function.node_def]
+    assert collections.Counter(op for op, _ in ops)["FastWordpieceTokenizeWithOffsets"] == 1
+    assert sum(op == "MatMul" and "/query" in name for op, name in ops) == 2
 
 
 def test_an_op_of_another_library_is_found_inside_functions(tmp_path):
