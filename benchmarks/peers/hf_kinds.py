@@ -92,7 +92,7 @@ class Tags:
         for example, row, numbers in zip(examples, features, told, strict=True):
             tags = ["O"] * len(example["words"])
             for position, word in row["first"]:
-                tags[word] = self.labels[numbers[position]]
+                tags[word] = self.labels[int(numbers[position])]
             yield {"id": example["id"], "tags": tags}
 
 
