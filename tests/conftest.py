@@ -69,14 +69,14 @@ def seeded(two_virtual_devices):
 def graphs_as_written(request, two_virtual_devices):
     """Graphs of tiny models run as they were traced: improving them takes longer than they run.
 
-    Not so where that is the matter, in what is served and in layers, nor in processes that tests
-    start: commands, examples and servers run as users run them.
+    Not so where that is the matter, in what is served and in layers, nor in tests of whole commands
+    and in processes that tests start: these run as users run them, and give the same bytes.
     """
     import tensorflow as tf
 
     room = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    tf.config.optimizer.set_experimental_options(
-        {"disable_meta_optimizer": room not in ("layers", "saved_model", "serving")})
+    improved = room.endswith(".py") or room in ("faults", "layers", "saved_model", "serving")
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not improved})
 
 
 @pytest.fixture(scope="module", autouse=True)
