@@ -27,7 +27,14 @@ import tempfile
 import time
 
 import minilm
-from finetune_rows import ROWS, RUN_SIDES, SIDES, chosen_rows, first_examples
+from finetune_rows import (
+    ROWS,
+    RUN_SIDES,
+    SIDES,
+    answerable_questions,
+    chosen_rows,
+    first_examples,
+)
 from peers import ngrams
 
 from bert_tf import files
@@ -61,13 +68,20 @@ class Bench:
         return os.path.join(self.folder, *names)
 
     def file(self, row, name):
-        """A file of examples, or with --limit one with the first of them."""
+        """A file of examples, or of those that the row and --limit leave of them."""
         path = os.path.join(self.arguments.shared, "data", name)
         limit = self.arguments.limit
+        if row.answerable:
+            chosen = self.path("data", f"answerable_{os.path.basename(name)}")
+            if not files.exists(chosen):
+                files.make_folder(self.path("data"))
+                answerable_questions(path, chosen)
+            path = chosen
         if limit is None:
             return path
-        short = self.path("data", f"{limit}_{os.path.basename(name).removesuffix('.gz')}")
+        short = self.path("data", f"{limit}_{os.path.basename(path).removesuffix('.gz')}")
         if not files.exists(short):
+            files.make_folder(self.path("data"))
             first_examples(path, limit + (task(row.task).dev_rows or 0), short)
         return short
 

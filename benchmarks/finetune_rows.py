@@ -25,6 +25,7 @@ class Row:
         scratch: only its sizes and its vocabulary.
         dtype: that the layers compute in, bfloat16 for what would take longest.
         flags: further ones of bert_tf.finetune.
+        answerable: of SQuAD only the questions that have an answer.
         peer: whether transformers do the same.
         ngrams: options of `peers.ngrams.predict`; None where it is not asked.
     """
@@ -40,6 +41,7 @@ class Row:
     scratch: bool = False
     dtype: str = "float32"
     flags: tuple[str, ...] = ()
+    answerable: bool = False
     peer: bool = True
     ngrams: dict | None = None
 
@@ -58,6 +60,9 @@ _WNUT = Row("conll", "wnut17/train.conll", "wnut17/dev.conll")
 _NSMC = Row("nsmc", "nsmc/ratings_train.txt.gz", "nsmc/ratings_dev.txt.gz", epochs=3,
             learning_rates=(3e-4,), batch_size=64, seq_length=64, start="korean", peer=False,
             dtype="bfloat16", flags=("--dropout", "0.1"))
+_SQUAD = Row("squad_v2", "squad_v2/small_train.json", "squad_v2/small_dev.json", epochs=3,
+             learning_rates=(2e-4,), seq_length=256, dtype="bfloat16",
+             flags=("--doc_stride", "128"))
 ROWS = {
     "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
     "cola/bfloat16": _replace(_COLA, dtype="bfloat16"),
@@ -74,9 +79,8 @@ ROWS = {
     "wnut/last": _features(_WNUT, -1),
     "wnut/second_to_last": _features(_WNUT, -2),
     "wnut/first": _features(_WNUT, 1),
-    "squad/minilm": Row("squad_v2", "squad_v2/small_train.json", "squad_v2/small_dev.json",
-                        epochs=3, learning_rates=(2e-4,), seq_length=256, dtype="bfloat16",
-                        flags=("--doc_stride", "128")),
+    "squad/minilm": _SQUAD,
+    "squad/answerable": _replace(_SQUAD, task="squad_v1", answerable=True, dtype="float32"),
     "klue_sts/korean": Row("klue_sts", "klue/sts_a.json", 0.2, start="korean", epochs=8),
     "klue_ner/korean": Row("klue_ner", "klue/ner_a.tsv", 0.2, start="korean"),
     "nsmc/korean": _replace(_NSMC, ngrams={"n": 4, "unit": "char"}),
@@ -109,6 +113,16 @@ def first_examples(path, count, target):
         pieces = re.split(r"\n\s*\n" if sentences else r"\n", text)
         text = ("\n\n" if sentences else "\n").join(pieces[:count + 1]) + "\n"
     files.write_text(target, text)
+
+
+def answerable_questions(path, target):
+    """Write SQuAD's form 1.1 with the questions of a file of form 2.0 that have an answer."""
+    value = files.read_json(path)
+    for article in value["data"]:
+        for paragraph in article["paragraphs"]:
+            paragraph["qas"] = [question for question in paragraph["qas"] if question["answers"]]
+        article["paragraphs"] = [each for each in article["paragraphs"] if each["qas"]]
+    files.write_text(target, json.dumps({**value, "version": "1.1"}, ensure_ascii=False))
 
 
 def _first_questions(articles, count):

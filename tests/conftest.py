@@ -69,14 +69,14 @@ def seeded(two_virtual_devices):
 def graphs_as_written(request, two_virtual_devices):
     """Graphs of tiny models run as they were traced: improving them takes longer than they run.
 
-    Not so where that is the matter, in what is served and in layers, in modules with the mark
-    `improved_graphs`, in tests of whole commands and in processes that tests start: these run as
-    users run them, and give the same bytes and, in bfloat16, the same roundings.
+    Not so in layers, servers and faults, in modules with the mark `improved_graphs`, in tests of
+    whole commands and in processes that tests start: these run as users run them, and give the same
+    bytes and, in bfloat16, the same roundings.
     """
     import tensorflow as tf
 
     room = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    improved = (room.endswith(".py") or room in ("faults", "layers", "saved_model", "serving")
+    improved = (room.endswith(".py") or room in ("faults", "layers", "serving")
                 or request.node.get_closest_marker("improved_graphs") is not None)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not improved})
 

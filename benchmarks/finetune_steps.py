@@ -1,0 +1,131 @@
+"""Fine-tuning compared update by update: bert_tf and Hugging Face transformers on PyTorch.
+
+    python benchmarks/finetune_steps.py --hf_python PYTHON
+
+Scores of whole trainings differ by chance: by the order of the batches and by dropout. So here
+both learn from the same batches in the same order, without dropout, from the same weights, head
+included, at one rate, in float32. Then they must take the same steps. Printed are both losses and
+gradient norms of every update; the program ends with 1 where they differ by more than rounding.
+"""
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import minilm
+import numpy as np
+from finetune_rows import ROWS
+
+from bert_tf import cli, files
+from bert_tf.data.task_input import TaskInput
+from bert_tf.data.tasks import read_task, task
+from bert_tf.finetuning import options
+from bert_tf.finetuning.run import FinetuningRun
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.optimizers import build_optimizer
+from bert_tf.training.step import make_train_step
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = ("cola/minilm", "mrpc/minilm", "wnut/minilm")  # rows whose features are the same rows
+MOST = 1e-3  # difference of a loss or a norm, of its size
+
+
+def ours(row, examples, arguments, folder):
+    """`(losses, norms, labels)` of our updates; the new head goes to `folder`/head.npz."""
+    import tensorflow as tf
+
+    parser = cli.Parser("finetune", "")
+    options.add_finetune_flags(parser)
+    flags = parser.parse_args([
+        "--task", row.task, "--init", minilm.weights(), "--dropout", "0", "--train",
+        os.path.join(arguments.shared, "data", row.train), "--dev", "0.1", "--output_dir",
+        os.path.join(folder, "run"), "--seq_length", str(row.seq_length)])
+    options.complete(flags)
+    run = FinetuningRun(flags, task(row.task), tf.distribute.get_strategy(), "", 0)
+    run.prepare(examples, [])
+    model = run.build(arguments.seed)
+    labels = model.labels
+    np.savez(os.path.join(folder, "head.npz"), *(np.asarray(value) for value in model.head.weights))
+    config = TrainConfig(batch_size=row.batch_size, learning_rate=arguments.learning_rate,
+                         train_steps=10**9, epsilon=arguments.epsilon)
+    optimizer = build_optimizer(config)
+    optimizer.build(model.trainable_variables)
+    data = TaskInput(run.kind.features(examples, model, training=True), row.batch_size,
+                     arguments.seed, bucket=False, shuffle=False)
+    batches = iter(data.dataset())
+    step = make_train_step(model, optimizer, run.strategy, config)
+    told = [step(batches, tf.constant(number, tf.int64), tf.constant(False), {})[0]
+            for number in range(arguments.updates)]
+    return ([float(each["loss"]) for each in told],
+            [float(each["gradient_norm"]) for each in told], labels)
+
+
+def peer(row, examples, labels, arguments, folder):
+    """`(losses, norms)` of transformers' updates."""
+    path = os.path.join(folder, "examples.jsonl")
+    files.write_text(path, "".join(json.dumps(dataclasses.asdict(example), ensure_ascii=False)
+                                   + "\n" for example in examples))
+    outcome = os.path.join(folder, "peer.json")
+    subprocess.run([
+        arguments.hf_python, os.path.join(HERE, "peers", "hf_steps.py"),
+        "--kind", task(row.task).kind, "--init", minilm.weights(), "--examples", path,
+        "--labels", *labels, "--head", os.path.join(folder, "head.npz"), "--output", outcome,
+        "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length),
+        "--learning_rate", str(arguments.learning_rate), "--epsilon", str(arguments.epsilon)],
+        check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL)
+    found = files.read_json(outcome)
+    return found["losses"], found["norms"]
+
+
+def compare(name, arguments):
+    """What both sides did on a row: `{"losses", "norms", "difference"}`."""
+    row = ROWS[name]
+    examples = read_task(row.task, os.path.join(arguments.shared, "data", row.train))
+    examples = examples[:arguments.updates * row.batch_size]
+    with tempfile.TemporaryDirectory() as folder:
+        *own, labels = ours(row, examples, arguments, folder)
+        others = peer(row, examples, labels, arguments, folder)
+    found = dict(zip(("losses", "norms"), zip(own, others, strict=True), strict=True))
+    print(f"{name}: loss and gradient norm, bert_tf and transformers")
+    for number, values in enumerate(zip(*own, *others, strict=True), 1):
+        print("  {:3}  {:.5f} {:.5f}   {:.5f} {:.5f}".format(
+            number, *np.array(values)[[0, 2, 1, 3]]))
+    own, others = np.array(own), np.array(others)
+    found["difference"] = float(np.max(np.abs(own - others) / np.abs(others)))
+    print(f"  largest difference: {found['difference']:.1e} of the value", flush=True)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--hf_python", required=True, metavar="PYTHON",
+        help="interpreter with torch and transformers")
+    add("--rows", nargs="+", choices=NAMES, default=list(NAMES), metavar="ROW",
+        help=f"of {', '.join(NAMES)} (default: all)")
+    add("--shared", default="../shared", help="folder with the data (default: ../shared)")
+    add("--updates", type=int, default=20, metavar="N", help="default: 20")
+    add("--learning_rate", type=float, default=1e-4, help="default: 1e-4")
+    add("--epsilon", type=float, default=1e-6, help="of AdamW (default: 1e-6)")
+    add("--seed", type=int, default=1, help="of the new head (default: 1)")
+    add("--output", metavar="FILE.json",
+        default=os.path.join(HERE, "results", "finetune_steps.json"))
+    arguments = parser.parse_args()
+    found = {name: compare(name, arguments) for name in arguments.rows}
+    files.write_json(arguments.output, {
+        "flags": vars(arguments), "rows": found, "versions": {
+            package: importlib.metadata.version(package) for package in ("tensorflow", "keras")}})
+    apart = [name for name, each in found.items() if each["difference"] > MOST]
+    for name in apart:
+        print(f"FAILED: {name} differs by more than {MOST:g}")
+    return 1 if apart else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
