@@ -1,17 +1,21 @@
-# The two commands: `make pretrain` (ARGS="…" passes flags on) and `make test`; `make faults`.
+# The two commands: `make pretrain` (ARGS="…" passes flags on) and `make test`; before a release
+# `make test-all`, which runs the tests marked `long` too, and `make faults`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 
-.PHONY: pretrain test faults chromium lint lock clean
+.PHONY: pretrain test test-all faults chromium lint lock clean
 
 pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
 
 test: lint chromium
 	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+test-all: lint chromium
+	$(BIN)/python -m pytest -q -m '' --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 # Every program in tests/faults with its full numbers, for hours (ARGS="--tries 5": for minutes).
 faults: $(STAMP)
