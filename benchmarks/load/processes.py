@@ -106,14 +106,16 @@ class ModelServer(Server):
         model_folder: holds the versions.
         binary: tensorflow_model_server; None for the embedded one.
         flags: further ones.
+        signature: that takes a `text`; answering it is the first sign of life.
 
     Attributes:
         name: of the model.
         grpc, rest: addresses, as `Client` takes them.
     """
 
-    def __init__(self, model_folder, binary=None, flags=()):
+    def __init__(self, model_folder, binary=None, flags=(), signature="embed"):
         model_folder = pathlib.Path(model_folder).resolve()
+        self._signature = signature
         self.name = model_folder.name
         port, rest_port = free_port(), free_port()
         self.grpc, self.rest = f"127.0.0.1:{port}", f"http://127.0.0.1:{rest_port}"
@@ -124,7 +126,7 @@ class ModelServer(Server):
 
     def _first(self):
         with Client(self.grpc, self.name, retries=0, timeout=5) as client:
-            client.predict("embed", text=["first"])
+            client.predict(self._signature, text=["first"])
 
 
 class Peer(Server):
