@@ -205,9 +205,9 @@ def main():
         maker.start()
         maker.join()
         config = folder / "models.config"
-        config.write_text("model_config_list { %s }" % " ".join(
-            f'config {{ name: "{name}" base_path: "{folder / name}" model_platform: "tensorflow" }}'
-            for name in ("attacked", "other")))
+        config.write_text("\n".join(
+            f'model_config_list {{ config {{ name: "{name}" base_path: "{folder / name}" '
+            'model_platform: "tensorflow" } }' for name in ("attacked", "other")))
         server = ModelServer(folder / "other", flags=(f"--model_config_file={config}",),
                              signature="serving_default")
         with server:

@@ -36,7 +36,7 @@ _ENUMS = {
         "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
         "UNAUTHENTICATED"))},
 }
-# message: field: (number, type)
+# message: field: (number, type), the type after `repeated`, `map` or the name of its oneof
 _MESSAGES = {
     "Dim": {"size": (1, "int64")},
     "TensorShapeProto": {"dim": (2, "repeated Dim"), "unknown_rank": (3, "bool")},
@@ -55,11 +55,25 @@ _MESSAGES = {
     # google.protobuf.Int64Value and Any, by what they consist of.
     "Int64Value": {"value": (1, "int64")},
     "Any": {"type_url": (1, "string"), "value": (2, "bytes")},
-    # A version or a label, never both.
-    "ModelSpec": {"name": (1, "string"), "version": (2, "Int64Value"),
-                  "signature_name": (3, "string"), "version_label": (4, "string")},
+    "ModelSpec": {"name": (1, "string"), "version": (2, "version_choice Int64Value"),
+                  "signature_name": (3, "string"), "version_label": (4, "version_choice string")},
     "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "map TensorProto"),
                        "output_filter": (3, "repeated string")},
+    # Examples as the bytes that the graph parses.
+    "ExampleList": {"examples": (1, "repeated bytes")},
+    "ExampleListWithContext": {"examples": (1, "repeated bytes"), "context": (2, "bytes")},
+    "Input": {"example_list": (1, "kind ExampleList"),
+              "example_list_with_context": (2, "kind ExampleListWithContext")},
+    # ClassificationRequest and RegressionRequest.
+    "ExampleRequest": {"model_spec": (1, "ModelSpec"), "input": (2, "Input")},
+    "InferenceTask": {"model_spec": (1, "ModelSpec"), "method_name": (2, "string")},
+    "MultiInferenceRequest": {"tasks": (1, "repeated InferenceTask"), "input": (2, "Input")},
+    "BytesList": {"value": (1, "repeated bytes")}, "FloatList": {"value": (1, "repeated float")},
+    "Int64List": {"value": (1, "repeated int64")},
+    "Feature": {"bytes_list": (1, "kind BytesList"), "float_list": (2, "kind FloatList"),
+                "int64_list": (3, "kind Int64List")},
+    "Features": {"feature": (1, "map Feature")},
+    "Example": {"features": (1, "Features")},
     "PredictResponse": {"outputs": (1, "map TensorProto"), "model_spec": (2, "ModelSpec")},
     "GetModelMetadataRequest": {"model_spec": (1, "ModelSpec"),
                                 "metadata_field": (2, "repeated string")},
@@ -102,7 +116,13 @@ def _add_field(message, name, number, kind):
         _add_field(entry, "value", 2, element)
         element = f"{message.name}.{entry.name}"
     field = message.field.add(name=name, number=number)
-    field.label = field.LABEL_REPEATED if shape else field.LABEL_OPTIONAL
+    field.label = (field.LABEL_REPEATED if shape in ("map", "repeated") else
+                   field.LABEL_OPTIONAL)
+    if shape not in ("map", "repeated", ""):
+        choices = [choice.name for choice in message.oneof_decl]
+        if shape not in choices:
+            message.oneof_decl.add(name=shape)
+        field.oneof_index = [*choices, shape].index(shape)
     if element in _ENUMS:
         field.type, field.type_name = field.TYPE_ENUM, f".{_PACKAGE}.{element}Enum.{element}"
     elif element in _MESSAGES or shape == "map":
@@ -116,6 +136,10 @@ TensorProto = _CLASSES["TensorProto"]
 SignatureDefMap = _CLASSES["SignatureDefMap"]
 ModelSpec = _CLASSES["ModelSpec"]
 PredictRequest = _CLASSES["PredictRequest"]
+ExampleRequest = _CLASSES["ExampleRequest"]
+MultiInferenceRequest = _CLASSES["MultiInferenceRequest"]
+Example = _CLASSES["Example"]
+Feature = _CLASSES["Feature"]
 PredictResponse = _CLASSES["PredictResponse"]
 GetModelMetadataRequest = _CLASSES["GetModelMetadataRequest"]
 GetModelMetadataResponse = _CLASSES["GetModelMetadataResponse"]
@@ -149,6 +173,11 @@ _NAMES = {number: name for name, number in _NUMBERS.items()}
 def dtype_name(number):
     """`DT_FLOAT` for 1 and so on; `DT_<number>` of a type that is not read here."""
     return _NAMES.get(number, f"DT_<{number}>")
+
+
+def dtype_number(name):
+    """1 for `DT_FLOAT` and so on."""
+    return _NUMBERS[name]
 
 
 def as_array(values, dtype):

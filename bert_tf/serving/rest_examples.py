@@ -6,8 +6,8 @@ official guide): an example is an object of features, each a value or a list of 
 """
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.serving import protocol
 from bert_tf.serving.messages import error
 from bert_tf.serving.rest_json import decode_base64, is_base64
 from bert_tf.serving.rest_text import dump, show, type_name
@@ -40,11 +40,11 @@ def _example(value, context=None):
     """The `tf.Example` of a JSON object; what it does not say itself is the context's."""
     if type(value) is not dict:
         raise error("json_example_not_object", type=type_name(value))
-    example = tf.train.Example()
+    example = protocol.Example()
     if context is not None:
         example.CopyFrom(context)
     for name, content in value.items():
-        feature = tf.train.Feature()
+        feature = protocol.Feature()
         for element in content if type(content) is list else [content]:
             _add(element, name, feature)
         example.features.feature[name].CopyFrom(feature)

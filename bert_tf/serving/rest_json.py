@@ -12,16 +12,17 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from bert_tf.serving import protocol
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import ServingError
 from bert_tf.serving.rest_text import dump, show, type_name
 
 _BYTES_SUFFIX = "_bytes"
 _MAX_RANK = 254  # of a tf.TensorShape
-# TensorFlow's names for types (`DataTypeString`) where they are not those of `tf.DType`.
+# TensorFlow's names for types (`DataTypeString`) where they are not NumPy's.
 _TYPE_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
+_NUMPY_NAMES = {name: of_numpy for of_numpy, name in _TYPE_NAMES.items()}
 
 
 class _Kind(NamedTuple):
@@ -69,12 +70,13 @@ _FITS = {
 @functools.cache
 def _kind(number):
     """The `_Kind` of a `DataType`'s number."""
-    dtype = tf.dtypes.as_dtype(number)
-    name = _TYPE_NAMES.get(dtype.name, dtype.name)
-    if dtype.name not in _FITS:
+    name = protocol.dtype_name(number).removeprefix("DT_").lower()
+    known = _NUMPY_NAMES.get(name, name)
+    if known not in _FITS:
         return _Kind(name, None)
-    json, fits, holder = _FITS[dtype.name]
-    return _Kind(name, dtype.as_numpy_dtype, frozenset(json), fits, holder)
+    json, fits, holder = _FITS[known]
+    return _Kind(name, object if known == "string" else np.dtype(known), frozenset(json), fits,
+                 holder)
 
 
 def read_predict(document, signature):

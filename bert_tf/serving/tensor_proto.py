@@ -4,40 +4,54 @@ Answers are written to the typed fields (`float_val` …), as TensorFlow Serving
 them there. `tf.make_ndarray` and `tf.make_tensor_proto` do the same slower.
 """
 
-import numpy as np
-from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import dtypes
+import math
 
+import ml_dtypes
+import numpy as np
+
+from bert_tf.serving import protocol
 from bert_tf.serving.messages import error
 
-_VALUES = {
-    types_pb2.DT_FLOAT: "float_val", types_pb2.DT_DOUBLE: "double_val",
-    types_pb2.DT_INT32: "int_val", types_pb2.DT_INT16: "int_val", types_pb2.DT_INT8: "int_val",
-    types_pb2.DT_UINT16: "int_val", types_pb2.DT_UINT8: "int_val", types_pb2.DT_INT64: "int64_val",
-    types_pb2.DT_BOOL: "bool_val", types_pb2.DT_UINT32: "uint32_val",
-    types_pb2.DT_UINT64: "uint64_val", types_pb2.DT_STRING: "string_val",
-    types_pb2.DT_HALF: "half_val", types_pb2.DT_BFLOAT16: "half_val"}
-_NUMPY = {kind: np.dtype(dtypes.as_dtype(kind).as_numpy_dtype) for kind in _VALUES}
-_KINDS = {dtype: kind for kind, dtype in _NUMPY.items()}
-# Packed fields whose wire format is that of the memory: (tag, where that is so).
-_RAW = {types_pb2.DT_FLOAT: b"\x2a", types_pb2.DT_DOUBLE: b"\x32"}
+_STRING = protocol.dtype_number("DT_STRING")
+_TYPES = {protocol.dtype_number(f"DT_{name}"): (np.dtype(dtype), field) for name, dtype, field in (
+    ("FLOAT", np.float32, "float_val"), ("DOUBLE", np.float64, "double_val"),
+    ("INT32", np.int32, "int_val"), ("INT16", np.int16, "int_val"), ("INT8", np.int8, "int_val"),
+    ("UINT16", np.uint16, "int_val"), ("UINT8", np.uint8, "int_val"),
+    ("INT64", np.int64, "int64_val"), ("BOOL", np.bool_, "bool_val"),
+    ("UINT32", np.uint32, "uint32_val"), ("UINT64", np.uint64, "uint64_val"),
+    ("STRING", object, "string_val"), ("HALF", np.float16, "half_val"),
+    ("BFLOAT16", ml_dtypes.bfloat16, "half_val"))}
+_KINDS = {dtype: kind for kind, (dtype, _) in _TYPES.items()}
+# Packed fields whose wire format is that of the memory: their tags.
+_RAW = {"float_val": b"\x2a", "double_val": b"\x32"}
 _MOST_REPEATED = 64 << 20  # bytes of a tensor whose last value stands for others
-_MOST_BYTES = 512 << 20  # of all tensors of a request
+_MOST_BYTES = 256 << 20  # of all tensors of a request
+_MOST_TEXTS = 1 << 20  # of a tensor: each takes 50 bytes and more in memory
 
 
-def read_all(protos):
+def read_all(protos, most_rows=None):
     """`{name: np.ndarray}` of a map of `TensorProto`.
 
+    What shapes say is bounded before anything of that size is made.
+
+    Args:
+        protos: of TensorFlow, or of `protocol`.
+        most_rows: of a tensor; None: any number.
+
     Raises:
-        ServingError: one does not hold what it says.
+        ServingError: one does not hold what it says, or too much.
     """
     arrays, size = {}, 0
     for name, proto in protos.items():
+        rows = proto.tensor_shape.dim[0].size if proto.tensor_shape.dim else 0
+        if most_rows is not None and rows > most_rows:
+            raise error("rows", given=rows, wanted=most_rows)
         try:
-            arrays[name] = read(proto)
-            size += arrays[name].nbytes
+            kind, shape = proto.dtype, _shape(proto)
+            size += math.prod(shape) * _TYPES[kind][0].itemsize
             if size > _MOST_BYTES:
                 raise ValueError("tensors of too many bytes")
+            arrays[name] = _read(proto, kind, shape)
         except (ValueError, KeyError, OverflowError) as problem:
             raise error("tensor", alias=name) from problem
     return arrays
@@ -49,40 +63,47 @@ def read(proto):
     Raises:
         ValueError, KeyError: it does not hold what it says.
     """
-    kind = proto.dtype
-    dtype = _NUMPY[kind]
+    return _read(proto, proto.dtype, _shape(proto))
+
+
+def _shape(proto):
     shape = tuple([dim.size for dim in proto.tensor_shape.dim])
     if proto.tensor_shape.unknown_rank or any(size < 0 for size in shape):
         raise ValueError("the shape is not known")
+    return shape
+
+
+def _read(proto, kind, shape):
+    dtype, field = _TYPES[kind]
+    size = math.prod(shape)
+    if kind == _STRING and size > _MOST_TEXTS:
+        raise ValueError("too many texts")
     if proto.tensor_content:
-        if kind == types_pb2.DT_STRING:
-            return np.array(_split_strings(proto.tensor_content, shape), object).reshape(shape)
+        if kind == _STRING:
+            return np.array(_split_strings(proto.tensor_content, size), object).reshape(shape)
         return np.frombuffer(proto.tensor_content, dtype).reshape(shape)
-    values = getattr(proto, _VALUES[kind])
-    if kind == types_pb2.DT_STRING:
+    values = getattr(proto, field)
+    if len(values) > size or (len(values) < size and size * dtype.itemsize > _MOST_REPEATED):
+        raise ValueError("more values than the shape has, or too large")
+    if kind == _STRING:
         array = np.empty(len(values), object)
         array[:] = values
-    elif _VALUES[kind] == "half_val":
+    elif field == "half_val":
         array = np.array(values, np.uint16).view(dtype)
     else:
         array = np.array(values, dtype)
-    size = 1
-    for length in shape:
-        size *= length
     if len(array) == size:
         return array.reshape(shape)
-    if len(array) > size or size * dtype.itemsize > _MOST_REPEATED:
-        raise ValueError("more values than the shape has, or too large")
     # The last value stands for all that follow; none at all for zeros.
     if len(array) == 0:
-        return np.full(shape, b"" if dtype.kind == "O" else 0, dtype)
+        return np.full(shape, b"" if kind == _STRING else 0, dtype)
     return np.concatenate([array, np.repeat(array[-1:], size - len(array))]).reshape(shape)
 
 
-def _split_strings(content, shape):
+def _split_strings(content, number):
     """The strings in a `tensor_content`: lengths as varints, then the bytes."""
     lengths, position = [], 0
-    for _ in range(int(np.prod(shape, dtype=object))):
+    for _ in range(number):
         length, shift = 0, 0
         while True:
             byte = content[position] if position < len(content) else None
@@ -110,14 +131,15 @@ def write(array, proto):
         proto.tensor_shape.dim.add(size=size)
     if array.size == 0:
         return
-    if kind in _RAW:
+    field = _TYPES[kind][1]
+    if field in _RAW:
         data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         data = data.tobytes()
-        proto.MergeFromString(_RAW[kind] + _varint(len(data)) + data)
-    elif _VALUES[kind] == "half_val":
+        proto.MergeFromString(_RAW[field] + _varint(len(data)) + data)
+    elif field == "half_val":
         proto.half_val.extend(np.ascontiguousarray(array).view(np.uint16).ravel().tolist())
     else:
-        getattr(proto, _VALUES[kind]).extend(array.ravel().tolist())
+        getattr(proto, field).extend(array.ravel().tolist())
 
 
 def _varint(value):

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import any_pb2
+from tensorflow.core.example import example_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
+    inference_pb2,
     predict_pb2,
+    regression_pb2,
 )
 
 from bert_tf.errors import BertTfError, UsageError
@@ -16,6 +19,9 @@ from bert_tf.serving import protocol
 
 REAL = {
     protocol.PredictRequest: predict_pb2.PredictRequest,
+    protocol.ExampleRequest: regression_pb2.RegressionRequest,
+    protocol.MultiInferenceRequest: inference_pb2.MultiInferenceRequest,
+    protocol.Example: example_pb2.Example,
     protocol.PredictResponse: predict_pb2.PredictResponse,
     protocol.GetModelMetadataRequest: get_model_metadata_pb2.GetModelMetadataRequest,
     protocol.GetModelMetadataResponse: get_model_metadata_pb2.GetModelMetadataResponse,
@@ -26,15 +32,23 @@ REAL = {
 
 
 def _assert_same_fields(ours, real, seen):
-    """Every field of ours is one of the real message: number, type, repetition, presence."""
+    """Every field of ours is one of the real message: number, type, repetition, choice."""
     if ours.full_name in seen:
         return
     seen.add(ours.full_name)
     for field in ours.fields:
         other = real.fields_by_name[field.name]
         where = f"{real.full_name}.{field.name}"
+        # An example is left as its bytes, which are the same on the wire.
+        kind = field.TYPE_BYTES if where.partition(".ExampleList")[2] else other.type
         assert (field.number, field.type, field.is_repeated, field.is_packed) == (
-            other.number, other.type, other.is_repeated, other.is_packed), where
+            other.number, kind, other.is_repeated, other.is_packed), where
+        # Of a oneof all fields of ours are in it, or one alone is known.
+        if field.containing_oneof:
+            assert field.containing_oneof.name == other.containing_oneof.name, where
+        elif other.containing_oneof:
+            assert sum(each.name in ours.fields_by_name
+                       for each in other.containing_oneof.fields) == 1, where
         if field.message_type:
             assert (field.message_type.GetOptions().map_entry
                     == other.message_type.GetOptions().map_entry), where

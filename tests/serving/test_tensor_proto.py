@@ -79,6 +79,18 @@ def test_what_does_not_hold_what_it_says(fields, size):
 def test_tensors_of_one_value_each_fill_no_memory():
     proto = tensor_pb2.TensorProto(dtype=1, float_val=[1])
     proto.tensor_shape.dim.add(size=2**24)  # 64 MB of a few bytes
-    assert tensor_proto.read_all(dict.fromkeys("abcdefgh", proto)).keys() == set("abcdefgh")
-    with pytest.raises(ServingError, match="tensor parsing error: i"):
-        tensor_proto.read_all(dict.fromkeys("abcdefghi", proto))
+    assert tensor_proto.read_all(dict.fromkeys("abcd", proto)).keys() == set("abcd")
+    with pytest.raises(ServingError, match="tensor parsing error: e"):
+        tensor_proto.read_all(dict.fromkeys("abcde", proto))
+
+
+@pytest.mark.parametrize("values", [{"tensor_content": bytes(1 << 20)}, {}, {"string_val": [b""]}])
+def test_the_number_of_texts_and_rows_is_bounded_by_the_shape(values):
+    """What a shape says is refused at once: texts of no bytes are many in a small message."""
+    proto = tensor_pb2.TensorProto(dtype=7, **values)
+    for size in (1 << 10, 1 << 20):
+        proto.tensor_shape.dim.add(size=size)
+    with pytest.raises(ServingError, match="tensor parsing error: text"):
+        tensor_proto.read_all({"text": proto})
+    with pytest.raises(ServingError, match="a request of 1024 rows; expected at most 1000"):
+        tensor_proto.read_all({"text": proto}, most_rows=1000)
