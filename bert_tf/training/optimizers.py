@@ -24,8 +24,10 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         learning_rate: number or schedule.
         beta_1, beta_2: decay of the means of the gradient and of its square.
         epsilon: added to the root of the bias-corrected second moment.
-        weight_decay: share of a weight, times the learning rate, taken off at each update.
-        not_decayed: regular expressions; a variable with a match in its path is not decayed.
+        weight_decay: share of a weight, times the learning rate, taken off at each update; None
+            or 0 for none.
+        not_decayed: regular expressions; a variable with a match in its path is not decayed, nor
+            is what `exclude_from_weight_decay` names.
         rates: `(regular expression, factor)` pairs: of the first that matches a variable's path
             the factor multiplies its learning rate, and with it the decay; 1 without a match.
         name: of the optimizer.
@@ -50,10 +52,22 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
             return
         super().build(variables)
         self._first, self._second = self.add_optimizer_variables(variables, ["m", "v"])
-        self._decayed = [not any(re.search(pattern, variable.path) for pattern in self.not_decayed)
-                         for variable in variables]
+        self._decayed = [self._use_weight_decay(variable.value)
+                         and not any(re.search(pattern, variable.path)
+                                     for pattern in self.not_decayed) for variable in variables]
         self._rates = [next((factor for pattern, factor in self.rates
                              if re.search(pattern, variable.path)), 1.0) for variable in variables]
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """As of Keras: before `build`, which settles what is decayed.
+
+        Raises:
+            ValueError: the optimizer is built.
+        """
+        if self.built:
+            raise ValueError("exclude_from_weight_decay after build has no effect; expected "
+                             "it before the first update")
+        super().exclude_from_weight_decay(var_list, var_names)
 
     def update_step(self, gradient, variable, learning_rate):
         """Keras' hook: update one variable from its reduced gradient."""
@@ -137,7 +151,7 @@ class Lamb(_MomentOptimizer):
         update = (mean / correction_1) / (tf.sqrt(square / correction_2) + self.epsilon)
         ratio = 1.0
         if self._decayed[index]:
-            update += self.weight_decay * variable
+            update += (self.weight_decay or 0.0) * variable
             weight_norm, update_norm = tf.norm(variable), tf.norm(update)
             ratio = tf.where((weight_norm > 0) & (update_norm > 0),
                              tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
