@@ -82,7 +82,7 @@ class Bench:
         short = self.path("data", f"{limit}_{os.path.basename(path).removesuffix('.gz')}")
         if not files.exists(short):
             files.make_folder(self.path("data"))
-            first_examples(path, limit + (task(row.task).dev_rows or 0), short)
+            first_examples(path, limit, short)
         return short
 
     def examples(self, row, seed):

@@ -61,7 +61,8 @@ def test_results_are_of_the_examples_held_out(finished):
     assert results["metrics"]["mcc"] == pytest.approx(metrics.matthews_corrcoef(gold, told))
     assert results["metrics"]["accuracy"] > 0.8  # the label is one word
     assert (results["task"], results["search"]) == ("classify", [])
-    assert results["split"] == {"train": 90, "dev": 30, "share": 0.25, "seed": 12345}
+    assert results["split"] == {"train": 90, "dev": 30, "share": 0.25, "asked_share": 0.25,
+                                "seed": 12345}
     scores = [record["metrics"]["accuracy"] for record in results["seeds"]]
     assert [record["seed"] for record in results["seeds"]] == [12345, 12346]
     assert results["metrics"]["accuracy"] == max(scores)

@@ -15,7 +15,7 @@ _SPREAD = 5  # parts of equal size that the numbers of a regression are cut into
 def split_examples(examples, share, seed, task_name):
     """Cut examples into those to learn from and about `share` of them to measure by.
 
-    A task with `dev_rows` (MRPC: 408) holds out its last rows. Of any other, examples of one group
+    A task with `dev_last` (MRPC) holds out its last rows. Of any other, examples of one group
     stay together, and so do those of the same text; among these units a hash of the seed and
     of their content chooses, so that the order of the examples does not matter, nor their ids.
     Every label has about its share, as far as whole units allow (of several labels each set of
@@ -34,12 +34,8 @@ def split_examples(examples, share, seed, task_name):
     Raises:
         UsageError: there is too little to cut.
     """
-    last = task(task_name).dev_rows
-    if last:
-        if len(examples) <= last:
-            raise UsageError(explain(
-                f"{len(examples)} examples, of which {task_name} holds out the last {last}",
-                "more", "--dev FILE"))
+    if task(task_name).dev_last and len(examples) > 1:
+        last = min(max(1, round(share * len(examples))), len(examples) - 1)
         return examples[:-last], examples[-last:]
     units = _units(examples, seed)
     if len(units) < 2:

@@ -25,7 +25,8 @@ class Task:
         pair: whether examples are pairs of texts.
         unanswerable: whether a question may have no answer.
         unit: what a tag is of, `word` or `character`.
-        dev_rows: how many rows at the end are held out, whatever share is asked for.
+        dev_last: whether the share held out is the end of the file, as the published results of
+            the task have it.
         columns: where the user's own table has what, unless told otherwise; None for the files
             of a named task, which have names of their own.
     """
@@ -40,7 +41,7 @@ class Task:
     pair: bool = False
     unanswerable: bool = False
     unit: str = "word"
-    dev_rows: int | None = None
+    dev_last: bool = False
     columns: dict | None = None
 
 
@@ -76,7 +77,7 @@ _TAG = {"kind": "tag", "metrics": ("f1", "precision", "recall", "accuracy"),
 TASKS = {task.name: task for task in (
     # GLUE (Wang et al. 2019), as distributed. CoLA has no header: source, label, mark, sentence.
     _text("cola", Columns("3", "1"), metrics=("mcc", "accuracy")),
-    _text("mrpc", Columns("#1 String", "Quality", "#2 String"), metrics=_F1, dev_rows=408),
+    _text("mrpc", Columns("#1 String", "Quality", "#2 String"), metrics=_F1, dev_last=True),
     _text("sst2", Columns("sentence", "label")),
     _text("stsb", Columns("sentence1", "score", "sentence2", "index"), **_SIMILARITY),
     _text("qqp", Columns("question1", "is_duplicate", "question2", "id"), metrics=_F1,

@@ -40,6 +40,8 @@ from bert_tf.variables import assign_variables
 _NOT_RESULT = ("overwrite", "output_dir")
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
 _KEPT = (PREDICTIONS, REPORT, "model", "dev_ids.json", *_OF_TRIAL)  # with the results
+_NEAR = 0.1  # how far the share held out may be from that asked for before it is said
+_DIGITS = 4  # of a share
 _MADE = (RESULTS, *_KEPT, "trials", "init", "tokenizer")
 
 
@@ -136,8 +138,8 @@ class FinetuningRun:
             return train, read_task(self.task, options.dev, columns(options))
         train, dev = split_examples(train, share, options.seed, self.task.name)
         files.write_json(self.path("dev_ids.json"), {
-            "task": self.task.name, "file": options.train, "share": share, "seed": options.seed,
-            "train": len(train), "dev_ids": [example.id for example in dev]})
+            "task": self.task.name, "file": options.train, **_shares(train, dev, share),
+            "seed": options.seed, "train": len(train), "dev_ids": [example.id for example in dev]})
         return train, dev
 
     def prepare(self, train, dev):
@@ -157,10 +159,15 @@ class FinetuningRun:
         labels = self.kind.labels(train)
         self.model_task, self.model_options = self.kind.model_options(labels,
                                                                       self.start.tokenizer)
-        print(f"{self.task.name}: {len(train):,} examples to learn from, {len(dev):,} to measure "
-              "by", flush=True)
-        self.counts = {"train": len(train), "dev": len(dev), "share": dev_share(options),
+        asked = dev_share(options)
+        self.counts = {"train": len(train), "dev": len(dev), **_shares(train, dev, asked),
                        "seed": options.seed}
+        held_out = "" if asked is None else f" ({100 * self.counts['share']:.3g} %)"
+        print(f"{self.task.name}: {len(train):,} examples to learn from, {len(dev):,}{held_out} to "
+              "measure by", flush=True)
+        if asked is not None and abs(self.counts["share"] / asked - 1) > _NEAR:
+            print(f"note: --dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
+                  "not cut")
         for note in split_notes(train, dev):
             print(f"note: {note}")
         self.train, self.train_features = train, None
@@ -256,6 +263,12 @@ class FinetuningRun:
                    "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),
                    "command": self.command}
         write_results(self.path(), results, _KEPT)
+
+
+def _shares(train, dev, asked):
+    """What share of the examples is held out, and what share was asked for; None of both."""
+    share = None if asked is None else round(len(dev) / (len(train) + len(dev)), _DIGITS)
+    return {"share": share, "asked_share": asked}
 
 
 def _files_of(path):

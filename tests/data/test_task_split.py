@@ -94,13 +94,15 @@ def test_a_split_stays_what_it_was():
 
 def test_mrpc_holds_out_its_last_rows(shared):
     made = read_task("mrpc", str(shared / "data/mrpc/msr_paraphrase_train.txt"))
-    train, dev = split_examples(made, 0.5, 3, "mrpc")
-    assert (train, dev) == (made[:3668], made[3668:])
+    assert split_examples(made, 0.1, 3, "mrpc") == (made[:3668], made[3668:])
+    for size, share, held_out in ((1499, 0.15, 225), (2, 0.01, 1), (2, 0.99, 1)):
+        train, dev = split_examples(made[:size], share, 3, "mrpc")
+        assert (len(dev), train + dev) == (held_out, made[:size])
 
 
 def test_too_little_is_refused():
-    with pytest.raises(UsageError, match="408 examples, of which mrpc holds out the last 408"):
-        split_examples(texts(["0"] * 408), 0.1, 0, "mrpc")
+    with pytest.raises(UsageError, match="--dev FILE"):
+        split_examples(texts(["0"]), 0.1, 0, "mrpc")
     for made in (texts(["a"]), texts(["a", "b"], ["g", "g"]), texts("ab", names=["x", "x"])):
         with pytest.raises(UsageError, match="one document or have the same text.*--dev FILE"):
             split_examples(made, 0.1, 0, "classify")
