@@ -7,16 +7,30 @@ import os
 import signal
 import sys
 
-from bert_tf import files, staging
+from bert_tf import __version__, files, staging
 from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
 
-COMMANDS = ("learn_vocab", "create_data", "pretrain", "finetune", "evaluate", "export", "serve",
-            "query", "convert", "visualize")
+COMMANDS = {
+    "learn_vocab": "a WordPiece vocabulary from text",
+    "create_data": "pre-training examples from text",
+    "pretrain": "raw text to a trained encoder and a SavedModel",
+    "finetune": "a table of labelled text to a measured, exported model",
+    "evaluate": "measure a fine-tuned model on labelled examples",
+    "export": "a trained model as a SavedModel for tensorflow_model_server",
+    "serve": "serve SavedModels as tensorflow_model_server does",
+    "query": "ask a served model",
+    "convert": "a model from one format to another",
+    "visualize": "draw what a model, its tokenizer or its training does",
+}
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that shows the docstring and every default, and never abbreviates."""
+    """An ArgumentParser that shows the docstring and every default, and never abbreviates.
+
+    Flags may stand between positional arguments and have `-` for `_`. `--version` is bert_tf's,
+    unless a command has such a flag.
+    """
 
     def __init__(self, module, doc):
         super().__init__(prog=f"python -m bert_tf.{module}", description=doc, allow_abbrev=False,
@@ -24,16 +38,33 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args=None, namespace=None):
         """As of ArgumentParser; an unknown flag is answered with the nearest right one."""
-        arguments, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            flags = [flag for action in self._actions for flag in action.option_strings]
-            near = difflib.get_close_matches(unknown[0].split("=")[0], flags, n=1)
-            self.error(explain(f"unknown argument {unknown[0]}", attempt=(near or ["--help"])[0]))
+        args = self._as_written(sys.argv[1:] if args is None else args)
+        if "--version" in args and "--version" not in self._option_string_actions:
+            print(f"bert_tf {__version__}")
+            self.exit()
+        flags = [] if {"-h", "--help"} & set(args) else args[:_end(args)]
+        # Before argparse says that the flag which was meant is required.
+        self._refuse([flag for flag in flags if flag.startswith("--") and " " not in flag
+                      and flag.partition("=")[0] not in self._option_string_actions])
+        arguments, unknown = self.parse_known_intermixed_args(args, namespace)
+        self._refuse(unknown)
         for values in vars(arguments).values():
             for value in values if isinstance(values, list) else [values]:
                 if isinstance(value, str):
                     files.refuse_secrets(value)
         return arguments
+
+    def _as_written(self, args):
+        """Arguments whose flags are as the parser knows them, also where `-` stands for `_`."""
+        known = {flag.replace("-", "_"): flag for flag in self._option_string_actions}
+        parts = [argument.partition("=") for argument in args[:_end(args)]]
+        return ["".join([known.get(flag.replace("-", "_"), flag) if flag.startswith("--") else flag,
+                         *value]) for flag, *value in parts] + args[_end(args):]
+
+    def _refuse(self, unknown):
+        if unknown:
+            self.error(explain(f"unknown argument {unknown[0]}", attempt=_nearest(
+                unknown[0].partition("=")[0], self._option_string_actions)))
 
     def error(self, message):
         """Raise UsageError, which `run` prints in one line, instead of ending the process."""
@@ -47,6 +78,19 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         if isinstance(action.default, list):
             return f"{action.help} (default: {' '.join(map(str, action.default))})"
         return f"{action.help} (default: %(default)s)"
+
+
+def _end(args):
+    """Where the flags end: at `--`, if that is among the arguments."""
+    return args.index("--") if "--" in args else len(args)
+
+
+def _nearest(unknown, flags):
+    """The flag that an unknown one most likely stands for, also by its initials: --lr."""
+    initials = {"--" + "".join(word[0] for word in flag.strip("-").split("_")): flag
+                for flag in reversed(flags)}
+    near = difflib.get_close_matches(unknown.replace("-", "_"), flags, n=1)
+    return initials.get(unknown) or (near or ["--help"])[0]
 
 
 def positive(text):
@@ -198,16 +242,20 @@ def run(main, argv=None):
 
 
 def main():
-    """`bert-tf COMMAND …` is `python -m bert_tf.COMMAND …`."""
+    """`bert-tf COMMAND …` and `python -m bert_tf COMMAND …`: as `python -m bert_tf.COMMAND …`."""
     words = sys.argv[1:]
+    if words == ["--version"]:
+        print(f"bert_tf {__version__}")
+        return 0
     if not words or words[0] in ("-h", "--help"):
-        print("usage: bert-tf COMMAND …\n\ncommands: " + ", ".join(COMMANDS)
-              + "\n\nbert-tf COMMAND --help tells more.")
-        sys.exit(0 if words else 2)
+        width = max(map(len, COMMANDS))
+        table = "".join(f"  {name:{width}}  {does}\n" for name, does in COMMANDS.items())
+        print("usage: python -m bert_tf COMMAND … (or bert-tf COMMAND …)\n\n"
+              f"{table}\nCOMMAND --help tells more; --version tells the version.")
+        return 0 if words else 2
     try:
-        check_choice("COMMAND", words[0], COMMANDS)
+        name = check_choice("COMMAND", words[0].replace("-", "_"), COMMANDS)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    command = importlib.import_module(f"bert_tf.{words[0]}")
-    sys.exit(run(command.main, words[1:]))
+        return 2
+    return run(importlib.import_module(f"bert_tf.{name}").main, words[1:])

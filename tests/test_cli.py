@@ -1,8 +1,22 @@
 """What every entry point says about a wrong command line: one line, exit code 2."""
 
+import subprocess
+import sys
+
 import pytest
 
-from bert_tf import cli, create_data, evaluate, export, finetune, learn_vocab, pretrain
+from bert_tf import (
+    __version__,
+    cli,
+    create_data,
+    errors,
+    evaluate,
+    export,
+    finetune,
+    learn_vocab,
+    pretrain,
+    query,
+)
 
 CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
 
@@ -11,6 +25,10 @@ CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
     (pretrain.main, ["--trian_steps", "4"], "unknown argument --trian_steps; try --train_steps"),
     (pretrain.main, ["--train_step=4"], "unknown argument --train_step=4; try --train_steps"),
     (pretrain.main, ["--zzz"], "unknown argument --zzz; try --help"),
+    (pretrain.main, ["--lr", "1e-4"], "unknown argument --lr; try --learning_rate"),
+    (finetune.main, ["--bs=8"], "unknown argument --bs=8; try --batch_size"),
+    (pretrain.main, ["--learning-rate=0"], "learning_rate=0.0; expected above 0"),
+    (export.main, ["--top-k", "0"], "0; expected a whole number of at least 1"),
     (pretrain.main, ["--train_steps", "x"], "x; expected a whole number of at least 1"),
     (pretrain.main, ["--seed", "-1"], "-1; expected a whole number of at least 0"),
     (pretrain.main, ["--holdout", "1.5"], "1.5; expected a share in [0, 1)"),
@@ -70,3 +88,42 @@ def test_help_ends_with_success(main, capsys):
         main(["--help"])
     assert ended.value.code == 0
     assert "python -m bert_tf." in capsys.readouterr().out
+
+
+def test_flags_stand_where_one_likes_and_have_hyphens_too():
+    parser = cli.Parser("any", "")
+    parser.add_argument("model")
+    parser.add_argument("texts", nargs="*")
+    parser.add_argument("--batch_size", type=int)
+    cli.add_casing_flags(parser)
+    parsed = parser.parse_args(["m", "--batch-size", "3", "a", "--no-lower-case", "b-c", "--",
+                                "--batch-size"])
+    assert (parsed.model, parsed.texts) == ("m", ["a", "b-c", "--batch-size"])
+    assert (parsed.batch_size, parsed.lower_case) == (3, False)
+
+
+def test_the_version(capsys):
+    for words in (["--version"], ["--model", "a", "--version"]):
+        with pytest.raises(SystemExit) as ended:
+            export.main(words)
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == f"bert_tf {__version__}\n"
+    with pytest.raises(errors.UsageError, match="--version"):  # of the model that is asked
+        query.main(["bert_tiny", "--version"])
+
+
+@pytest.mark.parametrize(("words", "code", "says"), [
+    (["--version"], 0, __version__), (["--help"], 0, "visualize"), ([], 2, "learn_vocab"),
+    (["export", "--top_k", "0"], 2, "at least 1"),
+    (["learn-vocab"], 2, "--input"), (["pretarin"], 2, "COMMAND='pretrain'")])
+def test_the_package_is_a_command(words, code, says, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["bert-tf", *words])
+    assert cli.main() == code
+    printed = capsys.readouterr()
+    assert says in printed.out + printed.err
+
+
+def test_the_package_is_run_by_its_name():
+    done = subprocess.run([sys.executable, "-m", "bert_tf", "--version"], capture_output=True,
+                          text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"bert_tf {__version__}\n")
