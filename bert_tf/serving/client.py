@@ -58,13 +58,14 @@ class Client(Methods):
             return list(pool.map(lambda request: self._ask(request, deadline), requests))
 
     def _ask(self, request, deadline):
-        end = min(deadline, time.monotonic() + self._timeout)
+        begun = time.monotonic()
+        end = min(deadline, begun + self._timeout)
 
         def attempt():
             try:
                 answer = request.send(self._left(end))
             except self._wire.errors as error:
-                raise self._refusal(error) from error
+                raise self._refusal(error, begun) from error
             return self._read(request, answer)
 
         return self._attempts(tenacity.Retrying, end)(attempt)
@@ -114,13 +115,14 @@ class AsyncClient(Methods):
                 task.cancel()  # after a failure the rest
 
     async def _ask(self, request, deadline):
-        end = min(deadline, time.monotonic() + self._timeout)
+        begun = time.monotonic()
+        end = min(deadline, begun + self._timeout)
 
         async def attempt():
             try:
                 answer = await request.send(self._left(end))
             except self._wire.errors as error:
-                raise await asyncio.to_thread(self._refusal, error) from error
+                raise await asyncio.to_thread(self._refusal, error, begun) from error
             return self._read(request, answer)
 
         return await self._attempts(tenacity.AsyncRetrying, end)(attempt)

@@ -28,12 +28,14 @@ class GrpcWire:
     def __init__(self, address, spec, asynchronous=False):
         self._spec = spec
         factory = grpc.aio if asynchronous else grpc
+        # Whether http_proxy, no_proxy and so on count.
+        options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not address.loopback)))
         if address.tls:
             ca, certificate, key = address.tls.contents()
             credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-            channel = factory.secure_channel(address.target, credentials, _OPTIONS)
+            channel = factory.secure_channel(address.target, credentials, options)
         else:
-            channel = factory.insecure_channel(address.target, _OPTIONS)
+            channel = factory.insecure_channel(address.target, options)
         self._calls = {path: channel.unary_unary(path) for path in (
             protocol.PREDICT, protocol.GET_MODEL_METADATA, protocol.GET_MODEL_STATUS)}
         # Ends the connection; of an asynchronous wire an awaitable.

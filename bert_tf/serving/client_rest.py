@@ -13,8 +13,9 @@ from bert_tf.serving import protocol
 from bert_tf.serving.client_wire import Request
 from bert_tf.serving.request import HTTP_STATUS, ServingError
 
-# Of several codes with one status the first.
-_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())}
+# Of several codes with one status the first; then what HTTP servers and proxies say themselves.
+_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
+    408: "DEADLINE_EXCEEDED", 413: "RESOURCE_EXHAUSTED", 502: "UNAVAILABLE"}
 _SHOWN = 300  # characters of an answer that is no JSON
 
 
@@ -40,6 +41,7 @@ class RestWire:
         factory = httpx.AsyncClient if asynchronous else httpx.Client
         # How many connections there are is the caller's to bound.
         self._http = factory(verify=address.tls.context() if address.tls else True,
+                             trust_env=not address.loopback,  # http_proxy, no_proxy and so on
                              limits=httpx.Limits(max_connections=None))
         # Ends the connections; of an asynchronous wire an awaitable.
         self.close = self._http.aclose if asynchronous else self._http.close

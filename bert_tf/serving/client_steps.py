@@ -145,15 +145,21 @@ class Steps:
         self._reached = True
         return request.read(answer)
 
-    def _refusal(self, error):
-        """What a wire's error means: what to raise; that no server is there is not tried again."""
+    def _refusal(self, error, begun):
+        """What a wire's error means: what to raise; that no server is there is not tried again.
+
+        Args:
+            begun: `time.monotonic()` when it was first asked.
+        """
         refusal = self._wire.refusal(error)
         if refusal.code == "UNAVAILABLE" and not self._reached:
             reason = self._address.unreachable(_CONNECT_SECONDS)
             if reason:
+                waited = time.monotonic() - begun
                 return RequestError(refusal.code, explain(
-                    f"no server answers at {self._address.text}: {reason}",
-                    attempt="another address, or starting one: python -m bert_tf.serve --help"))
+                    f"no server answers at {self._address.text}: {reason} (waited {waited:.1f} s)",
+                    "a server that has loaded its models: before that it may have no open port",
+                    "again soon, another address, or starting one: python -m bert_tf.serve --help"))
         return refusal
 
     def _attempts(self, kind, end):

@@ -1,6 +1,7 @@
 """What the client's protocols share: where a server is, and what a request consists of."""
 
 import dataclasses
+import ipaddress
 import socket
 import ssl
 import urllib.parse
@@ -107,6 +108,14 @@ class Address:
     def target(self):
         """`host:port`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self):
+        """Whether it is on this machine, to which no proxy leads."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost" or self.host.endswith(".localhost")
 
     def unreachable(self, seconds):
         """Why no connection comes about within so many seconds, as text; None if one does."""

@@ -175,10 +175,43 @@ def _free_port():
 
 def test_no_server(protocol, ask):
     address = f"{'http://' if protocol == 'rest' else ''}localhost:{_free_port()}"
-    with pytest.raises(RequestError, match=f"no server answers at {address}: Connection refused"):
+    with pytest.raises(RequestError, match=f"no server answers at {address}: Connection refused "
+                       r"\(waited \d+\.\d s\); expected a server that has loaded its models"):
         ask(address, "embed", ["5"])
     with pytest.raises(RequestError, match="no server answers at nowhere.invalid:1: "):
         ask("nowhere.invalid:1", "status")
+
+
+def test_no_proxy_leads_to_this_machine(protocol, ask, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "no_proxy"):
+        for each in (name, name.upper()):
+            monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{_free_port()}")  # there is none
+    monkeypatch.setenv("grpc_proxy", f"http://127.0.0.1:{_free_port()}")
+    with ScriptedServer().running(protocol) as address:
+        scheme, port = "http://" * (protocol == "rest"), address.rpartition(":")[2]
+        for host in ("127.0.0.1", "localhost"):
+            assert ask(f"{scheme}{host}:{port}", "embed", ["5"]).tolist() == [[5, 1]]
+        # A name of this machine that does not say so: through the proxy, unless no_proxy names it.
+        other = f"{scheme}{socket.gethostname()}:{port}"
+        monkeypatch.setattr(Address, "unreachable", lambda self, seconds: "not through the proxy")
+        with pytest.raises(RequestError, match="not through the proxy"):
+            ask(other, "embed", ["5"], of={"retries": 0, "timeout": 20})
+        monkeypatch.setenv("no_proxy", f"elsewhere,{socket.gethostname()}")
+        assert ask(other, "embed", ["5"]).tolist() == [[5, 1]]
+
+
+@pytest.mark.parametrize(("status", "code"), [
+    (413, "RESOURCE_EXHAUSTED"), (408, "DEADLINE_EXCEEDED"), (502, "UNAVAILABLE"),
+    (429, "RESOURCE_EXHAUSTED"), (418, "UNKNOWN")])
+def test_what_http_servers_and_proxies_say_themselves(ask, status, code):
+    def answer(signature, inputs):
+        raise Refusal(grpc.StatusCode.UNKNOWN, status, "no")
+
+    with (ScriptedServer(answer).running("rest") as address,
+          pytest.raises(RequestError, match="no") as error):
+        ask(address, "embed", ["5"], of={"retries": 0})
+    assert error.value.code == code
 
 
 def test_the_other_protocols_server(protocol, ask):
