@@ -4,6 +4,8 @@ import dataclasses
 
 from bert_tf.serving import inference
 from bert_tf.serving.batcher import Batcher
+from bert_tf.serving.decoder import Decoder
+from bert_tf.serving.decoding import Limits
 from bert_tf.serving.loaded_version import DEFAULT_SIGNATURE
 from bert_tf.serving.messages import error
 from bert_tf.serving.metrics import Metrics
@@ -33,6 +35,21 @@ class Core:
         self._store = ModelStore(settings, self.metrics)
         self._batcher = Batcher(settings.batching, self.metrics,
                                 settings.flags.grpc_max_threads)
+        self._decoder = Decoder()
+        self._limits = Limits(settings.flags.max_request_rows, settings.max_message_bytes)
+
+    async def decode(self, function, data, *arguments, deadline=None):
+        """What `function(data, *arguments, limits)` of `decoding` makes of a request's bytes."""
+        return await self._decoder.run(function, data, *arguments, self._limits,
+                                       deadline=deadline)
+
+    def check(self, spec):
+        """Refuse a request whose model is not there, before more of it is read."""
+        self._store.find(spec)
+
+    def input_types(self, spec):
+        """`{signature: {input: number of its DataType}}` of the version that would answer."""
+        return self._store.find(spec).loaded.input_types
 
     async def predict(self, spec, inputs, outputs=(), deadline=None):
         """Run a signature.
@@ -159,6 +176,7 @@ class Core:
         """Stop looking for versions and let the threads end."""
         await self._store.close()
         self._batcher.close()
+        self._decoder.close()
 
 
 def _answered(spec, version, name):

@@ -17,14 +17,15 @@ from tensorflow_serving.apis import (
     model_management_pb2,
     model_service_pb2_grpc,
     predict_pb2,
-    prediction_service_pb2_grpc,
     regression_pb2,
 )
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.serving import config, inference, tensor_proto
+from bert_tf.serving import config, decoding, tensor_proto
+from bert_tf.serving.decoder import AT_ONCE
+from bert_tf.serving.decoding import read_spec
 from bert_tf.serving.messages import error
-from bert_tf.serving.request import ServingError, Spec
+from bert_tf.serving.request import ServingError
 
 _SIGNATURE_DEF = "signature_def"
 # What a client may cost; gRPC's own bounds of time are minutes or none.
@@ -57,8 +58,7 @@ class GrpcServer:
                    "grpc.max_allowed_incoming_connections": flags.max_connections,
                    **dict(config.channel_arguments(flags))}
         self._server = grpc.aio.server(options=list(options.items()))
-        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            _PredictionService(core), self._server)
+        self._server.add_generic_rpc_handlers([_PredictionService(core).handler()])
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             _ModelService(core, settings.only_known_clients), self._server)
         self._health = health.aio.HealthServicer()
@@ -114,71 +114,74 @@ async def _answering(context, ended=lambda status: None):
         ended(status)
 
 
-class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+class _PredictionService:
+    """Its methods are given and give bytes: what is large is decoded in another process."""
+
     def __init__(self, core):
         self._core = core
 
-    async def _call(self, api, request, context, name, answer):
-        """Await `answer(request, deadline)` and count it."""
-        started = time.monotonic()
+    def handler(self):
+        """The service as gRPC takes it."""
+        answers = {
+            "Predict": (decoding.predict_message, self._predict),
+            "Classify": (decoding.examples_message, self._classify),
+            "Regress": (decoding.examples_message, self._regress),
+            "MultiInference": (decoding.tasks_message, self._multi_inference),
+            "GetModelMetadata": (decoding.metadata_message, self._metadata)}
+
+        def method(api, decode, answer):
+            async def called(message, context):
+                return await self._call(api, decode, answer, message, context)
+            return grpc.unary_unary_rpc_method_handler(called)
+
+        return grpc.method_handlers_generic_handler(
+            "tensorflow.serving.PredictionService",
+            {api: method(api, *both) for api, both in answers.items()})
+
+    async def _call(self, api, decode, answer, message, context):
+        """Await `answer(…)` to what the bytes of `message` say, and count it."""
+        started, name = time.monotonic(), ""
         remaining = context.time_remaining()
+        deadline = None if remaining is None else started + remaining
 
         def count(status):
             self._core.count(name, api, "GRPC", status, time.monotonic() - started)
 
         async with _answering(context, count):
-            return await answer(request, None if remaining is None else started + remaining)
+            spec = None if api == "MultiInference" else decoding.first_spec(message)
+            if spec is not None:
+                name = spec.name
+                if len(message) > AT_ONCE:
+                    self._core.check(spec)
+            decoded = await self._core.decode(decode, message, deadline=deadline)
+            name = decoded[0].name
+            response = await answer(*decoded, deadline)
+            return response.SerializeToString()
 
-    async def Predict(self, request, context):  # noqa: N802
-        return await self._call("Predict", request, context, request.model_spec.name,
-                                self._predict)
-
-    async def Classify(self, request, context):  # noqa: N802
-        return await self._call("Classify", request, context, request.model_spec.name,
-                                self._classify)
-
-    async def Regress(self, request, context):  # noqa: N802
-        return await self._call("Regress", request, context, request.model_spec.name,
-                                self._regress)
-
-    async def MultiInference(self, request, context):  # noqa: N802
-        name = request.tasks[0].model_spec.name if request.tasks else ""
-        return await self._call("MultiInference", request, context, name, self._multi_inference)
-
-    async def GetModelMetadata(self, request, context):  # noqa: N802
-        return await self._call("GetModelMetadata", request, context, request.model_spec.name,
-                                self._metadata)
-
-    async def _predict(self, request, deadline):
-        spec, outputs = await self._core.predict(
-            read_spec(request.model_spec), tensor_proto.read_all(request.inputs),
-            request.output_filter, deadline)
+    async def _predict(self, spec, inputs, outputs, deadline):
+        spec, outputs = await self._core.predict(spec, inputs, outputs, deadline)
         response = predict_pb2.PredictResponse()
         write_spec(spec, response.model_spec)
         for name, array in outputs.items():
             tensor_proto.write(array, response.outputs[name])
         return response
 
-    async def _classify(self, request, deadline):
-        spec, answer = await self._core.classify(
-            read_spec(request.model_spec), inference.read_examples(request.input), deadline)
+    async def _classify(self, spec, examples, deadline):
+        spec, answer = await self._core.classify(spec, examples, deadline)
         response = classification_pb2.ClassificationResponse()
         write_spec(spec, response.model_spec)
         _write_classifications(answer, response.result)
         return response
 
-    async def _regress(self, request, deadline):
-        spec, answer = await self._core.regress(
-            read_spec(request.model_spec), inference.read_examples(request.input), deadline)
+    async def _regress(self, spec, examples, deadline):
+        spec, answer = await self._core.regress(spec, examples, deadline)
         response = regression_pb2.RegressionResponse()
         write_spec(spec, response.model_spec)
         _write_regressions(answer, response.result)
         return response
 
-    async def _multi_inference(self, request, deadline):
-        results = await self._core.multi_inference(
-            [(read_spec(task.model_spec), task.method_name) for task in request.tasks],
-            inference.read_examples(request.input), deadline)
+    async def _multi_inference(self, spec, tasks, examples, deadline):
+        results = await self._core.multi_inference(tasks, examples, deadline)
         response = inference_pb2.MultiInferenceResponse()
         for kind, spec, answer in results:
             result = response.results.add()
@@ -189,15 +192,13 @@ class _PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 _write_regressions(answer, result.regression_result)
         return response
 
-    async def _metadata(self, request, deadline):
-        if not request.HasField("model_spec"):
-            raise error("no_spec")
-        if not request.metadata_field:
+    async def _metadata(self, spec, fields, deadline):
+        if not fields:
             raise error("no_metadata_field")
-        for field in request.metadata_field:
+        for field in fields:
             if field != _SIGNATURE_DEF:
                 raise error("metadata_field", field=field)
-        spec, definitions = self._core.metadata(read_spec(request.model_spec))
+        spec, definitions = self._core.metadata(spec)
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         response.model_spec.name = spec.name
         response.model_spec.version.value = spec.version
@@ -234,15 +235,6 @@ class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 raise error("not_a_list")
             await self._core.reload(request.config)
             return model_management_pb2.ReloadConfigResponse(status={"error_code": "OK"})
-
-
-def read_spec(model_spec):
-    """The `Spec` of a `ModelSpec`."""
-    which = model_spec.WhichOneof("version_choice")
-    return Spec(model_spec.name,
-                model_spec.version.value if which == "version" else None,
-                model_spec.version_label if which == "version_label" else None,
-                model_spec.signature_name)
 
 
 def write_spec(spec, model_spec):

@@ -12,27 +12,6 @@ from bert_tf.serving.messages import error
 _INPUTS = "inputs"  # the name of the input, in both
 
 
-def read_examples(given):
-    """Serialized examples of an `Input`.
-
-    Args:
-        given: `tensorflow.serving.Input`.
-
-    Raises:
-        ServingError: there are none.
-    """
-    kind = given.WhichOneof("kind")
-    if kind == "example_list_with_context":
-        context = given.example_list_with_context.context.SerializeToString()
-        examples = [context + example.SerializeToString()
-                    for example in given.example_list_with_context.examples]
-    else:
-        examples = [example.SerializeToString() for example in given.example_list.examples]
-    if not examples:
-        raise error("no_examples")
-    return examples
-
-
 class _Method:
     """What Classify and Regress share: `kind`, and the `name` that a signature may have."""
 

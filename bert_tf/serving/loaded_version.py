@@ -115,6 +115,7 @@ class LoadedVersion:
     Attributes:
         definitions: `{name: SignatureDef}`, as its metadata are.
         signatures: `{name: Signature}`, those that can be called.
+        input_types: `{name: {input: number of its DataType}}` of these.
 
     Raises:
         ServingError: it cannot be loaded.
@@ -136,6 +137,9 @@ class LoadedVersion:
             raise error("internal", problem=f"{type(problem).__name__}: {problem}") from problem
         self.signatures = {name: Signature(name, self.definitions[name], function)
                            for name, function in functions.items() if name in self.definitions}
+        self.input_types = {
+            name: {alias: info.dtype for alias, info in signature.definition.inputs.items()}
+            for name, signature in self.signatures.items()}
 
     def close(self):
         """Give the memory back; cycles between functions and graphs hold it otherwise."""

@@ -199,6 +199,10 @@ MESSAGES = {
     # Its JSON: what holds of every request.
     "json_empty": Message(_INVALID, "JSON Parse error: The document is empty", _JSON + "ParseJson"),
     "json_too_many": Message(_INVALID, "JSON of more than {limit} lists and objects", ""),
+    "json_too_many_values": Message(_INVALID, "JSON of more than {limit} values", ""),
+    "json_too_long": Message(
+        _INVALID, "JSON that is damaged or beyond the standard (NaN, Infinity, bytes that are no "
+        "UTF-8) of {given} bytes; expected at most {wanted}", ""),
     "json_parse_error": Message(
         _INVALID, "JSON Parse error: {problem} at offset: {offset}", _JSON + "ParseJson"),
     "json_not_object": Message(_INVALID, "JSON Value: {value} Is not object", _JSON + "ParseJson"),
@@ -318,6 +322,8 @@ MESSAGES = {
     "json_too_deep": Message(_INVALID, "JSON Parse error: nested deeper than {limit} levels", ""),
     "rest_too_large": Message("RESOURCE_EXHAUSTED", "The request has more than {limit} bytes", ""),
     "rest_disconnected": Message("CANCELLED", "The client went before its request was whole", ""),
+    "damaged": Message(_INVALID, "The request is damaged", ""),
+    "memory": Message("RESOURCE_EXHAUSTED", "The request takes too much memory to be decoded", ""),
     "rest_internal": Message("INTERNAL", "The server failed; its log says why", ""),
     # The server itself.
     "internal": Message("INTERNAL", "{problem}", ""),

@@ -40,3 +40,6 @@ class ServingError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+    def __reduce__(self):  # pickled where another process raised it
+        return type(self), (self.code, self.message)

@@ -8,29 +8,26 @@ Paths and codes are those of `tensorflow_serving/model_servers/http_rest_api_han
 `http_rest_api_util.cc` and `http_server.cc`.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
 import re
 import time
 import urllib.parse
-import zlib
 
 from google.protobuf import json_format
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from bert_tf.serving import page
+from bert_tf.serving import decoding, page
+from bert_tf.serving.decoding import TooLargeError
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import HTTP_STATUS, ServingError, Spec
-from bert_tf.serving.rest_examples import (
-    read_examples,
-    write_classifications,
-    write_regressions,
-)
-from bert_tf.serving.rest_json import read_predict, write_predict
-from bert_tf.serving.rest_text import dump, parse, show
+from bert_tf.serving.rest_examples import write_classifications, write_regressions
+from bert_tf.serving.rest_json import write_predict
+from bert_tf.serving.rest_text import dump
 
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _POST = re.compile(rf"(?i:/v1/models/(?P<name>[^/:]+){_WHICH}):"
@@ -40,7 +37,7 @@ _JSON = (b"content-type", b"application/json")
 _CORS = [(b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"POST, GET"),
          (b"access-control-allow-headers", b"Content-Type")]
 _INT64_MAX = 2 ** 63 - 1
-_MOST_HELD = 1 << 30  # bytes of bodies of all clients that are still arriving
+_MOST_HELD = 1 << 30  # bytes of bodies of all clients that arrive or are decoded
 _log = logging.getLogger(__name__)
 
 
@@ -71,14 +68,6 @@ def make_app(core, settings=None, attention=None):
         Middleware(RestApi, core=core, settings=settings or RestSettings())])
 
 
-class TooLargeError(ServingError):
-    """A request of more bytes than are taken; HTTP has a status of its own for it, 413."""
-
-    def __init__(self, limit):
-        said = error("rest_too_large", limit=limit)
-        super().__init__(said.code, said.message)
-
-
 class RestApi:
     """ASGI middleware that answers `/v1/…` and passes everything else on."""
 
@@ -86,7 +75,7 @@ class RestApi:
         self.app = app
         self.core = core
         self.settings = settings
-        self._held = 0  # bytes of bodies that have arrived in part
+        self._held = 0  # bytes of bodies that are not decoded yet
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http" or not scope["path"].lower().startswith("/v1/"):
@@ -126,13 +115,9 @@ class RestApi:
         """Answer `:predict`, `:classify` or `:regress`, and count it."""
         started, status, timeout = time.monotonic(), "INTERNAL", self.settings.timeout_ms / 1000
         try:
-            document = parse(await self._body(scope, receive))
-            signature = document.get("signature_name", "")
-            if type(signature) is not str:
-                raise error("json_signature_not_string", value=show(document))
+            self.core.check(spec)  # before anything of the body is read
             answer = await getattr(self, f"_{method}")(
-                dataclasses.replace(spec, signature=signature), document,
-                started + timeout if timeout > 0 else None)
+                spec, scope, receive, started + timeout if timeout > 0 else None)
             status = "OK"
         except ServingError as problem:
             status = problem.code
@@ -141,22 +126,30 @@ class RestApi:
             self.core.count(spec.name, method, "REST", status, time.monotonic() - started)
         return answer
 
-    async def _predict(self, spec, document, deadline):
-        _, signatures = self.core.metadata(spec)
-        name = spec.signature or "serving_default"
-        if name not in signatures:
-            raise error("rest_unknown_signature", name=name)
-        inputs, row_form = read_predict(document, signatures[name])
-        _, outputs = await self.core.predict(spec, inputs, deadline=deadline)
+    async def _predict(self, spec, scope, receive, deadline):
+        signature, inputs, row_form = await self._decoded(
+            scope, receive, deadline, decoding.predict_json, self.core.input_types(spec))
+        _, outputs = await self.core.predict(
+            dataclasses.replace(spec, signature=signature), inputs, deadline=deadline)
         return write_predict(outputs, row_form)
 
-    async def _classify(self, spec, document, deadline):
-        _, results = await self.core.classify(spec, read_examples(document), deadline=deadline)
-        return write_classifications(results)
+    async def _classify(self, *request):
+        return write_classifications(await self._on_examples(self.core.classify, *request))
 
-    async def _regress(self, spec, document, deadline):
-        _, results = await self.core.regress(spec, read_examples(document), deadline=deadline)
-        return write_regressions(results)
+    async def _regress(self, *request):
+        return write_regressions(await self._on_examples(self.core.regress, *request))
+
+    async def _on_examples(self, method, spec, scope, receive, deadline):
+        signature, examples = await self._decoded(
+            scope, receive, deadline, decoding.examples_json)
+        _, results = await method(dataclasses.replace(spec, signature=signature), examples,
+                                  deadline=deadline)
+        return results
+
+    async def _decoded(self, scope, receive, deadline, function, *arguments):
+        packed = b"gzip" in dict(scope["headers"]).get(b"content-encoding", b"")
+        async with self._body(scope, receive) as body:
+            return await self.core.decode(function, body, packed, *arguments, deadline=deadline)
 
     def _status(self, spec):
         versions = self.core.status(spec.name, spec.version, spec.label)
@@ -178,12 +171,13 @@ class RestApi:
                 signature_map, preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True)}})
 
+    @contextlib.asynccontextmanager
     async def _body(self, scope, receive):
-        """The request's body, unpacked where it is gzip; bytes."""
+        """The request's body, as it came; bytes that count as held until the block ends."""
         limit, headers = self.settings.max_body_bytes, dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > limit:
-            raise TooLargeError(limit)
+            raise TooLargeError.of(limit)
         parts, size, more = [], 0, True
         try:
             while more:
@@ -194,16 +188,13 @@ class RestApi:
                 size += len(parts[-1])
                 self._held += len(parts[-1])
                 if size > limit:
-                    raise TooLargeError(limit)
+                    raise TooLargeError.of(limit)
                 if self._held > _MOST_HELD:
                     raise error("rest_busy")
                 more = message.get("more_body", False)
+            yield b"".join(parts)
         finally:
             self._held -= size
-        body = b"".join(parts)
-        if b"gzip" in headers.get(b"content-encoding", b""):
-            body = _gunzip(body, limit)
-        return body
 
 
 def _spec(match):
@@ -216,18 +207,6 @@ def _spec(match):
             raise error("rest_version_not_numeric", version=version)
         version = int(version)
     return Spec(urllib.parse.unquote(name), version, label and urllib.parse.unquote(label))
-
-
-def _gunzip(body, limit):
-    """What gzip packed; `b""` of what is no gzip, as TensorFlow Serving takes it."""
-    unpack = zlib.decompressobj(wbits=31)
-    try:
-        text = unpack.decompress(body, limit + 1)
-    except zlib.error:
-        return b""
-    if len(text) > limit:
-        raise TooLargeError(limit)
-    return text if unpack.eof else b""
 
 
 def _preflight(scope):

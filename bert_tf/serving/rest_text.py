@@ -17,7 +17,10 @@ from bert_tf.serving.messages import error
 
 _SHOWN = 1000  # characters of a request that an error message shows; TensorFlow Serving shows all
 _MOST = 1 << 20  # lists and objects of a request; each takes 30 times its two bytes in memory
+_MOST_VALUES = 1 << 23
+_MOST_BEYOND = 8 << 20  # bytes of JSON beyond the standard, which is parsed forty times as slowly
 _DEEPEST = 1024  # levels of lists and objects, orjson's own bound
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _STRING_OR_INF = re.compile(r'"(?:[^"\\]|\\.)*+"|Inf(?!inity)', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
@@ -45,8 +48,8 @@ def parse(body):
     """The dict that a request's body holds; bytes -> dict. Raises ServingError."""
     if not body:
         raise error("json_empty")
-    if body.count(b"[") + body.count(b"{") > _MOST:
-        raise error("json_too_many", limit=_MOST)
+    _check_number(body, b"[{", "json_too_many", _MOST)
+    _check_number(body, b",", "json_too_many_values", _MOST_VALUES)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -54,6 +57,15 @@ def parse(body):
     if type(document) is not dict:
         raise error("json_not_object", value=show(document))
     return document
+
+
+def _check_number(body, marks, message, limit):
+    """Refuse more than `limit` of the `marks`; those in strings do not count."""
+    def many(text):
+        return sum(text.count(mark) for mark in marks) > limit
+
+    if many(body) and many(_STRING.sub(b"", body)):
+        raise error(message, limit=limit)
 
 
 def dump(value, finite=True):
@@ -104,6 +116,8 @@ def _plain(value):
 
 
 def _parse_beyond_standard(body):
+    if len(body) > _MOST_BEYOND:
+        raise error("json_too_long", given=len(body), wanted=_MOST_BEYOND)
     text = body.decode("utf-8", "surrogateescape")
     if "Inf" in text:
         text = _STRING_OR_INF.sub(

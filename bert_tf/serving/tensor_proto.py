@@ -25,8 +25,8 @@ _KINDS = {dtype: kind for kind, (dtype, _) in _TYPES.items()}
 # Packed fields whose wire format is that of the memory: their tags.
 _RAW = {"float_val": b"\x2a", "double_val": b"\x32"}
 _MOST_REPEATED = 64 << 20  # bytes of a tensor whose last value stands for others
-_MOST_BYTES = 256 << 20  # of all tensors of a request
-_MOST_TEXTS = 1 << 20  # of a tensor: each takes 50 bytes and more in memory
+_MOST_BYTES = 128 << 20  # of all tensors of a request
+MOST_TEXTS = 1 << 18  # of a tensor: each takes 50 bytes and more in memory
 
 
 def read_all(protos, most_rows=None):
@@ -76,7 +76,7 @@ def _shape(proto):
 def _read(proto, kind, shape):
     dtype, field = _TYPES[kind]
     size = math.prod(shape)
-    if kind == _STRING and size > _MOST_TEXTS:
+    if kind == _STRING and size > MOST_TEXTS:
         raise ValueError("too many texts")
     if proto.tensor_content:
         if kind == _STRING:

@@ -6,17 +6,20 @@ They are read from `assets.extra/tf_serving_warmup_requests`, a TFRecord file of
 
 import concurrent.futures
 import os
+import sys
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
 from bert_tf import files
-from bert_tf.serving import inference, tensor_proto
+from bert_tf.serving import inference, protocol, tensor_proto
+from bert_tf.serving.decoding import Limits, examples_of
 from bert_tf.serving.loaded_version import DEFAULT_SIGNATURE
 from bert_tf.serving.messages import error
 
 MAX_RECORDS = 1000
+_ANY = Limits(sys.maxsize, sys.maxsize)  # the file is the operator's
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 
@@ -82,5 +85,5 @@ def _run(version, log):
 
 def _infer(version, method, model_spec, given):
     signature = method.signature(version, model_spec.signature_name)
-    examples = inference.read_examples(given)
+    examples = examples_of(protocol.Input.FromString(given.SerializeToString()), _ANY)
     method.answer(signature, len(examples), signature.run(method.inputs(signature, examples)))

@@ -79,9 +79,9 @@ def test_what_does_not_hold_what_it_says(fields, size):
 def test_tensors_of_one_value_each_fill_no_memory():
     proto = tensor_pb2.TensorProto(dtype=1, float_val=[1])
     proto.tensor_shape.dim.add(size=2**24)  # 64 MB of a few bytes
-    assert tensor_proto.read_all(dict.fromkeys("abcd", proto)).keys() == set("abcd")
-    with pytest.raises(ServingError, match="tensor parsing error: e"):
-        tensor_proto.read_all(dict.fromkeys("abcde", proto))
+    assert tensor_proto.read_all(dict.fromkeys("ab", proto)).keys() == set("ab")
+    with pytest.raises(ServingError, match="tensor parsing error: c"):
+        tensor_proto.read_all(dict.fromkeys("abc", proto))
 
 
 @pytest.mark.parametrize("values", [{"tensor_content": bytes(1 << 20)}, {}, {"string_val": [b""]}])
