@@ -7,8 +7,8 @@ whole. serving/README.md tells how to serve it and what its signatures take.
 
     python -m bert_tf.export --serving_config
 
-lists the models of saved_models/ in serving/models.local.config, as every export into it does:
-for when models were removed, or copied there.
+lists the models of saved_models/ in serving/models.config and serving/models.local.config, as every
+export into it does: for when models were removed, or copied there.
 """
 
 import argparse
@@ -37,8 +37,9 @@ def _parser():
         help="tokens that generate and sample add, for which so much of the window is kept "
              "(default: 32, of a window below 96 a third)")
     add("--serving_config", action="store_true",
-        help="write serving/models.local.config, with or without an export; an error where there "
-             "is no folder serving/ beside saved_models/")
+        help="write serving/models.config (for containers; not over your own) and "
+             "serving/models.local.config, with or without an export; an error where there is no "
+             "folder serving/ beside saved_models/")
     _add_embedding_flags(parser.add_argument_group(
         "the vector of a text, signature embed",
         "Where a flag is not given, what the model says if it is an embedder, else a plain mean."))
@@ -118,15 +119,15 @@ def _export(arguments, embedding):
 
 
 def _write_serving_config(export_dir):
-    from bert_tf.saved_model.server_config import write_local_config
+    from bert_tf.saved_model.server_config import write_configs
 
     saved_models = os.path.dirname(files.absolute(export_dir)) if export_dir else "saved_models"
-    path = write_local_config(saved_models)
-    if path is None:
+    paths = write_configs(saved_models)
+    if not paths:
         raise UsageError(explain(f"--serving_config for {saved_models}",
                                  "a folder saved_models with a folder serving beside it",
                                  "it in the checkout's folder"))
-    print(f"wrote {os.path.relpath(path)}")
+    print("wrote " + " ".join(map(os.path.relpath, paths)))
 
 
 if __name__ == "__main__":

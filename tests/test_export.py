@@ -31,8 +31,9 @@ def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path):
     assert done.stdout == ("exported saved_models/demo/1\nsignatures: serving_default embed_ids "
                            "encode_ids describe embed encode fill_mask next_sentence\n")
     assert (tmp_path / "saved_models/demo/1/saved_model.pb").exists()
-    config = (tmp_path / "serving/models.local.config").read_text()
-    assert str(tmp_path / "saved_models" / "demo") in config
+    for name, folder in (("models.config", "/models"),
+                         ("models.local.config", f"{tmp_path}/saved_models")):
+        assert f'"{folder}/demo"' in (tmp_path / "serving" / name).read_text()
 
 
 def test_the_serving_config_follows_what_was_copied_and_removed(tmp_path, monkeypatch, capsys):
@@ -42,12 +43,22 @@ def test_the_serving_config_follows_what_was_copied_and_removed(tmp_path, monkey
     assert "expected a folder saved_models with a folder serving" in capsys.readouterr().err
     (tmp_path / "serving").mkdir()
     assert cli.run(export.main, ["--serving_config"]) == 0
-    assert capsys.readouterr().out == "wrote serving/models.local.config\n"
+    assert capsys.readouterr().out == (
+        "wrote serving/models.config serving/models.local.config\n")
     config = tmp_path / "serving/models.local.config"
     assert str(tmp_path / "saved_models/copied") in config.read_text()
     (tmp_path / "saved_models/copied/7").rmdir()
     assert cli.run(export.main, ["--serving_config", "--export_dir", "saved_models/any"]) == 0
     assert "config {" not in config.read_text()
+    capsys.readouterr()
+    own = tmp_path / "serving/models.config"
+    assert "config {" not in own.read_text()
+    own.write_text("# mine\n" + own.read_text())
+    (tmp_path / "saved_models/copied/7").mkdir()
+    assert cli.run(export.main, ["--serving_config"]) == 0
+    assert capsys.readouterr().out == "wrote serving/models.local.config\n"
+    assert own.read_text().startswith("# mine\n") and "copied" not in own.read_text()
+    assert "copied" in config.read_text()
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), [

@@ -17,11 +17,7 @@ from bert_tf.saved_model.description import description
 from bert_tf.saved_model.exported_encoder import EXPORT
 from bert_tf.saved_model.ops import finish_graph, unservable_ops
 from bert_tf.saved_model.served_model import load_served
-from bert_tf.saved_model.server_config import (
-    versions,
-    write_batching_params,
-    write_local_config,
-)
+from bert_tf.saved_model.server_config import versions, write_batching_params, write_configs
 from bert_tf.saved_model.signatures import signatures, unanswered
 from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.verify import verify
@@ -39,7 +35,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
-    `serving/models.local.config` is written too (see `write_local_config`).
+    `serving/models.config` and `models.local.config` are written too (see `write_configs`).
 
     Args:
         model: path of a model folder (`save_pretrained`) or of a finished run, whose training
@@ -82,7 +78,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             verify(served, folder, DTYPES[dtype])
             _write_extra(served, source, folder)
             checksums.write(folder)
-    write_local_config(os.path.dirname(files.absolute(export_dir)))
+    write_configs(os.path.dirname(files.absolute(export_dir)))
     return version
 
 

@@ -1,10 +1,18 @@
-"""Files for `tensorflow_model_server`: this machine's models, and how a model's requests merge."""
+"""Files for `tensorflow_model_server`: which models there are, and how a model's requests merge."""
 
 import json
 import os
 
 from bert_tf import files, locks
 
+_WRITTEN = "# Written by every export: all models of saved_models/, the latest version of each.\n"
+# Under which path a server finds saved_models/: containers mount it, others see this machine's.
+_IN_CONTAINERS = "/models"
+_CONTAINERS, _LOCAL = "models.config", "models.local.config"
+_HINT = """\
+# Exports leave a file alone that does not begin with the line above: to name versions and labels
+# yourself, start from models.config.example.
+"""
 _MODEL = """\
   config {{
     name: {name}
@@ -40,32 +48,37 @@ def write_batching_params(version):
     files.write_text(os.path.join(version, "batching_params.pbtxt"), BATCHING_PARAMS)
 
 
-def write_local_config(saved_models):
-    """List every model in `saved_models`, with absolute paths, in `serving/models.local.config`.
+def write_configs(saved_models):
+    """List every model in `saved_models` for servers: in `serving/`, where that is beside it.
 
-    Written where `saved_models` is `…/saved_models` and the folder `…/serving` exists, as in a
-    checkout; elsewhere nothing is written. A model is a folder of `saved_models` with at least one
-    version in it.
+    `models.config` is for containers, which have the models at `/models`; one that a user wrote is
+    left alone. `models.local.config` has this machine's paths. A model is a folder of
+    `saved_models` with at least one version in it. Nothing is written unless `saved_models` is
+    `…/saved_models` and the folder `…/serving` exists, as in a checkout.
 
-    Returns: the path written, or None.
+    Returns: list of the paths written.
     """
     saved_models = files.absolute(saved_models)
     serving = os.path.join(os.path.dirname(saved_models), "serving")
     if (files.is_remote(saved_models) or os.path.basename(saved_models) != "saved_models"
             or not files.is_folder(serving)):
-        return None
-    path = os.path.join(serving, "models.local.config")
+        return []
+    own, local = os.path.join(serving, _CONTAINERS), os.path.join(serving, _LOCAL)
     # Listing under the lock: of two exports that end together, the later one lists both.
     with locks.held(serving, wait=True):
         files.clean_temporary(serving)
-        files.write_text(path, _render(saved_models))
-    return path
+        names = [name for name in files.list_folder(saved_models)
+                 if not name.startswith(".") and versions(os.path.join(saved_models, name))]
+        files.write_text(local, _WRITTEN + _render(names, saved_models))
+        if files.exists(own) and not files.read_text(own).startswith(_WRITTEN):
+            return [local]
+        files.write_text(own, _WRITTEN + _HINT + _render(names, _IN_CONTAINERS))
+    return [own, local]
 
 
-def _render(saved_models):
-    models = [(name, os.path.join(saved_models, name)) for name in files.list_folder(saved_models)]
+def _render(names, folder):
     # JSON's quoting of a string is the text format's.
     entries = [_MODEL.format(name=json.dumps(name, ensure_ascii=False),
-                             base_path=json.dumps(folder, ensure_ascii=False))
-               for name, folder in models if not name.startswith(".") and versions(folder)]
+                             base_path=json.dumps(os.path.join(folder, name), ensure_ascii=False))
+               for name in names]
     return "model_config_list {\n" + "".join(entries) + "}\n"

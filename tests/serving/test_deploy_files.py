@@ -1,6 +1,7 @@
 """What `serving/` holds for TensorFlow Serving, Docker, Kubernetes and Prometheus."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -27,7 +28,7 @@ FLAGS = {
     "allow_version_labels_for_unavailable_models", "enable_batching", "batching_parameters_file",
     "enable_per_model_batching_parameters", "monitoring_config_file", "ssl_config_file",
     "tensorflow_intra_op_parallelism", "tensorflow_inter_op_parallelism", "grpc_channel_arguments",
-    "max_num_load_retries"}
+    "max_num_load_retries", "enable_profiler", "grpc_max_threads", "rest_api_num_threads"}
 
 
 def message(name, kind):
@@ -58,11 +59,11 @@ SERVERS = {"compose": flags_of(COMPOSE["services"]["serving"]["command"]),
 
 
 @pytest.mark.parametrize(("name", "versions", "labels"), [
-    ("models.config", {1}, {"stable": 1}),
+    ("models.config.example", {1}, {"stable": 1}),
     ("models.canary.config.example", {1, 2}, {"stable": 1, "canary": 2})])
 def test_models(name, versions, labels):
     models = message(name, "ModelServerConfig").model_config_list.config
-    assert [model.name for model in models] == ["bert_tiny", "reviews"]
+    assert [model.name for model in models] == ["bert_tiny"]  # what `make pretrain` makes
     for model in models:
         assert model.base_path == f"/models/{model.name}"
         assert model.model_platform == "tensorflow"
@@ -87,6 +88,10 @@ def test_batching(tmp_path):
     for flags in SERVERS.values():
         assert int(flags["tensorflow_intra_op_parallelism"]) == threads
         assert int(flags["tensorflow_inter_op_parallelism"]) == threads
+        # A request of one row holds a thread while it waits, and while its batch runs.
+        rows = own.max_batch_size.value
+        assert int(flags["grpc_max_threads"]) > rows * (own.max_enqueued_batches.value + threads)
+        assert int(flags["rest_api_num_threads"]) >= rows * threads
     assert float(COMPOSE["services"]["serving"]["deploy"]["resources"]["limits"]["cpus"]) == threads
     assert int(CONTAINER["resources"]["limits"]["cpu"]) == threads
 
@@ -152,7 +157,7 @@ def test_containers_of_compose_may_do_no_more_than_they_must():
 def test_kubernetes_accepts_the_manifests(version):
     found = manifests()
     assert {kind for kind, _ in found} >= {
-        "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}
+        "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"}
     for manifest in found.values():
         kubernetes_validate.validate(manifest, version, strict=True)
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -192,7 +197,7 @@ def test_a_pod_rolls_only_when_its_models_are_loaded():
     deployment = manifests()["Deployment", "bert-serving"]["spec"]
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     served = {model.name for model in
-              message("models.config", "ModelServerConfig").model_config_list.config}
+              message("models.config.example", "ModelServerConfig").model_config_list.config}
     for probe in ("startupProbe", "readinessProbe"):
         asked = CONTAINER[probe]["httpGet"]
         assert asked["port"] == "rest"
@@ -204,6 +209,37 @@ def test_a_pod_rolls_only_when_its_models_are_loaded():
     assert CONTAINER["securityContext"]["readOnlyRootFilesystem"]
     assert CONTAINER["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert set(CONTAINER["resources"]["limits"]) == {"cpu", "memory"}
+
+
+def test_clients_leave_a_pod_before_it_ends():
+    arguments = dict(each.split("=") for each in
+                     SERVERS["kubernetes"]["grpc_channel_arguments"].split(","))
+    oldest = 1.1 * int(arguments["grpc.max_connection_age_ms"]) / 1000  # gRPC adds up to a tenth
+    ((sleep, seconds),) = [CONTAINER["lifecycle"]["preStop"]["exec"]["command"]]
+    assert sleep == "sleep"
+    # 10 seconds until all know that the pod goes, and for the requests under way.
+    assert oldest + 10 <= int(seconds) <= POD["spec"]["terminationGracePeriodSeconds"] - 10
+
+
+def test_who_reaches_the_servers():
+    found = manifests()
+    for name, labels in (("bert-serving", POD["metadata"]["labels"]),
+                         ("bert-models", found["Pod", "bert-models"]["metadata"]["labels"])):
+        policy = found["NetworkPolicy", name]["spec"]
+        assert policy["podSelector"]["matchLabels"] == labels
+        assert policy["policyTypes"] == ["Ingress", "Egress"] and policy["egress"] == []
+    ports = {port["name"] for port in CONTAINER["ports"]}
+    clients, prometheus = found["NetworkPolicy", "bert-serving"]["spec"]["ingress"]
+    assert {port["port"] for port in clients["ports"]} == ports
+    assert [port["port"] for port in prometheus["ports"]] == ["rest"]
+    for rule in (clients, prometheus):  # an empty selector would let in everybody
+        assert all(selector["matchLabels"] for who in rule["from"] for selector in who.values())
+    assert found["NetworkPolicy", "bert-models"]["spec"]["ingress"] == []
+
+
+def there(path):
+    """Whether the checkout has a file of `serving/`, or exports and users make it."""
+    return (SERVING / path).exists() or ".local." in path or path == "models.config"
 
 
 def page(name):
@@ -222,9 +258,10 @@ def test_the_server_is_given_flags_and_files_that_there_are(where):
     assert set(flags) <= FLAGS
     # The labels of models.config name versions that are still to load.
     assert flags["allow_version_labels_for_unavailable_models"] == "true"
+    assert flags["enable_profiler"] == "false"
     for flag, value in flags.items():
         if flag.endswith("_file"):
-            assert (SERVING / value.removeprefix("/serving/")).is_file()
+            assert there(value.removeprefix("/serving/"))
     configured = set(re.findall(r"--from-file=serving/(\S+)", page("DEPLOYMENT.md")))
     assert configured == {value.removeprefix("/serving/") for flag, value in flags.items()
                           if flag.endswith("_file")}
@@ -238,8 +275,9 @@ def test_the_pages_name_flags_files_and_images_that_there_are(name):
     assert servers
     for arguments in servers:
         assert set(re.findall(r"--(\w+)", arguments)) <= FLAGS
+        assert "--enable_profiler=false" in arguments
     for path in re.findall(r"(?<![\w/.])serving/([\w./-]+\w)", text):
-        assert (SERVING / path).exists() or ".local." in path, path
+        assert there(path), path
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert (SERVING / link).exists(), link
 
@@ -249,7 +287,9 @@ def test_the_rolling_update_renames_the_version(tmp_path):
     command = re.search(r"(?m)^    (sed -i .*\\\n.*)$", page("DEPLOYMENT.md")).group(1)
     (tmp_path / "serving").mkdir()
     config = tmp_path / "serving" / "models.config"
-    config.write_text(page("models.config"))
+    text = page("models.config.example")
+    entry = text[text.index("  config {"):text.rindex("}")]
+    config.write_text(text.replace(entry, entry + entry.replace("bert_tiny", "reviews")))
     subprocess.run(["bash", "-euc", command], cwd=tmp_path, check=True, timeout=60)
     models = read(str(config), "ModelServerConfig").model_config_list.config
     assert {model.name: (list(model.model_version_policy.specific.versions),
@@ -265,3 +305,34 @@ def test_the_patch_changes_the_configuration_alone():
     assert set(volume) == set(before) and set(volume["configMap"]) == set(before["configMap"])
     made = re.findall(r"kubectl create configmap (\S+)", page("DEPLOYMENT.md"))
     assert made == [before["configMap"]["name"], volume["configMap"]["name"]]
+
+
+def test_a_version_is_published_whole_and_once(tmp_path):
+    """`publish.sh`, with a `kubectl` that runs what it is told on this machine."""
+    (tmp_path / "kubectl").write_text(
+        '#!/usr/bin/env bash\n[ "$1 $2 $3 $4" = "exec -i bert-models --" ] || exit 9\nshift 4\n'
+        f'exec "${{@//\\/models/{tmp_path}/volume}}"\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    version = tmp_path / "saved_models" / "tiny" / "1"
+    (version / "variables").mkdir(parents=True)
+    (version / "saved_model.pb").write_bytes(b"graph")
+    (version / "variables" / "variables.index").write_bytes(b"index")
+    volume = tmp_path / "volume"
+    (volume / "tiny" / ".1" / "1").mkdir(parents=True)  # what broke off is not nested into
+
+    def publish(number):
+        return subprocess.run(
+            [SERVING / "kubernetes" / "publish.sh", "tiny", number], cwd=tmp_path, timeout=60,
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True)
+
+    def found():
+        return sorted(str(path.relative_to(volume)) for path in volume.rglob("*"))
+
+    assert publish("1").returncode == 0
+    there = ["tiny", "tiny/1", "tiny/1/saved_model.pb", "tiny/1/variables",
+             "tiny/1/variables/variables.index"]
+    assert found() == there
+    assert publish("1").returncode == 1  # what servers may read stays as it is
+    assert found() == there
+    assert publish("2").returncode != 0  # there is no such version here
+    assert found() == [*there[:1], "tiny/.2", *there[1:]]

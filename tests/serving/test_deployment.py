@@ -12,6 +12,9 @@ import yaml
 from server_harness import PATIENCE, Server, arrays, refused, wait_until
 from tiny_model import export_once
 
+from bert_tf.saved_model.server_config import write_configs
+from bert_tf.serving.text_protos import read
+
 SERVING = pathlib.Path(__file__).resolve().parents[2] / "serving"
 
 
@@ -24,7 +27,8 @@ def place(made_once, tmp_path_factory):
         _, version = export_once(str(made_once), model)
         shutil.copytree(version, folder / "saved_models" / name / str(number))
     (folder / "serving").mkdir()
-    for file in SERVING.glob("*.config*"):
+    write_configs(str(folder / "saved_models"))
+    for file in [*SERVING.glob("*.config*"), folder / "serving" / "models.config"]:
         text = file.read_text().replace('"/models/', f'"{folder}/saved_models/')
         (folder / "serving" / file.name).write_text(text)
     return folder
@@ -40,6 +44,19 @@ def server(place):
     running = Server(*flags)
     yield running
     running.stop()
+
+
+@pytest.mark.parametrize("model", ["bert_tiny", "reviews"])
+def test_the_first_commands_name_what_exports_left(model, place, server):
+    named = re.findall(r"--model_config_file=\S*/serving/([\w.]+)",
+                       (SERVING / "README.md").read_text())
+    assert named == ["models.config", "models.local.config"]
+    for name in named:
+        models = read(str(place / "serving" / name), "ModelServerConfig").model_config_list.config
+        assert {each.name: each.base_path for each in models} == {
+            folder.name: str(folder) for folder in (place / "saved_models").iterdir()}
+    assert httpx.get(f"{server.rest}/v1/models/{model}/metadata",
+                     timeout=PATIENCE).status_code == 200
 
 
 def requests_of(model):
@@ -94,7 +111,7 @@ def test_the_probes_and_metrics_are_where_the_manifests_say(server):
 
 def test_canary_forward_and_back(server, place):
     config = place / "serving" / "models.config"
-    before = config.read_text()
+    before = (place / "serving" / "models.config.example").read_text()
 
     def publish(text):
         (place / "serving" / "models.new.local.config").write_text(text)
@@ -105,6 +122,8 @@ def test_canary_forward_and_back(server, place):
         assert arrays(response)["embedding"].shape[0] == 1
         return response.model_spec.version.value
 
+    publish(before)
+    server.wait_for("bert_tiny", v1="AVAILABLE", v2="END")
     assert version_of("stable") == 1
     with refused("INVALID_ARGUMENT", "version label: canary"):
         version_of("canary")
