@@ -44,7 +44,7 @@ def explained(action, path):
 
 def expand(pattern):
     """Sorted paths of the files that match a glob pattern; UsageError where there are none."""
-    matches = sorted(match for match in glob.glob(pattern, recursive=True)
+    matches = sorted(match for match in glob.glob(os.fspath(pattern), recursive=True)
                      if not os.path.isdir(match))
     if not matches and os.path.isdir(pattern):
         raise UsageError(explain(f"{pattern} is a folder", "files",

@@ -1,8 +1,9 @@
 """One door to files and folders: every path that a user names is read and written here.
 
-A path is a local one or, with a scheme, one in an object store (`s3://`, `gs://`, `memory://`):
-`disk` and `object_store` do what the functions here say. Writing is atomic: a file or folder
-appears under its name whole, or not at all; on a store see `object_store` for what that means.
+A path is a str or `os.PathLike`, a local one or, with a scheme, one in an object store (`s3://`,
+`gs://`, `memory://`): `disk` and `object_store` do what the functions here say. Writing is atomic:
+a file or folder appears under its name whole, or not at all; on a store see `object_store` for what
+that means.
 """
 
 import codecs
@@ -83,7 +84,7 @@ def open_binary(path):
     """Open for reading bytes; a name ending in `.gz` is decompressed."""
     stream = open_stored(path)
     with explained("read", path):
-        return gzip.open(stream, "rb") if path.endswith(".gz") else stream
+        return gzip.open(stream, "rb") if os.fspath(path).endswith(".gz") else stream
 
 
 def read_line_blocks(path, block_size=1 << 20):

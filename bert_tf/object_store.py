@@ -31,8 +31,8 @@ _CREDENTIALS = {"s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile
 
 
 def is_remote(path):
-    """Whether a path has a scheme."""
-    return bool(_REMOTE.match(path))
+    """Whether a path has a scheme; one of `pathlib` never has."""
+    return bool(_REMOTE.match(os.fspath(path)))
 
 
 def check(path):

@@ -11,7 +11,7 @@ SUFFIXES = (".png", ".svg")
 
 def check_picture_path(path):
     """Raise UsageError unless `path` ends as a picture file does."""
-    if not path.endswith(SUFFIXES):
+    if not os.fspath(path).endswith(SUFFIXES):
         raise UsageError(explain(f"{path} is no picture file",
                                  f"a name that ends with {' or '.join(SUFFIXES)}"))
 

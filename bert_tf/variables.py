@@ -69,8 +69,8 @@ def find_checkpoint(path):
         BertTfError: nothing there.
         UsageError: a folder with several.
     """
-    if files.exists(path + ".index"):
-        return path
+    if files.exists(f"{path}.index"):
+        return os.fspath(path)
     found = [name.removesuffix(".index") for name in files.list_folder(path)
              if name.endswith(".index")]
     if not found:

@@ -38,7 +38,7 @@ def find_format(path):
 
     if holds("model_config.json") or holds("model", "model_config.json"):
         return "bert_tf"
-    if files.exists(path + ".index") or any(name.endswith(".index")
+    if files.exists(f"{path}.index") or any(name.endswith(".index")
                                             for name in files.list_folder(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
         return "tf_models" if variables.OBJECT_GRAPH in names else "google"
@@ -54,7 +54,7 @@ def find_format(path):
 
 def refuse_pickle(path):
     """Raise BertTfError if `path` is a file that PyTorch's users know as a pickle."""
-    if path.endswith(PICKLES) and files.is_file(path):
+    if os.fspath(path).endswith(PICKLES) and files.is_file(path):
         raise BertTfError(explain(
             f"{path} is a pickle, and reading a pickle runs whatever program is in it",
             attempt="saving it where it comes from as safetensors (save_pretrained of a current "

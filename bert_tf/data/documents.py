@@ -92,7 +92,8 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
     """
     document = 0
     for path in paths:
-        read = _json_documents if path.removesuffix(".gz").endswith(".jsonl") else _plain_documents
+        name = os.fspath(path).removesuffix(".gz")
+        read = _json_documents if name.endswith(".jsonl") else _plain_documents
         first = document
         begun = False
         for sentences, is_end in read(path, split, max_characters):

@@ -57,7 +57,8 @@ class Tls:
             if self.cert_file:
                 context.load_cert_chain(self.cert_file, self.key_file)
         except ssl.SSLError as error:
-            given = " ".join(filter(None, (self.ca_file, self.cert_file, self.key_file)))
+            given = " ".join(map(str, filter(None, (
+                self.ca_file, self.cert_file, self.key_file))))
             raise BertTfError(explain(f"{given}: {error}", "PEM files, the key being the "
                                       "certificate's")) from error
         return context

@@ -65,7 +65,7 @@ class Vocabulary:
     def load(cls, path):
         """Read a file of one token a line, which is as it was written where anything tells."""
         checksums.check(os.path.dirname(path), (os.path.basename(path),))
-        manifest.check_made(path + MANIFEST)
+        manifest.check_made(f"{path}{MANIFEST}")
         tokens = list(files.read_lines(path))
         while tokens and not tokens[-1]:
             tokens.pop()

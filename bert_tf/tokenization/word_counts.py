@@ -1,6 +1,7 @@
 """How often each word occurs in any amount of text: what a vocabulary is learned from."""
 
 import collections
+import os
 
 import numpy as np
 import tensorflow as tf
@@ -88,7 +89,7 @@ def count_words(paths, lower_case=False, strip_accents=False, pretokenize=None, 
 
 def _batches(path, characters):
     """Yield lists of str of about so many characters from a file."""
-    if path.removesuffix(".gz").endswith(".jsonl"):
+    if os.fspath(path).removesuffix(".gz").endswith(".jsonl"):
         blocks = ([text] for text in read_json_texts(path))
     else:
         blocks = files.read_line_blocks(path)

@@ -9,11 +9,13 @@ import tensorflow as tf
 from harness import unsealed
 from test_families import TINY, batch
 
-from bert_tf import variables
+from bert_tf import files, variables
 from bert_tf.config import ModelConfig
+from bert_tf.data.term_weights import read_texts
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.presets import generator_config
+from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretrained import TASKS, from_pretrained
@@ -22,6 +24,9 @@ from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.sentence_embedder import SentenceEmbedder
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
 
 SIZES = {key: value for key, value in TINY.to_dict().items() if key in (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -59,13 +64,23 @@ def test_every_task_is_here():
     assert set(TASKS) <= set(MODELS)
 
 
+@pytest.mark.parametrize("read", [
+    from_pretrained, export_saved_model, load_tokenizer, Tokenizer.load, Tokenizer.of_vocabulary,
+    Vocabulary.load, ModelConfig.load, variables.find_checkpoint,
+    lambda path: list(read_texts([path])), lambda path: list(files.read_lines(path))])
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_what_is_missing_is_told(read, kind, tmp_path):
+    with pytest.raises(BertTfError, match="missing"):
+        read(kind(tmp_path / "missing"))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_round_trip(name, tmp_path):
-    folder = str(tmp_path / "model")
+    folder = tmp_path / "model"
     model = MODELS[name]()
     model.save_pretrained(folder, Words())
-    assert (tmp_path / "model" / "vocab.txt").exists()
-    assert ModelConfig.load(folder + "/model_config.json") == model.config
+    assert (folder / "vocab.txt").exists()
+    assert ModelConfig.load(folder / "model_config.json") == model.config
     again = from_pretrained(folder, seed=5)
     assert type(again) is type(model) and again.task_config() == model.task_config()
     assert again.fresh_variables == ()
