@@ -34,6 +34,8 @@ class Methods(Steps):
         concurrency: requests of one call under way at the same time.
         pretokenize: `"morphemes"` where texts have to be cut into them, `"none"` where not; by
             default the model is asked, once, by the signature `describe` if it has that.
+        pad_to: tokens to which rows of ids are padded: the model's window, where the server merges
+            requests, which have to be of one length then. By default the longest row of a call.
         tls: a `Tls`: an encrypted gRPC connection, or the certificates for `https://`.
 
     Raises:

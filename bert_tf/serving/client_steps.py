@@ -2,7 +2,9 @@
 
 import contextlib
 import functools
+import itertools
 import json
+import textwrap
 import threading
 import time
 
@@ -16,6 +18,7 @@ from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
 _TEXTS = ("text", "text_a", "text_b", "question", "context")  # inputs that are read as language
+_IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
 _CONNECT_SECONDS = 5.0  # for finding out why there is no connection
 _ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
@@ -40,13 +43,13 @@ class Steps:
     _asynchronous = False
 
     def __init__(self, address, model, *, version=None, label=None, timeout=60.0, retries=5,
-                 batch_size=32, concurrency=4, pretokenize=None, tls=None):
+                 batch_size=32, concurrency=4, pretokenize=None, pad_to=None, tls=None):
         self._address = Address.parse(address, tls)
         if version is not None and label is not None:
             raise UsageError(explain(f"version={version} and label={label!r}", "one of them"))
         for name, value, least in (("retries", retries, 0), ("batch_size", batch_size, 1),
-                                   ("concurrency", concurrency, 1)):
-            if value < least:
+                                   ("concurrency", concurrency, 1), ("pad_to", pad_to, 1)):
+            if value is not None and value < least:
                 raise UsageError(explain(f"{name}={value}", f"at least {least}"))
         if pretokenize is not None:
             check_choice("pretokenize", pretokenize, (MORPHEMES, "none"))
@@ -56,6 +59,7 @@ class Steps:
         self._batch_size = batch_size
         self._concurrency = concurrency
         self._pretokenize = pretokenize
+        self._pad_to = pad_to
         self._signatures = {}  # name: SignatureDef, as last heard of
         self._reached = False  # whether the server ever answered
 
@@ -78,6 +82,7 @@ class Steps:
         if inputs.keys() != signature.inputs.keys():
             raise UsageError(explain(f"inputs {' '.join(inputs)} for the signature {name!r}",
                                      " ".join(sorted(signature.inputs))))
+        inputs |= _padded({key: inputs[key] for key in _IDS if key in inputs}, self._pad_to)
         arrays = {key: _batched(key, values, signature.inputs[key])
                   for key, values in inputs.items()}
         if len({len(array) for array in arrays.values()}) > 1:
@@ -185,6 +190,36 @@ class Steps:
         except ServingError as error:
             raise RequestError(error.code, f"{self._address.text}, model {self._spec.name}: "
                                            f"{error.message} ({error.code})") from error
+
+
+def _padded(ids, length):
+    """Ids and masks whose rows have one length: 0s behind them, which a mask leaves out.
+
+    Args:
+        ids: dict of rows by name.
+        length: None for that of the longest row.
+
+    Raises:
+        UsageError: a row is longer, or of another length than the same row of another input.
+    """
+    try:
+        sizes = {name: [len(row) for row in rows] for name, rows in ids.items()}
+    except TypeError:  # no rows: `_batched` says so
+        return ids
+    for name, found in sizes.items():
+        if found != (expected := next(iter(sizes.values()))):
+            raise UsageError(explain(f"{name} with rows of {_listed(found)} ids",
+                                     f"as of {next(iter(sizes))}: {_listed(expected)}"))
+    longest = max(itertools.chain.from_iterable(sizes.values()), default=0)
+    if length is not None and longest > length:
+        raise UsageError(explain(f"a row of {longest} ids", f"up to pad_to={length}"))
+    length = length or longest
+    return {name: [row if len(row) == length else [*row, *[0] * (length - len(row))]
+                   for row in rows] for name, rows in ids.items()}
+
+
+def _listed(sizes):
+    return textwrap.shorten(", ".join(map(str, sizes)), 40, placeholder=" …")
 
 
 def _batched(name, values, info):

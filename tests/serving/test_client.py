@@ -258,6 +258,48 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
     assert server.requests == 0
 
 
+IDS = ("input_word_ids", "input_mask")
+
+
+def _echo_server():
+    """Answers each row of ids with itself, and notes how long the rows were."""
+    lengths = []
+
+    def answer(signature, inputs):
+        lengths.append(inputs["input_word_ids"].shape[1])
+        return {"ids": inputs["input_word_ids"] * 10 + inputs["input_mask"]}
+
+    server = ScriptedServer(answer, {"embed_ids": (
+        {name: (tf.int32, [None, None]) for name in IDS}, {"ids": (tf.int32, [None, None])})})
+    return server, lengths
+
+
+@pytest.mark.parametrize(("pad_to", "length"), [(None, 3), (5, 5)])
+def test_rows_of_ids_are_padded_to_one_length(protocol, ask, pad_to, length):
+    server, lengths = _echo_server()
+    with server.running(protocol) as address:
+        rows = ask(address, "predict", "embed_ids", input_word_ids=[[2, 7, 3], [4], [5, 6]],
+                   input_mask=[[1, 1, 1], np.ones(1, int), [1, 1]],
+                   of={"batch_size": 1, "pad_to": pad_to})
+    assert lengths == [length] * 3  # whatever else is in a request's batch
+    assert [row["ids"].tolist() for row in rows] == [
+        row + [0] * (length - len(row)) for row in ([21, 71, 31], [41], [51, 61])]
+
+
+def test_ids_that_cannot_be_padded(protocol, ask):
+    server, lengths = _echo_server()
+    with server.running(protocol) as address:
+        for ids, mask, pad_to, message in (
+                ([[1, 2]], [[1]], None, "input_mask with rows of 1 ids; expected as of"),
+                ([[1, 2]], [[1, 1]], 1, "a row of 2 ids; expected up to pad_to=1"),
+                ([1, 2], [1, 1], None, "input_word_ids with 1 axes"),
+                ([[1.5], [1, 2]], [[1], [1, 1]], None, "input_word_ids: float64 values")):
+            with pytest.raises(UsageError, match=message):
+                ask(address, "predict", "embed_ids", input_word_ids=ids, input_mask=mask,
+                    of={"pad_to": pad_to})
+    assert not lengths
+
+
 @pytest.mark.parametrize(("address", "options", "message"), [
     ("localhost", {}, "expected host:port"), ("ftp://localhost:1", {}, "expected host:port"),
     ("localhost:1/v1", {}, "expected host:port"), ("localhost:x", {}, "expected host:port"),
