@@ -9,6 +9,11 @@ whole. serving/README.md tells how to serve it and what its signatures take.
 
 lists the models of saved_models/ in serving/models.config and serving/models.local.config, as every
 export into it does: for when models were removed, or copied there.
+
+    python -m bert_tf.export --check saved_models/bert_tiny/1
+
+tells whether each input of an exported version checks its own shape, without which one wrong
+request ends tensorflow_model_server, as it does with versions of earlier exports.
 """
 
 import argparse
@@ -40,6 +45,9 @@ def _parser():
         help="write serving/models.config (for containers; not over your own) and "
              "serving/models.local.config, with or without an export; an error where there is no "
              "folder serving/ beside saved_models/")
+    add("--check", metavar="VERSION",
+        help="tell whether the inputs of saved_models/NAME/VERSION, any SavedModel, check their "
+             "shapes; exit code 1 if some do not; nothing is run or written")
     _add_embedding_flags(parser.add_argument_group(
         "the vector of a text, signature embed",
         "Where a flag is not given, what the model says if it is an embedder, else a plain mean."))
@@ -96,12 +104,14 @@ def _term_weights(arguments):
 def main(argv=None):
     arguments = _parser().parse_args(argv)
     embedding = _embedding(arguments)
-    if arguments.model is None and not arguments.serving_config:
-        raise UsageError(explain("nothing to do", "--model or --serving_config"))
+    if arguments.model is None and not arguments.serving_config and not arguments.check:
+        raise UsageError(explain("nothing to do", "--model, --serving_config or --check"))
     if arguments.model is not None:
         _export(arguments, embedding)
     if arguments.serving_config:
         _write_serving_config(arguments.export_dir)
+    if arguments.check:
+        _check(arguments.check)
 
 
 def _export(arguments, embedding):
@@ -116,6 +126,13 @@ def _export(arguments, embedding):
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:
         print(f"note: {note}")
+
+
+def _check(version):
+    from bert_tf.saved_model.guards import check_guards
+
+    check_guards(version)
+    print(f"{version}: every input of every signature checks its shape")
 
 
 def _write_serving_config(export_dir):

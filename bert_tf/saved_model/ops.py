@@ -8,9 +8,11 @@ core TensorFlow, and those of tensorflow-text, whose `ops_lib` is among the
 import os
 
 import tensorflow as tf
+from google.protobuf import message
 from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf import files
+from bert_tf.errors import BertTfError, explain
 
 # What tensorflow-text 2.20.0's `tensorflow_text:ops_lib` registers.
 SERVING_TEXT_OPS = frozenset((
@@ -32,10 +34,16 @@ _METHODS = {"classify": tf.saved_model.CLASSIFY_METHOD_NAME,
             "regress": tf.saved_model.REGRESS_METHOD_NAME}
 
 
-def _read(saved_model):
-    proto = saved_model_pb2.SavedModel()
-    with files.open_binary(os.path.join(saved_model, "saved_model.pb")) as stream:
-        proto.ParseFromString(stream.read())
+def read_saved_model(saved_model):
+    """The message `SavedModel` in a folder; BertTfError if it is missing or damaged."""
+    path = os.path.join(saved_model, "saved_model.pb")
+    with files.open_binary(path) as stream:
+        try:
+            proto = saved_model_pb2.SavedModel.FromString(stream.read())
+        except message.DecodeError as error:
+            raise BertTfError(f"{path} is damaged: {error}") from error
+    if len(proto.meta_graphs) != 1:
+        raise BertTfError(explain(f"{path} holds {len(proto.meta_graphs)} graphs", "one"))
     return proto
 
 
@@ -47,7 +55,7 @@ def _nodes(proto):
 
 def used_ops(saved_model):
     """Names of all ops in the graph of a SavedModel folder and in all its functions."""
-    proto = _read(saved_model)
+    proto = read_saved_model(saved_model)
     functions = {f.signature.name for f in proto.meta_graphs[0].graph_def.library.function}
     return {node.op for node in _nodes(proto)} - functions
 
@@ -61,7 +69,7 @@ def finish_graph(saved_model):
     program that loads the graph has none of them and would be warned at every node, while
     TensorFlow finds its own for the ops inside.
     """
-    proto = _read(saved_model)
+    proto = read_saved_model(saved_model)
     signature_defs = proto.meta_graphs[0].signature_def
     for name, method in _METHODS.items():
         if name in signature_defs:

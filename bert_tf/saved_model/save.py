@@ -5,7 +5,6 @@ and renamed to the next free number last: a server that polls the folder never s
 """
 
 import contextlib
-import functools
 import os
 
 import tensorflow as tf
@@ -15,6 +14,7 @@ from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
 from bert_tf.saved_model.exported_encoder import EXPORT
+from bert_tf.saved_model.guards import guarded
 from bert_tf.saved_model.ops import finish_graph, unservable_ops
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import versions, write_batching_params, write_configs
@@ -99,7 +99,7 @@ def _write(served, model_folder, folder):
         for name, signature in signatures(served).items():
             if id(signature) not in made:  # the default's graph is there once
                 made[id(signature)] = tf.function(
-                    functools.partial(signature.function, served), autograph=False
+                    guarded(served, signature), autograph=False
                 ).get_concrete_function(**signature.inputs)
             functions[name] = made[id(signature)]
     # What is served needs no gradients; tracing and writing ours takes long.

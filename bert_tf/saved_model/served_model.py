@@ -87,8 +87,11 @@ class ServedModel:
         room = self.seq_length - self.max_new_tokens
         if "text" not in inputs:
             inputs = self._pad({name: inputs[name] for name in ("input_word_ids", "input_mask")})
-            lengths = tf.maximum(tf.reduce_sum(inputs["input_mask"], axis=1), 1)
-            return tf.RaggedTensor.from_tensor(inputs["input_word_ids"], lengths)[:, -room:]
+            real = inputs["input_mask"] > 0
+            # A row without a token has its first one.
+            first = tf.range(tf.shape(real)[1]) == 0
+            real |= first & ~tf.reduce_any(real, axis=1, keepdims=True)
+            return tf.ragged.boolean_mask(inputs["input_word_ids"], real)[:, -room:]
         pieces = self.tokenizer.tokenize(inputs["text"])[:, 1 - room:]
         first = tf.fill([tf.size(inputs["text"]), 1], self.tokenizer.vocabulary.cls_id)
         return tf.concat([first, pieces], axis=1)

@@ -1,4 +1,4 @@
-"""Whether an exported graph answers as the Keras model does, on real text."""
+"""Whether an exported graph answers as the Keras model does, and refuses what it has to."""
 
 import math
 
@@ -10,6 +10,7 @@ from bert_tf.saved_model import answers, entities
 from bert_tf.saved_model.answers import answer
 from bert_tf.saved_model.classification import predict
 from bert_tf.saved_model.entities import tag
+from bert_tf.saved_model.guards import check_guards
 from bert_tf.saved_model.requests import make_requests
 from bert_tf.saved_model.signatures import continuation, fill_mask, generate, signatures
 from bert_tf.tasks.classifier import CHOSEN_FROM
@@ -20,7 +21,7 @@ _LENGTHS = (7, 1, 3, 5, 6)  # tokens of the rows, where there is no text
 
 
 def verify(served, folder, tolerance):
-    """Compare the SavedModel in `folder` with the Keras model, every signature.
+    """Compare the SavedModel in `folder` with the Keras model, and try its guards, every signature.
 
     Args:
         served: the `ServedModel`.
@@ -28,11 +29,13 @@ def verify(served, folder, tolerance):
         tolerance: how far a row may be from the expected one, as a share of its length.
 
     Raises:
-        BertTfError: they differ.
+        BertTfError: they differ, or wrong inputs are not refused.
     """
+    check_guards(folder)  # before it is run: without them, wrong shapes end the process
     reloaded = tf.saved_model.load(folder)
     rows = signatures(served)
     for name, inputs in make_requests(served, _TEXTS, _LENGTHS).items():
+        _refuses(reloaded.signatures[name], name, inputs)
         actual = tf.nest.map_structure(np.asarray, reloaded.signatures[name](**inputs))
         function = rows[name].function
         if function is generate:
@@ -54,6 +57,23 @@ def verify(served, folder, tolerance):
             if not agree:
                 raise BertTfError(f"the reloaded SavedModel gives another `{output}` for the "
                                   f"signature `{name}` than the Keras model; nothing is published")
+
+
+def _refuses(function, name, inputs):
+    """Call a signature with a scalar, a matrix, missing rows and ids that are none, or raise."""
+    for key, value in inputs.items():
+        wrong = [value[0], value[tf.newaxis]]
+        if len(inputs) > 1:
+            wrong.append(value[1:])
+        if value.dtype == tf.int32 and key != "seed":
+            wrong += [value - 1, value + value.dtype.max // 2]
+        for given in wrong:
+            try:
+                function(**{**inputs, key: given})
+            except tf.errors.InvalidArgumentError:
+                continue
+            raise BertTfError(f"the signature `{name}` takes a wrong `{key}`, of the shape "
+                              f"{given.shape.as_list()}; nothing is published")
 
 
 def _clear_choices(served, function, expected, tolerance):

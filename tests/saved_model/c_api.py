@@ -3,11 +3,12 @@
     python tests/saved_model/c_api.py < REQUEST
 
 reads `{"saved_model": DIR, "libraries": [FILE, …], "requests": [[SIGNATURE, {INPUT: VALUES}], …]}`
-and answers with a list, one `{OUTPUT: {"shape": […], "values": […]}}` a request. Bytes that are no
-text come, as in TF Serving's REST API, as `{"b64": BASE64}`. Only ctypes and
-numpy: neither `tensorflow` nor `tensorflow_text` is imported, so that an op which no listed library
-registers is an error here as it is in the server. Functions and struct layouts: `tensorflow/c/*.h`
-in the wheel; field numbers: `meta_graph.proto`.
+and answers with a list, one `{OUTPUT: {"shape": […], "values": […]}}` a request, or
+`{"code": CODE, "error": MESSAGE}`. VALUES are nested lists, or `{"shape": […], "values": […]}`
+where those cannot tell the shape. Bytes that are no text come, as in TF Serving's REST API, as
+`{"b64": BASE64}`. Only ctypes and numpy: neither `tensorflow` nor `tensorflow_text` is imported, so
+that an op which no listed library registers is an error here as it is in the server. Functions and
+struct layouts: `tensorflow/c/*.h` in the wheel; field numbers: `meta_graph.proto`.
 """
 
 import base64
@@ -60,6 +61,14 @@ _FUNCTIONS = {  # name: (result, arguments)
     "TF_StringGetDataPointer": (_POINTER, [_POINTER]),
     "TF_StringGetSize": (_SIZE, [_POINTER]),
 }
+
+
+class Error(Exception):
+    """What TensorFlow says where a call fails; `code` is one of `tensorflow/c/tf_status.h`."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
 
 
 class Session:
@@ -116,8 +125,9 @@ class Session:
 
     def _checked(self, function, *arguments):
         result = function(*arguments, self._status)
-        if self._c.TF_GetCode(self._status):
-            raise RuntimeError(self._c.TF_Message(self._status).decode())
+        code = self._c.TF_GetCode(self._status)
+        if code:
+            raise Error(code, self._c.TF_Message(self._status).decode(errors="replace"))
         return result
 
     def _outputs(self, infos):
@@ -136,8 +146,11 @@ class Session:
         return range(start, start + size, _STRING_SIZE) if size else ()
 
     def _tensor(self, values, dtype):
-        """A new TF_Tensor of nested lists."""
-        array = np.array(values, object if dtype == _STRING else _NUMPY[dtype])
+        """A new TF_Tensor of nested lists, or of values in a shape."""
+        shape = values["shape"] if isinstance(values, dict) else None
+        array = np.array(values["values"] if shape is not None else values,
+                         object if dtype == _STRING else _NUMPY[dtype])
+        array = array if shape is None else array.reshape(shape)
         item = _STRING_SIZE if dtype == _STRING else array.itemsize
         shape = (ctypes.c_int64 * array.ndim)(*array.shape)
         tensor = self._c.TF_AllocateTensor(dtype, shape, array.ndim, array.size * item)
@@ -199,15 +212,23 @@ def _signatures(meta_graph):
             for entry in entries if entry[1] != b"__saved_model_init_op"}
 
 
+def _answer(session, signature, inputs):
+    try:
+        outputs = session.run(signature, inputs)
+    except Error as error:
+        return {"code": error.code, "error": str(error)}
+    return {name: {"shape": array.shape, "values": array.ravel().tolist()}
+            for name, array in outputs.items()}
+
+
 def main():
     request = json.load(sys.stdin)
     session = Session(request["saved_model"], request["libraries"])
-    answers = [session.run(signature, inputs) for signature, inputs in request["requests"]]
+    answers = [_answer(session, signature, inputs) for signature, inputs in request["requests"]]
     imported = {"tensorflow", "tensorflow_text"} & set(sys.modules)
     if imported:
         raise RuntimeError(f"{imported} imported: this would load more op libraries than listed")
-    json.dump([{name: {"shape": array.shape, "values": array.ravel().tolist()}
-                for name, array in answer.items()} for answer in answers], sys.stdout)
+    json.dump(answers, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,29 @@ def run(version, libraries, requests):
                           capture_output=True, timeout=120)
 
 
+def libraries_of(version):
+    """The libraries of the ops that an export uses."""
+    return sorted({LIBRARIES[op] for op in used_ops(version) & SERVING_TEXT_OPS})
+
+
+def answers(version, requests):
+    """What an export answers in a process of its own, which has to live to the last request."""
+    process = run(version, libraries_of(version), requests)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+def good_inputs(export):
+    """`{input: rows}` for all signatures."""
+    vocabulary = export.tokenizer.vocabulary
+    texts = [text.replace("[MASK]", vocabulary.special_tokens[-1]) for text in TEXTS]
+    ids = pack(vocabulary, [export.tokenizer.tokenize(texts)], SEQ_LENGTH)
+    return {"text": texts, "text_a": texts, "text_b": texts[::-1],
+            "question": texts, "context": texts[::-1], "seed": list(range(len(texts))),
+            "inputs": examples(text=texts, text_a=texts, text_b=texts[::-1]),
+            **{name: value.numpy().tolist() for name, value in ids.items()}}
+
+
 @pytest.mark.parametrize(("name", "dtype", "tolerance"), [
     ("bert", "float32", 1e-5), ("cased", "bfloat16", 0.02), ("gpt", "float32", 1e-5),
     ("left_to_right", "float32", 1e-5),
@@ -44,26 +67,17 @@ def run(version, libraries, requests):
     ("tagger", "float32", 1e-5)])
 def test_every_signature(name, dtype, tolerance, exported):
     export = exported(name, dtype)
-    version, call = export.version, export.call
-    vocabulary = export.tokenizer.vocabulary
-    texts = [text.replace("[MASK]", vocabulary.special_tokens[-1]) for text in TEXTS]
-    ids = pack(vocabulary, [export.tokenizer.tokenize(texts)], SEQ_LENGTH)
-    everything = {"text": texts, "text_a": texts, "text_b": texts[::-1],
-                  "question": texts, "context": texts[::-1], "seed": list(range(len(texts))),
-                  "inputs": examples(text=texts, text_a=texts, text_b=texts[::-1]),
-                  **{name: value.numpy().tolist() for name, value in ids.items()}}
+    call, everything = export.call, good_inputs(export)
     requests = []
     for name, function in call.signatures.items():
         names = function.structured_input_signature[1]
         rows = [slice(None), slice(1)] if "input_word_ids" in names else [
             slice(None), slice(1), slice(0)]  # a list cannot tell an empty batch of ids
         requests += [(name, {key: everything[key][some] for key in names}) for some in rows]
-    libraries = {LIBRARIES[op] for op in used_ops(version) & SERVING_TEXT_OPS}
-    process = run(version, sorted(libraries), requests)
-    assert process.returncode == 0, process.stderr
-    for (signature, inputs), answer in zip(requests, json.loads(process.stdout), strict=True):
+    for (signature, inputs), answer in zip(requests, answers(export.version, requests),
+                                           strict=True):
         expected = call(signature, **inputs)
-        assert set(answer) == set(expected)
+        assert set(answer) == set(expected), answer
         for output, wanted in expected.items():
             given = np.array(answer[output]["values"]).reshape(answer[output]["shape"])
             assert given.shape == wanted.shape
@@ -75,6 +89,78 @@ def test_every_signature(name, dtype, tolerance, exported):
                     assert [text.decode() for text in wanted.ravel()] == given.ravel().tolist()
             else:
                 np.testing.assert_array_equal(given, wanted)
+
+
+def shaped(shape, values):
+    """An input of any shape, its values repeated as often as it takes."""
+    size = int(np.prod(shape))
+    return {"shape": shape, "values": (values * (size // len(values) + 1))[:size]}
+
+
+def harmful(export, everything):
+    """Yield `(signature, inputs, what is to come)` for every signature of an export.
+
+    What is to come are the rows of an answer, or words of the message of an INVALID_ARGUMENT.
+    """
+    config = export.model.config
+    limits = {"input_word_ids": config.vocab_size, "input_mask": 2,
+              "input_type_ids": max(1, config.type_vocab_size)}
+    for signature, function in export.call.signatures.items():
+        names = sorted(function.structured_input_signature[1])
+        good = {name: everything[name][:2] for name in names}
+        ids = {name: shaped([2, 3], [1, 1, 1, 1, 1, 0] if name == "input_mask" else [0])
+               for name in names if name in limits}
+        good |= ids
+        for name in names:
+            values = sum(everything[name], []) if name in ids else everything[name]
+            right = 2 if name in ids else 1
+            for shape in ([], [0], [2], [1, 0], [2, 2], [1, 1, 1], [0, 1, 1]):
+                if len(shape) != right:
+                    yield signature, {**good, name: shaped(shape, values)}, (
+                        f"{name}_must_have_shape_batch",)
+            if len(names) > 1:
+                for rows in (0, 1, 3):
+                    yield signature, {**good, name: shaped([rows, *[3] * (right - 1)], values)}, (
+                        "must have the same", name)
+            if name in ids:
+                yield signature, {**good, name: shaped([2, 4], [0])}, ("must have the same", name)
+                for wrong in (-1, limits[name], 2**31 - 1, -2**31):
+                    yield signature, {**good, name: shaped([2, 3], [wrong, 0])}, (
+                        f"{name} must be 0 to {limits[name] - 1}", f"[{wrong}]")
+        for shape in ([0, 0], [0, 3], [2, 0]) if ids else ([0],):
+            yield signature, {name: shaped(shape[:1 if name == "seed" else 2], [0] if name in ids
+                                           else everything[name]) for name in names}, shape[0]
+        if signature in ("classify", "regress"):
+            for example in (b"", b"\x0a", b"\xff" * 9, b"text"):
+                yield signature, {"inputs": [{"b64": base64.b64encode(example).decode()}] * 2}, ()
+        elif not ids:
+            for broken in BROKEN:
+                yield signature, {**good, **{
+                    name: [broken, broken] for name in names if name != "seed"}}, 2
+            yield signature, good, 2
+
+
+BROKEN = (b"\xff\xfe b\xe3\x81", b"\xed\xa0\x80 fox", b"\xf4\x90\x80\x80\0a\0", b"\xc0\x80" * 300)
+INVALID_ARGUMENT = 3
+
+
+@pytest.mark.parametrize("name", [
+    "bert", "gpt", "albert", "several", "span", "tagger",
+    *(pytest.param(name, marks=pytest.mark.long) for name in (
+        "characters", "classifier", "electra", "encoder", "left_to_right", "regressor", "roberta"))
+])
+def test_no_input_ends_the_process_or_is_misread(name, exported):
+    export = exported(name)
+    cases = [*harmful(export, good_inputs(export))]
+    for (signature, inputs, expected), answer in zip(cases, answers(
+            export.version, [case[:2] for case in cases]), strict=True):
+        told = f"{signature} of {str(inputs)[:300]}: {str(answer)[:500]}"
+        if isinstance(expected, int):
+            assert "code" not in answer, told
+            assert {output["shape"][0] for output in answer.values()} == {expected}, told
+        else:
+            assert answer.get("code") == INVALID_ARGUMENT, told
+            assert all(words in answer["error"] for words in expected), told
 
 
 def test_an_op_without_its_library_is_an_error(exported):
