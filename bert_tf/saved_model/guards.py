@@ -118,7 +118,7 @@ def _is_guarded(tensor, nodes, returned, functions):
 def _reads_guarded(node, place, nodes, returned, functions):
     """Whether what a node does with its input number `place` is a guard, or leads to guards."""
     if node.op == "EnsureShape":
-        return not node.attr["shape"].shape.unknown_rank
+        return True
     if node.op == "Identity":
         return _is_guarded(node.name, nodes, returned, functions)
     called = functions.get(node.attr["f"].func.name if "f" in node.attr else node.op)
