@@ -40,13 +40,12 @@ def test_what_is_read_before_a_guard_is_found(tmp_path):
         in_a_function=lambda text: {"n": inner(tf.identity(text))},
         unread=lambda text: {"n": tf.constant([1])},
         plain=lambda text: {"n": tf.strings.length(text)},
-        optimised_away=lambda text: {"n": tf.strings.length(tf.ensure_shape(text, [None]))},
         beside=lambda text: {"n": tf.strings.length(ensured(text)), "size": tf.size(text)},
         through_a_function=lambda text: {"n": tf.strings.length(passed_on(text))},
         in_a_branch=lambda text: {"n": tf.cond(tf.constant(True), lambda: tf.strings.length(text),
                                                lambda: tf.constant([0]))})
     assert unguarded(folder) == {name: ["text"] for name in (
-        "beside", "in_a_branch", "optimised_away", "plain", "through_a_function")}
+        "beside", "in_a_branch", "plain", "through_a_function")}
 
 
 def test_graphs_of_tensorflow_1_are_told_apart(tmp_path):
