@@ -62,6 +62,23 @@ def make_folder(path):
     os.makedirs(path or ".", exist_ok=True)
 
 
+@contextlib.contextmanager
+def folder_while_used(path):
+    """Make a folder and its parents; of those made, the ones still empty at the end go again."""
+    absent, parent = [], os.path.abspath(path)
+    while not os.path.lexists(parent):
+        absent.append(parent)
+        parent = os.path.dirname(parent)
+    with explained("create", path):
+        make_folder(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # not empty, or another process was faster
+            for folder in absent:
+                os.rmdir(folder)
+
+
 def exists(path):
     """Whether a file or folder is there."""
     return os.path.exists(path)
@@ -147,22 +164,21 @@ def left_over(folder, found, name=None):
 @contextlib.contextmanager
 def atomic_path(path):
     """See `files.atomic_path`."""
-    with explained("create", os.path.dirname(path)):
-        make_folder(os.path.dirname(os.path.abspath(path)))
     temporary = temporary_name(path)
-    try:
-        with explained("write", path):
-            yield temporary
-            for folder, _, names in os.walk(temporary):
-                for name in names:
-                    _sync(os.path.join(folder, name))
-            _sync(temporary)
-            if os.path.isdir(temporary):
-                os.rename(temporary, path)
-            else:
-                os.replace(temporary, path)
-            _sync(os.path.dirname(os.path.abspath(path)))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            remove(temporary)
-        raise
+    with folder_while_used(os.path.dirname(path)):
+        try:
+            with explained("write", path):
+                yield temporary
+                for folder, _, names in os.walk(temporary):
+                    for name in names:
+                        _sync(os.path.join(folder, name))
+                _sync(temporary)
+                if os.path.isdir(temporary):
+                    os.rename(temporary, path)
+                else:
+                    os.replace(temporary, path)
+                _sync(os.path.dirname(os.path.abspath(path)))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                remove(temporary)
+            raise

@@ -1,9 +1,10 @@
 """Measure a fine-tuned model on labelled examples.
 
-    python -m bert_tf.evaluate --task mrpc --model runs/mrpc --data test.txt
+    python -m bert_tf.evaluate --model runs/mrpc --data test.txt
 
 The model is the folder of a finetune run, a model folder (save_pretrained) or a version of a
-SavedModel. Tasks and files are those of finetune.
+SavedModel. Tasks and files are those of finetune; a run, and what was exported of it, know their
+task and its columns.
 """
 
 import os
@@ -17,7 +18,8 @@ from bert_tf.finetuning import options
 def _parser():
     parser = cli.Parser("evaluate", __doc__)
     add = parser.add_argument
-    add("--task", required=True, metavar="NAME", help="a task by name, as of finetune")
+    add("--task", metavar="NAME",
+        help="a task by name, as of finetune (default: that of the run; so the columns)")
     add("--model", required=True, metavar="PATH",
         help="folder of a finetune run, model folder, or version of a SavedModel")
     add("--data", required=True, metavar="FILE", help="labelled examples")
@@ -41,11 +43,15 @@ def main(argv=None):
     command = shlex.join(["python", "-m", "bert_tf.evaluate", *words])
 
     from bert_tf.finetuning.measure import Measurement
-    from bert_tf.finetuning.results import shown
+    from bert_tf.finetuning.results import about_f1, shown
 
     with locks.held(arguments.output_dir):
         results = Measurement(arguments, command).finish()
     print(f"{results['task']}, {results['examples']:,} examples: {shown(results['metrics'])}")
+    for line in about_f1(results):
+        print(line)
+    for note in results.get("notes", ()):
+        print(f"note: {note}")
     print(f"written to {arguments.output_dir}")
 
 

@@ -45,8 +45,14 @@ def main(argv=None):
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration()] * arguments.num_devices)
 
-    from bert_tf.finetuning.results import shown
+    from bert_tf.finetuning.results import first_prediction, shown
     from bert_tf.finetuning.run import FinetuningRun
+    from bert_tf.saved_model.next_commands import (
+        print_next,
+        python_command,
+        query_command,
+        serve_command,
+    )
     from bert_tf.saved_model.save import export_notes
 
     with locks.held(arguments.output_dir):
@@ -59,7 +65,16 @@ def main(argv=None):
     print(f"exported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
-    print(f"{time.monotonic() - started:.0f} s in all")
+    asked = first_prediction(arguments.output_dir)
+    text = asked.get("context") or asked["text"]
+    print_next({
+        "measure it on other examples": python_command(
+            "evaluate", "--model", arguments.output_dir, "--data",
+            arguments.train if options.dev_share(arguments) else arguments.dev),
+        "serve it": serve_command(arguments.export_dir),
+        "ask it, from another terminal": query_command(
+            arguments.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"))})
+    print(f"\n{time.monotonic() - started:.0f} s in all")
 
 
 if __name__ == "__main__":

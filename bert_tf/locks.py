@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 
-from bert_tf import files, lease
+from bert_tf import disk, files, lease
 from bert_tf.errors import BertTfError, explain
 
 NAME = ".lock"
@@ -23,7 +23,7 @@ _MOST = 4096  # bytes of a note
 
 @contextlib.contextmanager
 def held(folder, wait=False, name=""):
-    """Hold a folder, made where absent, for this process.
+    """Hold a folder for this process; one made for it goes again where nothing is put there.
 
     What a process that ended without letting go leaves is told and taken over. A file system
     whose hosts do not see each other's locks (NFS with `local_lock`, Lustre with `localflock`)
@@ -41,7 +41,12 @@ def held(folder, wait=False, name=""):
         with lease.held(folder, wait, name):
             yield
         return
-    files.make_folder(folder)
+    with disk.folder_while_used(folder), _locked(folder, wait, name):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder, wait, name):
     path = os.path.join(folder, f"{NAME}-{name}" if name else NAME)
     what = os.path.join(folder, name) if name else folder
     descriptor = _take(path, what, wait)
@@ -66,6 +71,7 @@ def _take(path, what, wait):
     """Descriptor of the lock file at `path`, locked."""
     while True:
         with files.explained("lock", what):
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # the one before had made it
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 _lock(descriptor, what, wait)

@@ -1,5 +1,6 @@
 """Which stage made a folder, from what: finished work is reused, other work never overwritten."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -74,6 +75,38 @@ def finished(path, options, inputs=(), overwrite=False):
     folder = os.path.dirname(path) or "."
     raise UsageError(explain(f"{folder} holds the result of another run ({what})",
                              attempt="another output folder, or --overwrite"))
+
+
+@contextlib.contextmanager
+def replacing(folder, names, begun):
+    """Take files and folders out of a folder for new ones; put them back where these are refused.
+
+    Args:
+        folder: path.
+        names: in it, of whatever the block may make; what is there is deleted at the end.
+        begun: whether a BertTfError in the block came when there was work to lose: then what the
+            block made stays. In an object store, where moving is copying, nothing is put back.
+    """
+    paths = [os.path.join(folder, name) for name in names]
+    before = {path: files.temporary_name(path) for path in paths if files.exists(path)}
+    for path, aside in before.items():
+        if files.is_remote(path):
+            files.remove(path)
+        else:
+            files.rename(path, aside)
+    try:
+        yield
+    except BertTfError:
+        if not begun():
+            for path in paths:
+                files.remove(path)
+            for path, aside in before.items():
+                if files.exists(aside):
+                    files.rename(aside, path)
+        raise
+    finally:
+        for aside in before.values():
+            files.remove(aside)
 
 
 def check_own(path, names, option):

@@ -1,11 +1,18 @@
 """What a finished pre-training run tells: figures beside their baselines, and the model at work."""
 
 import itertools
+import shlex
 
 import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.data.pretraining_input import PretrainingInput
+from bert_tf.saved_model.next_commands import (
+    print_next,
+    python_command,
+    query_command,
+    serve_command,
+)
 from bert_tf.saved_model.save import export_notes
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SUFFIX
@@ -29,19 +36,18 @@ def report(run, metrics, version):
         if name in signatures:
             for lines in show(signatures[name], texts):
                 print("\n  " + "\n  ".join(lines))
-    name = files.base_name(run.arguments.export_dir)
-    # That binary has no file system for stores.
-    server = ("python -m bert_tf.serve" if files.is_remote(version)
-              else "tensorflow_model_server")
     print(f"\nexported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
-    print(f"""
-next:
-  python -m bert_tf.export --model {run.path()} --dtype bfloat16    another version
-  tensorboard --logdir {run.path('logs')}
-  {server} --rest_api_port=8501 --model_name={name} \\
-      --model_base_path={files.absolute(run.arguments.export_dir)}""")
+    export_dir = run.arguments.export_dir
+    words, place = texts[0] if texts else (["A", "text", "."], 1)
+    text = _with_word(words, place, "[MASK]") if "fill_mask" in signatures else " ".join(words)
+    print_next({
+        "serve it": serve_command(export_dir),
+        "ask it, from another terminal": query_command(export_dir, text),
+        "see how it learned": shlex.join(["tensorboard", "--logdir", run.path("logs")]),
+        "export another version": python_command(
+            "export", "--model", run.path(), "--export_dir", export_dir, "--dtype", "bfloat16")})
 
 
 def figures(metrics):

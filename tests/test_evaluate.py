@@ -2,13 +2,15 @@
 
 import argparse
 import json
+import shutil
 
 import pytest
 from sentiment import config, examples, tokenizer, write_table
 from sklearn import metrics
 
-from bert_tf import cli, evaluate, files
+from bert_tf import checksums, cli, evaluate, files
 from bert_tf.finetuning.kinds import make_kind
+from bert_tf.finetuning.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.reader import TextReader
@@ -67,7 +69,40 @@ def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_
     kind = make_kind(task("classify"), argparse.Namespace(class_weights=False, long="head",
                                                           text_b_column=None))
     read = read_task("classify", str(folder / "data.tsv"))
-    assert kind.predict(from_pretrained(str(folder / "model")), read) == lines_of(tmp_path / "out")
+    told = kind.predict(from_pretrained(str(folder / "model")), read)
+    assert [{"text": example.text_a, "gold": example.label, **line}
+            for example, line in zip(read, told, strict=True)] == lines_of(tmp_path / "out")
+
+
+def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(folder / "run", run)
+    checksums.write_sealed(str(run / "results.json"), {
+        "task": "classify", "columns": {"text": "review", "label": "stars"}})
+    made = examples(40, seed=3)
+    write_trained_on(str(run), made[:30])
+    table = tmp_path / "data.tsv"
+    table.write_text("review\tstars\n" + "".join(f"{one.text_a}\t{one.label}\n" for one in made))
+    own = ["--model", str(run), "--data", str(table), "--output_dir"]
+    assert cli.run(evaluate.main, [*own, str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    count = sum(one.text_a in {one.text_a for one in made[:30]} for one in made)
+    assert f"note: {run} learned from {count} of these 40 examples" in printed
+    assert "f1 is that of the label 'good'" in printed
+    results = files.read_json(str(tmp_path / "out" / "results.json"))
+    assert (results["task"], results["positive_label"], results["monitor"]) == (
+        "classify", "good", "accuracy")
+    assert f"{count} of these" in results["notes"][-1]
+    # Where flags say it, they count; what the run's task calls a column another one does not.
+    assert cli.run(evaluate.main, [*own, str(tmp_path / "2"), "--text_column", "stars"]) == 0
+    capsys.readouterr()
+    assert cli.run(evaluate.main, [*own, str(tmp_path / "3"), "--task", "conll"]) == 2
+    assert "whose task is classifier" in capsys.readouterr().err
+    assert cli.run(evaluate.main, [*own, str(tmp_path / "3"), "--task", "polarity"]) == 2
+    assert cli.run(evaluate.main, ["--model", str(folder / "model"), "--data", str(table),
+                                   "--output_dir", str(tmp_path / "3")]) == 2
+    assert "does not say what it was fine-tuned for; expected --task" in capsys.readouterr().err
+    assert not (tmp_path / "3").exists()
 
 
 def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
@@ -137,3 +172,4 @@ def test_what_does_not_fit_is_said_in_one_line(folder, words, code, message, tmp
     assert measure(folder, "model", tmp_path / "out", *words) == code
     printed = capsys.readouterr().err
     assert message in printed and printed.startswith("error: ") and printed.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 
 import numpy as np
@@ -10,8 +12,9 @@ import tensorflow as tf
 from sentiment import TINY, config, examples, tokenizer, write_table
 from sklearn import metrics
 
-from bert_tf import cli, files, finetune, variables
+from bert_tf import cli, evaluate, files, finetune, query, variables
 from bert_tf.finetuning import trial
+from bert_tf.serving import config as serving_config
 from bert_tf.tasks.pretraining import Pretrainer
 
 
@@ -76,7 +79,7 @@ def test_what_is_left(finished):
     run = finished / "run"
     assert sorted(os.listdir(run)) == sorted([
         "run.json", "results.json", "predictions.jsonl", "report", "model", "trials", "tokenizer",
-        "dev_ids.json", "train_config.json", "metrics.jsonl"])
+        "dev_ids.json", "trained_on.npy", "train_config.json", "metrics.jsonl"])
     assert sorted(os.listdir(run / "report")) == ["confusion.json", "confusion.png"]
     for name in os.listdir(run / "trials"):
         assert sorted(os.listdir(run / "trials" / name)) == [
@@ -86,6 +89,9 @@ def test_what_is_left(finished):
 def test_what_is_served_is_what_was_measured(finished):
     lines = lines_of(finished / "run")
     texts = {each.id: each.text_a for each in examples(120)}
+    assert [(line["text"], line["gold"]) for line in lines] == [
+        (texts[line["id"]], gold) for line, gold in zip(
+            lines, gold_of(finished, [line["id"] for line in lines]), strict=True)]
     version = finished / "saved" / "run" / "1"
     predict = tf.saved_model.load(str(version)).signatures["predict"]
     answer = predict(text=tf.constant([texts[line["id"]] for line in lines]))
@@ -109,6 +115,35 @@ def test_a_finished_run_says_so_and_another_is_refused(finished, capsys, monkeyp
     assert cli.run(finetune.main, arguments(finished, "--seeds", "3")) == 2
     assert "seeds was 2, now 3" in capsys.readouterr().err
     assert not (finished / "saved" / "run" / "2").exists()
+
+
+@pytest.mark.parametrize("words", [["--text_column", "txt"], ["--batch_size", "7"]])
+def test_what_overwrite_would_replace_stays_where_the_new_run_is_refused(words, finished):
+    def content():
+        return {path: path.is_file() and path.read_bytes() for path in finished.rglob("*")}
+
+    before = content()
+    assert cli.run(finetune.main, arguments(finished, "--overwrite", *words)) == 2
+    assert content() == before
+
+
+def test_a_run_says_how_it_was_measured_and_what_to_do_next(finished, capsys):
+    assert cli.run(finetune.main, arguments(finished, "--seeds", "2")) == 0
+    run, printed = finished / "run", capsys.readouterr().out
+    results = files.read_json(str(run / "results.json"))
+    assert (results["monitor"], results["positive_label"]) == ("accuracy", "good")
+    assert results["columns"] == {} and results["notes"] == []
+    commands = {words[2]: words[3:] for words in map(shlex.split, re.findall(
+        "^    (python .*)$", printed, flags=re.M))}
+    assert list(commands) == ["bert_tf.evaluate", "bert_tf.serve", "bert_tf.query"]
+    flags = serving_config.parser("").parse_args(commands["bert_tf.serve"])
+    assert flags.model_base_path == str(finished / "saved" / "run") and flags.model_name == "run"
+    asked = query._parser().parse_args(commands["bert_tf.query"])
+    assert (asked.model, asked.texts) == ("run", [lines_of(run)[0]["text"]])
+    assert cli.run(evaluate.main, [*commands["bert_tf.evaluate"], "--output_dir",
+                                   str(finished / "measured")]) == 0
+    assert "learned from 90 of these 120 examples" in capsys.readouterr().out
+    shutil.rmtree(finished / "measured")
 
 
 def test_a_saved_model_that_is_gone_is_exported_again(finished, monkeypatch):
@@ -206,9 +241,11 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     (["--text_column", "txt"], 2, "txt"),
     (["--init", "nowhere", "--config", "c.json"], 2, "leave --config out"),
     (["--freeze", "7"], 2, "--freeze 7 with --init scratch"),
+    (["--batch_size", "7"], 2, "batch_size=7 over 2 replicas"),  # as late as it can be
 ])
 def test_what_cannot_be_done_is_said_in_one_line(words, code, message, tmp_path, capsys):
     prepare(tmp_path)
     assert cli.run(finetune.main, arguments(tmp_path, *words)) == code
     printed = capsys.readouterr().err
     assert message in printed and printed.startswith("error: ") and printed.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "train.tsv"]

@@ -62,11 +62,17 @@ def entity_report(gold, predicted):
         `{type: {"precision", "recall", "f1", "entities"}}` of the types that occur, by name.
     """
     from seqeval.metrics import sequence_labeling as metrics
-    from seqeval.metrics.sequence_labeling import get_entities
 
     gold, predicted = _check(gold, predicted)
-    types = sorted({kind for tags in (*gold, *predicted) for kind, _, _ in get_entities(tags)})
+    types = sorted({kind for tags in (*gold, *predicted) for kind, _, _ in entities_of(tags)})
     columns = metrics.precision_recall_fscore_support(gold, predicted, zero_division=0)
     return {kind: {"precision": float(precision), "recall": float(recall), "f1": float(f1),
                    "entities": int(count)}
             for kind, precision, recall, f1, count in zip(types, *columns, strict=True)}
+
+
+def entities_of(tags):
+    """The entities of a sequence of tags, a list of `(type, first tag, last tag)`."""
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    return get_entities(list(tags))

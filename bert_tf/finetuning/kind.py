@@ -1,12 +1,30 @@
 """What all kinds of tasks share: features made once, and a model's answers in one graph."""
 
+import sys
+
 import numpy as np
 import tensorflow as tf
+import tqdm
 
-from bert_tf.data.task_input import in_order
+from bert_tf.data.task_input import by_length, in_order
 from bert_tf.models.families import INPUTS
 
 BATCH_TOKENS = 4096  # positions that are predicted together
+
+
+def predicting(total):
+    """A progress bar over what a model is asked about; seen where that takes longer."""
+    return tqdm.tqdm(desc="predicting", total=total, delay=2, leave=False,
+                     mininterval=0.2 if sys.stderr.isatty() else 10.0)
+
+
+def served_batches(sizes, budget):
+    """`by_length`, with the bar of `predicting`."""
+    bar = predicting(len(sizes))
+    for rows in by_length(sizes, budget):
+        yield rows
+        bar.update(len(rows))
+    bar.close()
 
 
 class Kind:
@@ -40,8 +58,11 @@ class Kind:
         """
         return self.predict(model, examples)
 
-    def notes(self, predictions):
-        """Lines about what a training came to that its metrics may not show."""
+    def positive_label(self, labels):
+        """The label that the metric `f1` is about, of the model's labels; None of any other f1."""
+
+    def notes(self, examples, predictions, metrics):
+        """Lines about answers that are no better than what could be told without a model."""
         return []
 
     def texts(self, examples):
@@ -70,10 +91,13 @@ class Kind:
         Returns: iterator of `(rows, outputs, batch)`: int64 `[b]`, which rows they are; arrays, of
             the structure and shapes of the model's outputs; the dict of tensors that went in.
         """
+        bar = predicting(len(features))
         for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
             inputs = {name: batch[name] for name in INPUTS}
             outputs = self._function(model, inputs)(inputs)
             yield rows, tf.nest.map_structure(np.asarray, outputs), batch
+            bar.update(len(rows))
+        bar.close()
 
     def _function(self, model, inputs):
         """The graph of `model`, one for batches and rows of any length."""

@@ -7,7 +7,8 @@ A kind is a `Kind` with
     labels(train) -> list[str]                  names of the labels; [] where there are none
     model_options(labels, tokenizer)            (task for from_pretrained, its further arguments)
     features(examples, model, training)         data.task_input.Features; training: with labels
-    predict(model, examples) -> list[dict]      a line of predictions.jsonl for each example
+    given(example) -> dict                      of predictions.jsonl: the text, and what is right
+    predict(model, examples) -> list[dict]      and what the model tells, with the example's id
     metrics(examples, predictions) -> dict      floats, among them the one that is monitored
     report(examples, predictions, folder)       pictures and tables for people, into that folder
 """

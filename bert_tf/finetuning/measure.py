@@ -15,10 +15,12 @@ from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
+    described,
     missing,
     write_measured,
     write_results,
 )
+from bert_tf.finetuning.trained_on import trained_on_notes
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.tasks.pretrained import from_pretrained
@@ -46,10 +48,16 @@ class Measurement:
         return os.path.join(self.arguments.output_dir, *names)
 
     def finish(self):
-        """Measure unless that is done; return what `results.json` holds."""
+        """Measure unless that is done; return what `results.json` holds.
+
+        Nothing is written before all is predicted: what is refused leaves nothing.
+        """
         arguments = self.arguments
         served = files.exists(os.path.join(arguments.model, _SAVED_MODEL))
         folder = _about(arguments.model, served)
+        parent, name = os.path.split(folder)
+        self.run = parent if name == "model" else folder  # of a SavedModel what is kept of it
+        self.complete()
         options = {name: value for name, value in vars(arguments).items()
                    if name not in ("overwrite", "output_dir")}
         inputs = [arguments.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
@@ -64,15 +72,36 @@ class Measurement:
         if same and measured and not missing(self.path()):
             print(f"{self.path()}: this is measured already; nothing to do")
             return read_results(self.path())
+        results, measured = self.measure(folder, served)
         for name in made:
             files.remove(self.path(name))
         manifest.write(record, options, inputs)
-        results = self.measure(folder, served)
+        write_measured(*measured, self.path())
         write_results(self.path(), results)
         return results
 
+    def complete(self):
+        """Take task and columns that no flag says from the run's `results.json`.
+
+        The columns are those of the run's task: of another one they have other names.
+
+        Raises:
+            UsageError: no task is told.
+        """
+        arguments = self.arguments
+        path = os.path.join(self.run, RESULTS)
+        known = read_results(self.run) if files.exists(path) else {}
+        if arguments.task is None and "task" not in known:
+            raise UsageError(explain(f"--model {arguments.model} does not say what it was "
+                                     "fine-tuned for", "--task"))
+        if arguments.task in (None, known.get("task")):
+            arguments.task = known["task"]
+            for name, column in known.get("columns", {}).items():
+                if getattr(arguments, f"{name}_column") is None:
+                    setattr(arguments, f"{name}_column", column)
+
     def measure(self, folder, served):
-        """Predict, write what was predicted, and return what `results.json` is to hold."""
+        """`(results, (kind, examples, predictions))`, the first for `results.json`."""
         arguments = self.arguments
         model = checksums.opened(arguments.model if served else folder)
         folder = os.path.join(model, _EXTRA) if served else model
@@ -90,10 +119,13 @@ class Measurement:
             predictions = kind.predict_served(signatures, about, examples)
         else:
             predictions = kind.predict(_load(folder, kind), examples)
-        metrics = write_measured(kind, examples, predictions, self.path())
-        return {"task": task.name, "metrics": metrics, "examples": len(examples),
-                "model": arguments.model, "seconds": round(time.monotonic() - self.started, 1),
-                "command": self.command}
+        metrics = kind.metrics(examples, predictions)
+        notes = kind.notes(examples, predictions, metrics)
+        notes += trained_on_notes(self.run, examples)
+        return {"task": task.name, "metrics": metrics, **described(kind, about.get("labels", [])),
+                "notes": notes, "examples": len(examples), "model": arguments.model,
+                "seconds": round(time.monotonic() - self.started, 1),
+                "command": self.command}, (kind, examples, predictions)
 
     def kind_options(self):
         """The flags that the model was trained with, or their defaults, and those given now."""

@@ -28,11 +28,41 @@ def spread(records):
 
 
 def write_measured(kind, examples, predictions, folder):
-    """Write `predictions.jsonl` and the kind's `report/`; return the metrics."""
-    files.write_text(os.path.join(folder, PREDICTIONS), "".join(
-        json.dumps(line, ensure_ascii=False) + "\n" for line in predictions))
+    """Write `predictions.jsonl` and the kind's `report/`.
+
+    A line of predictions is the example's `id`, what the model was given and what is right (see
+    `Kind.given`), and what `Kind.predict` tells of it.
+    """
+    write_lines(os.path.join(folder, PREDICTIONS), (
+        {"id": example.id, **kind.given(example), **line}
+        for example, line in zip(examples, predictions, strict=True)))
     kind.report(examples, predictions, files.make_folder(os.path.join(folder, REPORT)))
-    return kind.metrics(examples, predictions)
+
+
+def write_lines(path, values):
+    """Write JSON lines, one value after the other."""
+    with files.atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+        for value in values:
+            stream.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def first_prediction(folder):
+    """The first line of `predictions.jsonl` in a folder, a dict."""
+    return json.loads(next(iter(files.read_lines(os.path.join(folder, PREDICTIONS)))))
+
+
+def described(kind, labels):
+    """What a reader of the metrics must know: `{"monitor", "positive_label"}` for `results.json`.
+
+    `positive_label` is the one of two labels that `f1` is about, else None.
+    """
+    return {"monitor": kind.task.monitor[0], "positive_label": kind.positive_label(labels)}
+
+
+def about_f1(results):
+    """A line that says which label `f1` is about, of what `described` gives; else none."""
+    positive = results.get("positive_label")
+    return [] if positive is None else [f"f1 is that of the label {positive!r}"]
 
 
 def write_results(folder, results, made=(PREDICTIONS, REPORT)):

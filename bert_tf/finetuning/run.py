@@ -6,6 +6,7 @@ training `train_config.json` and `metrics.jsonl`; where part of the training fil
 `dev_ids.json` says which; where the start was no model folder, `init/` or `tokenizer/` is one.
 """
 
+import contextlib
 import itertools
 import os
 import time
@@ -23,13 +24,16 @@ from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
+    about_f1,
+    described,
     missing,
     shown,
     spread,
     write_measured,
     write_results,
 )
-from bert_tf.finetuning.trial import Settings, Trial
+from bert_tf.finetuning.trained_on import TRAINED_ON, write_trained_on
+from bert_tf.finetuning.trial import RECORD, Settings, Trial
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.tasks.pretrained import from_pretrained
@@ -39,7 +43,7 @@ from bert_tf.variables import assign_variables
 # Flags that say how and where to work, not what comes out.
 _NOT_RESULT = ("overwrite", "output_dir")
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
-_KEPT = (PREDICTIONS, REPORT, "model", "dev_ids.json", *_OF_TRIAL)  # with the results
+_KEPT = (PREDICTIONS, REPORT, "model", "dev_ids.json", TRAINED_ON, *_OF_TRIAL)  # with the results
 _NEAR = 0.1  # how far the share held out may be from that asked for before it is said
 _DIGITS = 4  # of a share
 _MADE = (RESULTS, *_KEPT, "trials", "init", "tokenizer")
@@ -69,15 +73,15 @@ class FinetuningRun:
 
     def finish(self):
         """Do what is missing; return `(results, version)`: of results.json, the SavedModel."""
-        files.make_folder(self.path())
         files.clean_temporary(self.path())
-        self.claim()
-        if not files.exists(self.path(RESULTS)):
-            tf.config.experimental.enable_op_determinism()
-            self.prepare(*self.examples())
-            self.publish(*self.search())
-        else:
-            self.mend()
+        with self.claimed():
+            if not files.exists(self.path(RESULTS)):
+                tf.config.experimental.enable_op_determinism()
+                self.prepare(*self.examples())
+                write_trained_on(self.path(), self.train)
+                self.publish(*self.search())
+            else:
+                self.mend()
         version = published_version(self.options.export_dir, self.path())
         if version:
             print(f"{self.path()}: this run is finished already; nothing to do")
@@ -105,19 +109,30 @@ class FinetuningRun:
             model = from_pretrained(self.path("model"), self.kind.built_as)
             write_measured(self.kind, self.dev, self.kind.predict_dev(model, self.dev), self.path())
 
-    def claim(self):
-        """Take the run folder; refuse another run's, or clear it under --overwrite."""
+    @contextlib.contextmanager
+    def claimed(self):
+        """Take the run folder; refuse another run's, or clear it under --overwrite.
+
+        It is as it was where what is asked for is refused before a training has begun.
+        """
         options = {name: value for name, value in vars(self.options).items()
                    if name not in _NOT_RESULT}
         record = self.path("run.json")
         manifest.check_own(record, _MADE, "task")
         # A run without a trial has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("trials"))
-        if manifest.finished(record, options, self.inputs(), replace):
+        inputs = self.inputs()
+        if manifest.finished(record, options, inputs, replace):
+            yield
             return
-        for name in _MADE:
-            files.remove(self.path(name))
-        manifest.write(record, options, self.inputs())
+        with manifest.replacing(self.path(), ("run.json", *_MADE), self.has_begun):
+            manifest.write(record, options, inputs)
+            yield
+
+    def has_begun(self):
+        """Whether a training has saved anything."""
+        return any({"checkpoints", RECORD} & {*files.list_folder(self.path("trials", name))}
+                   for name in files.list_folder(self.path("trials")))
 
     def inputs(self):
         """The files that a run depends on."""
@@ -168,6 +183,9 @@ class FinetuningRun:
         if asked is not None and abs(self.counts["share"] / asked - 1) > _NEAR:
             print(f"note: --dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
                   "not cut")
+        self.described = described(self.kind, labels)
+        print("; ".join([f"models are chosen by {self.described['monitor']}",
+                         *about_f1(self.described)]))
         for note in split_notes(train, dev):
             print(f"note: {note}")
         self.train, self.train_features = train, None
@@ -250,15 +268,18 @@ class FinetuningRun:
         predictions = self.kind.predict_dev(model, self.dev)
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
-        metrics = write_measured(self.kind, self.dev, predictions, self.path())
-        for note in self.kind.notes(predictions):
-            print(f"note: {note}")
+        write_measured(self.kind, self.dev, predictions, self.path())
+        metrics = self.kind.metrics(self.dev, predictions)
+        notes = self.kind.notes(self.dev, predictions, metrics)
+        for note in notes:
+            print(f"note: {note}; try another --learning_rate, more --epochs or another --seed")
         for name in _OF_TRIAL:
             source = os.path.join(best.folder, name)
             files.copy(source, self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
         results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
-                   "task": self.task.name, "metrics": metrics, "mean": mean,
+                   "task": self.task.name, "columns": columns(self.options),
+                   "metrics": metrics, **self.described, "notes": notes, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": search,
                    "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),
                    "command": self.command}

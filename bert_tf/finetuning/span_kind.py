@@ -1,18 +1,16 @@
 """Answers to questions about a text."""
 
-import json
 import os
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.data.analysed_spans import analysed_spans
 from bert_tf.data.span_features import span_features
-from bert_tf.data.task_input import by_length
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.span import best_null_threshold, korquad_metrics, squad_metrics
-from bert_tf.finetuning.kind import Kind
+from bert_tf.finetuning.kind import Kind, served_batches
+from bert_tf.finetuning.results import write_lines
 from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tokenization.morphemes import original_offsets
 
@@ -70,6 +68,26 @@ class SpanKind(Kind):
         """A row a window, with the answers for training."""
         return span_features(examples, model.reader, training)
 
+    def given(self, example):
+        """`{"question", "context", "gold"}`: all right answers, none where there is none."""
+        return {"question": example.question, "context": example.context,
+                "gold": [text for text, _ in example.answers]}
+
+    def notes(self, examples, predictions, metrics):
+        """Whether the answers are those of a model that never looked."""
+        told = {line["answer"] for line in predictions}
+        if len(told) == 1 and len({example.answers for example in examples}) > 1:
+            what = f"answered {told.pop()!r}" if any(told) else "told to have no answer"
+            return [f"every question is {what}, as by a model that learned nothing"]
+        if not metrics.get("has_answer_f1", metrics["f1"]) and any(
+                example.answers for example in examples):
+            return ["no question that has an answer is answered with a word of it, as by a model "
+                    "that learned nothing"]
+        unanswered = 100 * sum(not example.answers for example in examples) / len(examples)
+        return [] if metrics["f1"] > unanswered else [
+            f"f1 {metrics['f1']:.4f} is no better than that of no answer to any question "
+            f"({unanswered:.4f})"]
+
     def predict(self, model, examples):
         """A line a question, see `answer_line`; as `model.answer` answers it."""
         for name, value in self._given(_OF_MODEL).items():
@@ -125,8 +143,7 @@ class SpanKind(Kind):
                               "answer": line["answer"], "score": line["score"],
                               "where": example.where})
         wrong.sort(key=lambda line: -line["score"])
-        files.write_text(os.path.join(folder, WRONG_ANSWERS), "".join(
-            json.dumps(line, ensure_ascii=False) + "\n" for line in wrong))
+        write_lines(os.path.join(folder, WRONG_ANSWERS), wrong)
 
     def _given(self, names):
         """The options among `names` that were given."""
@@ -170,7 +187,7 @@ def _answered(ask, examples, null_threshold, pretokenize):
     lines = [None] * len(examples)
     read = analysed_spans(examples) if pretokenize else examples
     sizes = np.array([len(example.context) for example in read])
-    for rows in by_length(sizes, _BATCH_CHARACTERS):
+    for rows in served_batches(sizes, _BATCH_CHARACTERS):
         found = ask(tf.constant([read[row].question for row in rows]),
                     tf.constant([read[row].context for row in rows]))
         found = {name: value.numpy() for name, value in found.items()}

@@ -7,16 +7,17 @@ import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.data.tag_features import tag_features
-from bert_tf.data.task_input import by_length
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.evaluation.tagging import entity_report, tagging_metrics
+from bert_tf.evaluation.tagging import entities_of, entity_report, tagging_metrics
 from bert_tf.evaluation.unit_tags import tag_macro_f1
-from bert_tf.finetuning.kind import Kind
+from bert_tf.finetuning.kind import Kind, served_batches
+from bert_tf.finetuning.results import write_lines
 from bert_tf.tasks.entities import OUTSIDE, join_units
 from bert_tf.tasks.word_reader import WordReader
 from bert_tf.tokenization.morphemes import analyse, original_offsets
 
-ENTITY_REPORT = "entities.json"
+ENTITY_REPORT, WRONG_SENTENCES = "entities.json", "wrong_sentences.jsonl"
+_ENTITY = ("text", "label", "start", "end")
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
@@ -61,6 +62,26 @@ class TagKind(Kind):
     def features(self, examples, model, training):
         """A row a window, with the tags for training."""
         return tag_features(examples, model.reader, model.labels if training else None)
+
+    def given(self, example):
+        """`{"text", "words", "gold"}`: the words, and the right tag of each."""
+        return {"text": example.text, "words": list(example.words), "gold": list(example.tags)}
+
+    def notes(self, examples, predictions, metrics):
+        """Whether entities are found by chance at best."""
+        tags = [tag for example in examples for tag in example.tags]
+        if set(tags) == {OUTSIDE}:
+            return []
+        found = sum(len(line["entities"]) for line in predictions)
+        if not found:
+            return ["no entity is told, as by a model that learned nothing"]
+        if not metrics["f1"]:
+            return [f"none of the {found:,} entities told is right, as by a model that learned "
+                    "nothing"]
+        without = tags.count(OUTSIDE) / len(tags)
+        return [] if metrics["accuracy"] > without else [
+            f"no more tags are right ({metrics['accuracy']:.4f}) than would be without any entity "
+            f"({without:.4f})"]
 
     def predict(self, model, examples):
         """`{"id", "tags", "entities"}`: a tag for each word of the example, and the entities.
@@ -109,7 +130,7 @@ class TagKind(Kind):
         texts = [example.text for example in examples]
         if about.get("pretokenize"):
             texts = analyse(texts, progress=True)
-        for rows in by_length(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+        for rows in served_batches(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
             answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
             answer = {name: values.numpy() for name, values in answer.items()}
             for index, row in enumerate(rows):
@@ -131,16 +152,35 @@ class TagKind(Kind):
         return {**tagging_metrics(gold, predicted), **further}
 
     def report(self, examples, predictions, folder):
-        """`entities.json`: how well each type was found."""
+        """`entities.json`, how well each type was found, and `wrong_sentences.jsonl`.
+
+        The latter has the sentences where an entity was missed or one told that is none: the
+        entities that are `right`, and those told.
+        """
         files.write_json(os.path.join(folder, ENTITY_REPORT),
                          entity_report(*_both(examples, predictions)))
+        write_lines(os.path.join(folder, WRONG_SENTENCES), (
+            {"id": example.id, "text": example.text, "right": right, "entities": line["entities"],
+             "where": example.where}
+            for example, line in zip(examples, predictions, strict=True)
+            if (right := _right(example)) != [
+                {name: entity[name] for name in _ENTITY} for entity in line["entities"]]))
+
+
+def _right(example):
+    """The entities that the example's tags make, `_ENTITY` of each."""
+    text, starts = example.text, example.starts
+    spans = [(kind, starts[first], starts[last] + len(example.words[last]))
+             for kind, first, last in entities_of(example.tags)]
+    return [dict(zip(_ENTITY, (text[start:end], kind, start, end), strict=True))
+            for kind, start, end in spans]
 
 
 def _line(example, tags, entities):
     """A line of `predict`; `entities` are `(start, end, label, score)`."""
     text = example.text
     return {"id": example.id, "tags": tags, "entities": [
-        {"text": text[start:end], "label": label, "start": start, "end": end,
+        {**dict(zip(_ENTITY, (text[start:end], label, start, end), strict=True)),
          "score": round(score, _DIGITS)} for start, end, label, score in entities]}
 
 

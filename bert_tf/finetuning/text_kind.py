@@ -4,13 +4,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_examples import number_of
-from bert_tf.data.task_input import by_length
 from bert_tf.data.text_features import text_features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.classification import classification_metrics, multi_label_metrics
 from bert_tf.evaluation.confusion import write_confusion
 from bert_tf.evaluation.similarity import regression_metrics
-from bert_tf.finetuning.kind import Kind
+from bert_tf.finetuning.kind import Kind, served_batches
 from bert_tf.tasks.classifier import CHOSEN_FROM
 from bert_tf.tasks.reader import TextReader
 from bert_tf.tokenization.morphemes import analyse
@@ -80,13 +79,34 @@ class TextKind(Kind):
         return [self.line(example, values, model.labels)
                 for example, values in zip(examples, told, strict=True)]
 
-    def notes(self, predictions):
-        """Whether every example was told the same label."""
-        told = {line.get("label") for line in predictions}
-        if self.problem != "single_label" or len(told) > 1:
+    def given(self, example):
+        """`{"text", "text_b", "gold"}`: a pair's second text; the label, the labels or the number.
+        """
+        second = {} if example.text_b is None else {"text_b": example.text_b}
+        return {"text": example.text_a, **second, "gold": example.label}
+
+    def positive_label(self, labels):
+        """Of two labels the last."""
+        return labels[-1] if self.problem == "single_label" and len(labels) == 2 else None
+
+    def notes(self, examples, predictions, metrics):
+        """Whether all are told the same, or what is told goes with what is right by chance only."""
+        gold, told = self._both(examples, predictions)
+        if len(set(gold)) < 2:
             return []
-        return [f"every example is told the label {told.pop()!r}, as by a model that learned "
-                "nothing; try another --learning_rate, more --epochs or another --seed"]
+        if self.problem == "regression":
+            even = float(np.var(gold))
+            return [] if metrics["mse"] < even else [
+                f"the numbers told are no nearer (mean square of the distance {metrics['mse']:.4g})"
+                f" than the mean of the right ones ({even:.4g}) would be for every example"]
+        if len(set(told)) == 1:
+            what = f"the label {told[0]!r}" if self.problem == "single_label" else (
+                f"the labels {', '.join(told[0])}" if told[0] else "no label")
+            return [f"every example is told {what}, as by a model that learned nothing"]
+        if metrics.get("mcc", 1) <= 0:
+            return [f"labels are right no more often than by chance (mcc {metrics['mcc']:.4f}), as "
+                    "by a model that learned nothing"]
+        return []
 
     def predict_served(self, signatures, about, examples):
         """The same lines from a SavedModel.
@@ -109,7 +129,7 @@ class TextKind(Kind):
             texts = {name: analyse(column, progress=True) for name, column in texts.items()}
         told = np.zeros([len(examples), len(about["labels"])], np.float64)
         sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
-        for rows in by_length(sizes, _BATCH_CHARACTERS):
+        for rows in served_batches(sizes, _BATCH_CHARACTERS):
             answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
                                               for name, column in texts.items()})
             told[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"

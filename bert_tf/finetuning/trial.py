@@ -13,7 +13,7 @@ from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import BEST, train
 from bert_tf.training.optimizers import build_optimizer
 
-_RECORD = "trial.json"  # of a finished trial
+RECORD = "trial.json"  # of a finished trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Trial:
 
     def record(self):
         """What `finish` returned, or None while it has not."""
-        path = os.path.join(self.folder, _RECORD)
+        path = os.path.join(self.folder, RECORD)
         return checksums.read_sealed(path, "deleting it: the training is then done again") if (
             files.exists(path)) else None
 
@@ -85,7 +85,7 @@ class Trial:
                 outcome = {"diverged": str(error)}
             record = {**dataclasses.asdict(self.settings), **outcome,
                       "seconds": round(time.monotonic() - started, 1)}
-            checksums.write_sealed(os.path.join(self.folder, _RECORD), record)
+            checksums.write_sealed(os.path.join(self.folder, RECORD), record)
         files.remove(os.path.join(self.folder, "checkpoints"))
         return record
 

@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.task_input import by_length
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.likeness import likeness_metrics
 from bert_tf.evaluation.similarity import regression_metrics
-from bert_tf.finetuning.kind import Kind
+from bert_tf.finetuning.kind import Kind, served_batches
+from bert_tf.finetuning.text_kind import TextKind
 from bert_tf.tasks.reader import TextReader
 from bert_tf.tokenization.morphemes import analyse, pretokenize
 
@@ -37,6 +37,8 @@ class VectorKind(Kind):
         """An embedder that reads the beginning of each text."""
         return "embedder", {"reader": TextReader(tokenizer, self.options.seq_length)}
 
+    given = TextKind.given
+
     def predict(self, model, examples):
         """`{"id", "score"}`: the cosine."""
         return self._lines(examples, lambda texts: model.embed(
@@ -50,7 +52,7 @@ class VectorKind(Kind):
         def embed(texts):
             texts = analyse(texts, progress=True) if about.get("pretokenize") else texts
             vectors = [None] * len(texts)
-            for rows in by_length(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
+            for rows in served_batches(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
                 answer = signatures["embed"](text=tf.constant([texts[row] for row in rows]))
                 for row, vector in zip(rows, answer["embedding"].numpy(), strict=True):
                     vectors[row] = vector

@@ -136,6 +136,23 @@ def test_the_report_has_the_wrong_answers_the_surest_first(tmp_path):
     assert wrong[0]["right"] == [text for text, _ in made[expected[-1]].answers]
 
 
+@pytest.mark.parametrize(("answers", "note"), [
+    (["", "", "", ""], "every question is told to have no answer, as by a model that learned"),
+    (["the", "the", "the", "the"], "every question is answered 'the', as by a model"),
+    (["the", "", "scene", ""], "no question that has an answer is answered with a word of it"),
+    (["the", "fine end", "the", "the"], "f1 16.6667 is no better than that of no answer to any "
+                                        "question (50.0000)"),
+    (["fine", "dull", "", ""], None)])
+def test_what_is_no_better_than_no_model_is_noted(answers, note):
+    kind = make()
+    made = [SpanExample(str(number), "what", text, ((text, 0),) if text else (), not text)
+            for number, text in enumerate(["fine", "dull end", "", ""])]
+    lines = [{"id": str(number), "answer": answer} for number, answer in enumerate(answers)]
+    notes = kind.notes(made, lines, kind.metrics(made, lines))
+    assert len(notes) == (note is not None) and (note or "") in "".join(notes)
+    assert kind.given(made[0]) == {"question": "what", "context": "fine", "gold": ["fine"]}
+
+
 def test_fit_learns_to_answer():
     """In the plain Keras way, on batches by length; and the features of windows."""
     kind, made = make(), examples(200)

@@ -99,6 +99,49 @@ def test_what_is_predicted_and_measured(trained, tmp_path):
     json.dumps(lines)
     kind.report(dev, lines, str(tmp_path))
     assert set(json.loads((tmp_path / "entities.json").read_text())) == {"bad", "good"}
+    assert kind.notes(dev, lines, metrics) == []
+
+
+def sentence(number, tags):
+    words = ("the", "fine", "dull", "end")
+    return TagExample(str(number), words, tuple(tags.split()), (True, False, True, False), None,
+                      f"line {number}")
+
+
+def predicted(tags, *entities):
+    return {"tags": tags.split(), "entities": [
+        {"text": text, "label": label, "start": start, "end": end, "score": 0.5}
+        for text, label, start, end in entities]}
+
+
+def test_the_report_has_the_wrong_sentences(tmp_path):
+    kind = make()
+    dev = [sentence(1, "O B-x I-x O"), sentence(2, "O B-x O O"), sentence(3, "O O O O")]
+    assert kind.given(dev[0]) == {"text": "the finedull end", "gold": ["O", "B-x", "I-x", "O"],
+                                  "words": ["the", "fine", "dull", "end"]}
+    lines = [predicted("O B-x I-x O", ("finedull", "x", 4, 12)), predicted("O O O O"),
+             predicted("O O O B-y", ("end", "y", 13, 16))]
+    kind.report(dev, lines, str(tmp_path))
+    wrong = [json.loads(line) for line in
+             (tmp_path / "wrong_sentences.jsonl").read_text().splitlines()]
+    assert [line["where"] for line in wrong] == ["line 2", "line 3"]
+    assert wrong[0]["right"] == [{"text": "fine", "label": "x", "start": 4, "end": 8}]
+    assert (wrong[0]["entities"], wrong[1]["right"]) == ([], [])
+    assert wrong[1]["entities"] == lines[2]["entities"]
+
+
+@pytest.mark.parametrize(("gold", "line", "note"), [
+    ("O B-x I-x O", predicted("O O O O"), "no entity is told, as by a model that learned nothing"),
+    ("O B-x I-x O", predicted("O B-x O O", ("fine", "x", 4, 8)), "none of the 1 entities told is"),
+    ("O O O B-x", predicted("B-x B-x B-x B-x", *[("a", "x", 0, 1)] * 4),
+     "no more tags are right (0.2500) than would be without any entity (0.7500)"),
+    ("O B-x I-x O", predicted("O B-x I-x O", ("finedull", "x", 4, 12)), None),
+    ("O O O O", predicted("O O O O"), None),
+])
+def test_what_is_no_better_than_no_model_is_noted(gold, line, note):
+    kind, dev = make(), [sentence(1, gold)]
+    notes = kind.notes(dev, [line], kind.metrics(dev, [line]))
+    assert len(notes) == (note is not None) and (note or "") in "".join(notes)
 
 
 def test_batches_and_windows_change_nothing(trained):

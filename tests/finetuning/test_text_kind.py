@@ -110,9 +110,49 @@ def test_the_report_counts_what_was_told(tmp_path):
     assert json.loads((tmp_path / "confusion.json").read_text())["counts"] == [[0, 1], [0, 3]]
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
     assert kind.metrics(made, lines)["accuracy"] == 0.75
-    (note,) = kind.notes(lines)
-    assert "every example is told the label 'good'" in note
-    assert kind.notes([*lines, {"label": "bad"}]) == []
+
+
+def told(*labels):
+    return [{"label": label, "scores": {"bad": 0.0, "good": 1.0}} for label in labels]
+
+
+def several(*labels):
+    return [{"labels": names, "scores": {"late": 0.0, "warm": 1.0}} for names in labels]
+
+
+def numbers(*values):
+    return [{"score": value} for value in values]
+
+
+@pytest.mark.parametrize(("options", "gold", "lines", "note"), [
+    ({}, ["bad", "good", "good"], told("good", "good", "good"), "every example is told the label "
+                                                                "'good', as by a model that"),
+    ({}, ["bad", "good", "good"], told("good", "bad", "good"), "labels are right no more often "
+                                                               "than by chance (mcc -0.5000)"),
+    ({}, ["bad", "good", "good"], told("bad", "bad", "good"), None),
+    ({}, ["good", "good"], told("good", "good"), None),  # nothing can be known
+    ({"multi_label": True}, [("late",), ()], several([], []), "every example is told no label"),
+    ({"multi_label": True}, [("late",), ()], several(["late"], ["late"]), "the labels late"),
+    ({"multi_label": True}, [("late",), ()], several(["late"], []), None),
+    ({"name": "regress"}, [1.0, 3.0], numbers(9.0, 9.0), "(mean square of the distance 50) than "
+                                                         "the mean of the right ones (1) would be"),
+    ({"name": "regress"}, [1.0, 3.0], numbers(1.5, 2.0), None),
+])
+def test_what_is_no_better_than_no_model_is_noted(options, gold, lines, note):
+    kind = make(**options)
+    made = relabelled(examples(len(gold)), gold.__getitem__)
+    notes = kind.notes(made, lines, kind.metrics(made, lines))
+    assert len(notes) == (note is not None) and (note or "") in "".join(notes)
+
+
+def test_a_line_of_predictions_has_the_text_and_what_is_right():
+    one, pair = examples(1)[0], examples(1, pairs=True)[0]
+    assert make().given(one) == {"text": one.text_a, "gold": one.label}
+    assert make("pair").given(pair) == {"text": pair.text_a, "text_b": pair.text_b,
+                                        "gold": pair.label}
+    assert make().positive_label(["bad", "good"]) == "good"
+    assert make().positive_label(["a", "b", "c"]) is None
+    assert make("regress").positive_label(["value"]) is None
 
 
 def test_what_cannot_be_learned_is_refused():
