@@ -140,7 +140,7 @@ def test_the_report_has_the_wrong_answers_the_surest_first(tmp_path):
     (["", "", "", ""], "every question is told to have no answer, as by a model that learned"),
     (["the", "the", "the", "the"], "every question is answered 'the', as by a model"),
     (["the", "", "scene", ""], "no question that has an answer is answered with a word of it"),
-    (["the", "fine end", "the", "the"], "f1 12.5000 is no better than that of no answer to any "
+    (["x", "fine end", "x", "x"], "f1 12.5000 is no better than that of no answer to any "
                                         "question (50.0000)"),
     (["fine", "dull", "", ""], None)])
 def test_what_is_no_better_than_no_model_is_noted(answers, note):
