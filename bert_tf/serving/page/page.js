@@ -4,7 +4,7 @@
 
 import { ask, attentionPath, get, modelPath } from "./rest.js";
 import { element, fill } from "./dom.js";
-import { describe, viewOf } from "./views.js";
+import { describe, viewOf, wantedFirst } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const LATEST = "latest";
@@ -77,7 +77,7 @@ async function loadSignatures(wanted) {
   } finally {
     if (own === loads) {
       chosen = found;
-      offer($("signature"), Object.keys(chosen.signatures).sort(), wanted);
+      offer($("signature"), wantedFirst(Object.keys(chosen.signatures)), wanted);
       showForm();
     }
   }
@@ -145,7 +145,11 @@ async function submit(event) {
 $("form").addEventListener("submit", submit);
 $("fields").addEventListener("input", linkAttention);
 $("refresh").addEventListener("click", refresh);
-$("model").addEventListener("change", () => { history.replaceState(null, "", "#"); refresh(); });
+$("model").addEventListener("change", () => {
+  history.replaceState(null, "", "#");
+  fill($("signature")); // each model opens on what it is for
+  refresh();
+});
 $("version").addEventListener("change", () => loadSignatures().catch(showError));
 $("signature").addEventListener("change", showForm);
 refresh();

@@ -1,9 +1,19 @@
 // How each kind of signature is asked and its answer shown. A signature's kind is known by the
-// names of its inputs and outputs; what no view knows gets a form of JSON.
+// names of its inputs and outputs; what no view knows gets a form of JSON and a table of outputs.
 
 import { element, highlighted, share, table } from "./dom.js";
 
-const SHOWN = 20000; // characters of a JSON answer
+const SHOWN = { string: 200, other: 12 }; // values of an output of a signature that no view knows
+// What people want of a model, most of all first; of a signature that is not here least.
+const WANTED = ["answer", "predict", "tag", "generate", "fill_mask", "next_sentence",
+  "sentence_order", "replaced", "embed", "sample", "encode", "serving_default", "classify",
+  "regress", "describe"];
+
+/** Names of signatures, in the order in which people want them. */
+export function wantedFirst(names) {
+  const place = (name) => WANTED.includes(name) ? WANTED.indexOf(name) : WANTED.length;
+  return [...names].sort().sort((a, b) => place(a) - place(b));
+}
 
 /** {name: {inputs, outputs}} of a model's metadata; tensors are {dtype, rank}. */
 export function describe(metadata) {
@@ -149,18 +159,85 @@ const VIEWS = [
       },
     }),
   },
+  { // generate and sample
+    matches: ({ inputs, outputs }) => only(inputs, "text", "seed") &&
+      has(outputs, "text", "tokens", "num_tokens"),
+    make: (signature) => ({
+      about: "The text is continued.",
+      fields: inputsOf(signature).sort().reverse().map((name) => name === "seed"
+        ? { name, label: "Seed", value: "1", rows: 1, json: true }
+        : field(name, { value: "The quick brown fox" })),
+      async run(values, ask) {
+        const { seed } = values;
+        const { text: [added], num_tokens: [count] } = await predict(ask, signature,
+          { text: [values.text], ...(seed === undefined ? {} : { seed: [parse("Seed", seed)] }) });
+        const start = Array.from(values.text).length;
+        return [highlighted(values.text + added, [{ start, end: start + Array.from(added).length }]),
+          element("p", {}, `${count} tokens were added.`)];
+      },
+    }),
+  },
+  { // next_sentence and sentence_order
+    matches: ({ inputs, outputs }) => has(inputs, "text_a", "text_b") &&
+      only(inputs, "text_a", "text_b") && only(outputs, "probability"),
+    make: (signature) => ({
+      about: "The probability that the second text follows the first.",
+      fields: [field("text_a"), field("text_b")],
+      async run(values, ask) {
+        const { probability } = await predict(ask, signature,
+          batchOfOne(values, ["text_a", "text_b"]));
+        return [element("p", {}, "Probability ", share(probability[0], "Probability"))];
+      },
+    }),
+  },
+  { // replaced
+    matches: ({ inputs, outputs }) => only(inputs, "text") &&
+      has(outputs, "probability", "tokens", "num_tokens"),
+    make: (signature) => ({
+      about: "For each token the probability that it was put in place of another.",
+      fields: [field("text")],
+      async run(values, ask) {
+        const outputs = await predict(ask, signature, { text: [values.text] });
+        const { tokens: [tokens], probability: [probability], num_tokens: [count] } = outputs;
+        return [table(["Token", "Probability"], tokens.slice(0, count).map((token, index) =>
+          [token, share(probability[index], token)]))];
+      },
+    }),
+  },
+  { // describe
+    matches: ({ inputs, outputs }) => only(inputs, "text") && only(outputs, "description"),
+    make: (signature) => ({
+      about: "What the model says of itself, whatever the text.",
+      fields: [field("text")],
+      attended: [],
+      async run(values, ask) {
+        const { description } = await predict(ask, signature, { text: [values.text] });
+        return [table(["What", "Value"], Object.entries(JSON.parse(description[0]))
+          .map(([name, value]) => [name, shown(value)]))];
+      },
+    }),
+  },
   { // on serialized tf.Example: Classify and Regress
     matches: ({ inputs, outputs }) => only(inputs, "inputs", "examples") &&
       (only(outputs, "classes", "scores") || only(outputs, "outputs")),
-    make: (signature) => ({
-      about: "Examples: a JSON list of objects, whose keys are the features of a tf.Example.",
-      fields: [{ name: "examples", label: "Examples", json: true, rows: 6,
-        value: JSON.stringify([{ text: SAMPLES.text }], null, 1) }],
-      async run(values, ask) {
-        const method = has(signature.outputs, "outputs") ? "regress" : "classify";
-        return [shownJson(await ask(method, { examples: parse("Examples", values.examples) }))];
-      },
-    }),
+    make: (signature, { pair }) => {
+      // Of a model that does not say what it reads, the features are the user's to name.
+      const names = { true: ["text_a", "text_b"], false: ["text"] }[pair];
+      return {
+        about: names ? "" : "A JSON list of objects, whose keys are the features of a tf.Example.",
+        fields: names ? names.map((name) => field(name)) : [{ name: "examples", label: "Examples",
+          json: true, rows: 6, value: JSON.stringify([{ text: SAMPLES.text }], null, 1) }],
+        attended: [],
+        async run(values, ask) {
+          const method = has(signature.outputs, "outputs") ? "regress" : "classify";
+          const examples = names ? [values] : parse("Examples", values.examples);
+          const { results } = await ask(method, { examples });
+          return results.map((result) => method === "regress"
+            ? element("p", {}, "Score ", element("strong", {}, shown(result)))
+            : table(["Class", "Score"], result.map((one) => one.map(shown))));
+        },
+      };
+    },
   },
 ];
 
@@ -175,7 +252,9 @@ function json(signature) {
     async run(values, ask) {
       const inputs = Object.fromEntries(names.map((name) =>
         [name, isText(name) ? [values[name]] : parse(name, values[name])]));
-      return [shownJson(await predict(ask, signature, inputs))];
+      const outputs = await predict(ask, signature, inputs);
+      return [table(["Output", "Value"], Object.keys(outputs).sort().map((name) =>
+        [name, shown(outputs[name])]))];
     },
   };
 }
@@ -195,10 +274,21 @@ function parse(label, text) {
   }
 }
 
-function shownJson(value) {
-  const text = JSON.stringify(value, null, 1);
-  const more = text.length > SHOWN ? `\n… ${text.length - SHOWN} more characters` : "";
-  return element("pre", { tabindex: 0, dir: "auto" }, text.slice(0, SHOWN) + more);
+/** A value as text: of a tensor, as nested lists, its first values and its size. */
+function shown(value) {
+  if (value === null) return "none";
+  if (Array.isArray(value)) {
+    const values = value.flat(Infinity);
+    const strings = typeof values[0] === "string";
+    const most = strings ? SHOWN.string : SHOWN.other;
+    const sizes = [];
+    for (let part = value; Array.isArray(part); part = part[0]) sizes.push(part.length);
+    return values.slice(0, most).map(shown).join(strings ? " · " : ", ") +
+      (values.length > most ? ` … (${sizes.join(" × ")})` : "");
+  }
+  if (typeof value === "number" && !Number.isInteger(value)) return String(+value.toPrecision(4));
+  if (typeof value !== "object") return String(value);
+  return value.b64 ?? Object.entries(value).map(([name, one]) => `${name} ${shown(one)}`).join(", ");
 }
 
 function cosineOf(a, b) {
