@@ -1,6 +1,8 @@
 """Flags that several entry points share, exit codes, and the `bert-tf` command."""
 
 import argparse
+import contextlib
+import ctypes
 import difflib
 import importlib
 import os
@@ -11,6 +13,9 @@ from bert_tf import __version__, files, staging
 from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
 
+# absl::SetMinLogLevel in TensorFlow 2.20, and the level from which on lines are shown.
+_SET_LOG_LEVEL = "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
+_ERRORS = 2
 COMMANDS = {
     "learn_vocab": "a WordPiece vocabulary from text",
     "create_data": "pre-training examples from text",
@@ -239,6 +244,21 @@ def run(main, argv=None):
         # The reader of our output went away (`| head`): nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def quiet_tensorflow():
+    """Keep what TensorFlow's compiler notes out of progress bars; errors of its are shown.
+
+    To be called once a command has imported TensorFlow. Those lines heed TF_CPP_MIN_LOG_LEVEL only
+    in that a user who sets it to 0 gets them.
+    """
+    import tensorflow as tf
+
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
+        library = os.path.join(tf.sysconfig.get_lib(), "libtensorflow_framework.so.2")
+        # Another system's or version's library lacks the file or the name: the lines are shown.
+        with contextlib.suppress(OSError, AttributeError):
+            getattr(ctypes.CDLL(library), _SET_LOG_LEVEL)(_ERRORS)
 
 
 def main():

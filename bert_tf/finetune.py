@@ -40,6 +40,7 @@ def main(argv=None):
 
     from bert_tf.training.strategy import make_strategy
 
+    cli.quiet_tensorflow()
     if arguments.num_devices > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],

@@ -139,6 +139,7 @@ def main(argv=None):
     from bert_tf.training.loop import check_split
     from bert_tf.training.strategy import is_chief, make_strategy
 
+    cli.quiet_tensorflow()
     if arguments.num_devices > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],

@@ -1,6 +1,7 @@
 """The main job as a user runs it: text to a SavedModel by one command, twice."""
 
 import json
+import re
 import pathlib
 import subprocess
 import sys
@@ -37,6 +38,9 @@ def test_text_to_saved_model_and_again(tmp_path):
     assert first.returncode == 0, first.stderr
     assert "unigram entropy" in first.stdout
     assert first.stdout.count("[MASK]") == 3
+    # Progress alone: neither what TensorFlow and XLA note nor warnings of retracing.
+    assert "training: 100%" in first.stderr
+    assert not re.search(r"[IWEF]\d{4} \d\d:\d\d:\d\d|absl|WARNING", first.stderr), first.stderr
 
     run = tmp_path / "runs" / "bert_tiny_text"
     metrics = json.loads((run / "results.json").read_text())["metrics"]
