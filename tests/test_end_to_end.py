@@ -1,8 +1,8 @@
 """The main job as a user runs it: text to a SavedModel by one command, twice."""
 
 import json
-import re
 import pathlib
+import re
 import subprocess
 import sys
 
