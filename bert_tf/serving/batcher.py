@@ -1,9 +1,8 @@
 """Merges requests of many clients into batches, per model version and signature.
 
 The rules are those of TensorFlow Serving (`batching/batching_session.cc`, and TensorFlow's
-`core/kernels/batching_util/shared_batch_scheduler.h`) but for two: a request waits for others only
-while a batch of the server is running, and requests whose tensors do not fit together form batches
-of their own instead of failing.
+`core/kernels/batching_util/shared_batch_scheduler.h`) but for one: a request waits for others only
+while a batch of the server is running.
 
 All but the models' own work happens in one event loop, so nothing here is locked.
 """
@@ -16,6 +15,7 @@ import time
 import numpy as np
 
 from bert_tf.serving.messages import error
+from bert_tf.serving.request import ServingError
 
 
 class Batcher:
@@ -54,7 +54,7 @@ class Batcher:
         size = _batch_size(inputs)
         if size > batching.execution_size:
             return await self._run_parts(signature, inputs, outputs, batching, deadline, size)
-        key = (signature, outputs, None if batching.pad else _row_shapes(inputs))
+        key = (signature, outputs)
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(signature, outputs, batching)
@@ -235,10 +235,6 @@ def _batch_size(inputs):
     return sizes.pop()
 
 
-def _row_shapes(inputs):
-    return tuple([value.shape[1:] for value in inputs.values()])
-
-
 def _run_batch(signature, tasks, outputs, batching):
     """In a thread: the answers to `tasks`, in order."""
     size = sum([task.size for task in tasks])
@@ -270,7 +266,11 @@ def _allowed(size, allowed_sizes):
 
 def _merge(values, filling, pad):
     """One array of several, along the first axis; `filling` rows repeat the last one's first."""
-    if pad and len(values) > 1:
+    if len({value.shape[1:] for value in values}) > 1:
+        if not pad:
+            raise ServingError("FAILED_PRECONDITION", "requests that were merged have rows of "
+                               "different lengths: expected one length, or "
+                               "pad_variable_length_inputs in the batching parameters")
         values = _padded(values)
     if filling:
         last = next(value for value in reversed(values) if len(value))

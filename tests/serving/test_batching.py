@@ -53,18 +53,25 @@ def test_requests_of_several_clients_run_together(server, busy):
         assert outputs["batch"].tolist() == [8]
 
 
-def test_signatures_and_shapes_that_do_not_fit_run_apart(server, busy):
+def test_signatures_run_apart(server, busy):
     first = _send(server, "merging", text=["a"])
     second = _send(server, "merging", "ids", ids=[[1, 2]])
-    third = _send(server, "merging", "ids", ids=[[1, 2, 3]])
-    fourth = _send(server, "merging", "ids", ids=[[5, 6]])
+    third = _send(server, "merging", "ids", ids=[[5, 6]])
     _queued(server)
     busy()
     assert arrays(first.result())["batch"].tolist() == [1]
     assert arrays(second.result())["sum"].tolist() == [3]
     assert arrays(second.result())["batch"].tolist() == [2]
-    assert arrays(third.result())["sum"].tolist() == [6]
-    assert arrays(fourth.result())["sum"].tolist() == [11]
+    assert arrays(third.result())["sum"].tolist() == [11]
+
+
+def test_ids_that_are_merged_need_one_length(server, busy):
+    sent = [_send(server, "merging", "ids", ids=ids) for ids in ([[1, 2]], [[1, 2, 3]])]
+    _queued(server)
+    busy()
+    for one in sent:
+        with refused("FAILED_PRECONDITION", "different (lengths|shapes)"):
+            one.result()
 
 
 def test_a_full_queue_sheds_load(server, busy):
