@@ -42,6 +42,8 @@ def main(argv=None):
         print(f"usage: python -m bert_tf.visualize VIEW --output FILE …\n\n{__doc__}\nviews:\n"
               f"{table}", end="")
         return 0 if words else 2
+    if words == ["--version"]:
+        cli.Parser("visualize", __doc__).parse_args(words)
     parser, module = _parser(check_choice("VIEW", words[0], VIEWS))
     arguments = parser.parse_args(words[1:])
     if not arguments.output.endswith(module.OUTPUTS):

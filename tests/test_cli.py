@@ -16,6 +16,7 @@ from bert_tf import (
     learn_vocab,
     pretrain,
     query,
+    visualize,
 )
 
 CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
@@ -108,6 +109,9 @@ def test_the_version(capsys):
             export.main(words)
         assert ended.value.code == 0
         assert capsys.readouterr().out == f"bert_tf {__version__}\n"
+    with pytest.raises(SystemExit):
+        visualize.main(["--version"])
+    assert capsys.readouterr().out == f"bert_tf {__version__}\n"
     with pytest.raises(errors.UsageError, match="--version"):  # of the model that is asked
         query.main(["bert_tiny", "--version"])
 

@@ -97,7 +97,8 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("module", ["bert_tf", "bert_tf.pretrain", "bert_tf.create_data",
+@pytest.mark.parametrize("module", ["bert_tf", "bert_tf.__main__",
+                                    "bert_tf.pretrain", "bert_tf.create_data",
                                     "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
                                     "bert_tf.evaluate", "bert_tf.serve", "bert_tf.query",
                                     "bert_tf.visualize",

@@ -25,6 +25,8 @@ class Methods(Steps):
 
     Args:
         address: `host:8500` for gRPC; `http://host:8501` or `https://host:8501` for REST.
+            `http_proxy`, `no_proxy` and so on of the environment count, except that
+            no proxy is asked for this machine.
         model: its name on the server.
         version: its number, or
         label: a name that the server's configuration gives to a version; default the latest.
