@@ -6,7 +6,6 @@ a file or folder appears under its name whole, or not at all; on a store see `ob
 that means.
 """
 
-import codecs
 import contextlib
 import gzip
 import json
@@ -14,7 +13,7 @@ import os
 import shutil
 import zlib
 
-from bert_tf import disk, lease, object_store, staging
+from bert_tf import disk, encodings, lease, object_store, staging
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.object_store import is_remote  # noqa: F401
 
@@ -87,63 +86,62 @@ def open_binary(path):
         return gzip.open(stream, "rb") if os.fspath(path).endswith(".gz") else stream
 
 
-def read_line_blocks(path, block_size=1 << 20):
-    """Yield the lines of a UTF-8 file (optionally `.gz`), in lists of about `block_size` bytes.
+def read_line_blocks(path, block_size=1 << 20, encoding=None):
+    """Yield the lines of a text file (optionally `.gz`), in lists of about `block_size` bytes.
 
     Lines come without their ends; a BOM is dropped.
 
+    Args:
+        path: the file.
+        block_size: in bytes.
+        encoding: name of a codec; None is UTF-8, or UTF-16 where the file begins with its BOM.
+
     Raises:
-        BertTfError: unreadable, damaged gzip, or not UTF-8; the line number is named.
+        BertTfError: unreadable, or damaged gzip; the line number is named.
+        EncodingError: the text is of another encoding; line and column are named.
     """
-    number = 0
-    rest = b""
+    number, rest, decoder = 0, "", None
     with explained("read", path), open_binary(path) as stream:
         try:
             while data := stream.read(block_size):
-                if not number and not rest:
-                    data = data.removeprefix(codecs.BOM_UTF8)
-                lines, newline, tail = data.rpartition(b"\n")
+                if decoder is None:
+                    decoder = encodings.Decoder(path, data, encoding)
+                lines, newline, tail = decoder.decode(data).rpartition("\n")
                 if newline:
-                    block = _decoded_lines(rest + lines, path, number)
+                    block = _cut_lines(rest + lines)
                     rest = tail
                     number += len(block)
                     yield block
                 else:
-                    rest += data
+                    rest += tail
+            if decoder is not None:
+                rest += decoder.decode(b"", final=True)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
         if rest:
-            yield _decoded_lines(rest, path, number)
+            yield _cut_lines(rest)
 
 
-def _decoded_lines(data, path, number):
-    """Lines in `data`, which begins behind line `number` of the file."""
-    try:
-        lines = data.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = number + 1 + data.count(b"\n", 0, error.start)
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        raise BertTfError(explain(
-            f"{path} line {line}: byte {data[error.start]:#04x} at column {column} is not UTF-8",
-            attempt="converting the file, for example with iconv -t UTF-8")) from error
-    return [line.rstrip("\r") for line in lines] if b"\r" in data else lines
+def _cut_lines(text):
+    lines = text.split("\n")
+    return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
 
-def read_lines(path):
-    """Yield the lines of a UTF-8 file one by one; see `read_line_blocks`."""
-    for lines in read_line_blocks(path):
+def read_lines(path, encoding=None):
+    """Yield the lines of a text file one by one; see `read_line_blocks`."""
+    for lines in read_line_blocks(path, encoding=encoding):
         yield from lines
 
 
-def read_text(path):
-    """The whole of a small UTF-8 file."""
-    return "\n".join(read_lines(path))
+def read_text(path, encoding=None):
+    """The whole of a small text file; see `read_line_blocks`."""
+    return "\n".join(read_lines(path, encoding))
 
 
-def read_json(path):
+def read_json(path, encoding=None):
     """The value in a JSON file; BertTfError names the line of a syntax error."""
     try:
-        return json.loads(read_text(path))
+        return json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
         raise BertTfError(f"{path} line {error.lineno}: not JSON: {error.msg}") from error
     except RecursionError as error:

@@ -63,6 +63,8 @@ def main(argv=None):
         print(f"mean of {len(results['seeds'])} seeds: "
               f"{shown(results['mean'], results['deviation'])}")
     print(f"best: {shown(results['metrics'])}")
+    if "test_metrics" in results:
+        print(f"test: {shown(results['test_metrics'])}")
     print(f"exported {version}")
     for note in export_notes(version):
         print(f"note: {note}")

@@ -10,9 +10,10 @@ import pytest
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
 GROUND = {"config", "presets", "errors", "shapes", "files", "disk", "object_store", "staging",
           "lease", "mirror", "checksums", "locks", "manifest", "variables", "randomness",
-          "tensor_bundle", "pictures", "constant_kernels", "flat_graph", "json_texts"}
-LIGHT = {"config", "presets", "errors", "files", "disk", "object_store", "staging", "lease",
-         "checksums", "locks", "manifest", "shapes", "cli"}
+          "tensor_bundle", "pictures", "constant_kernels", "flat_graph", "json_texts",
+          "encodings"}
+LIGHT = {"config", "presets", "errors", "files", "encodings", "disk", "object_store", "staging",
+         "lease", "checksums", "locks", "manifest", "shapes", "cli"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},

@@ -4,8 +4,11 @@ An answer must be what stands in the context at its place, to the character; one
 refused, never moved or left out, and the message says where it does stand.
 """
 
+import functools
+
 from bert_tf import files
-from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.data.table_form import AS_FOUND, suffix
+from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.data.task_examples import SpanExample
 from bert_tf.data.text_files import check_text
 from bert_tf.errors import explain
@@ -15,33 +18,31 @@ _FIELDS = {"data": list, "paragraphs": list, "qas": list, "answers": list, "id":
 _OPTIONAL = {"answers": [], "is_impossible": False}
 
 
-def read_squad_v1(path, _=None):
+def read_squad_v1(path, _=None, form=AS_FOUND):
     """The questions of a SQuAD 1.1 or KorQuAD 1.0 file, each with an answer; see `read_squad`."""
-    examples = read_squad(path)
-    for example in examples:
-        if example.is_impossible:
-            raise BadRow(explain(f"{example.where}: a question without an answer",
-                                 "SQuAD 1.1", "--task squad_v2"))
-    return examples
+    for example in read_squad(path, form):
+        if not isinstance(example, BadRow) and example.is_impossible:
+            example = BadRow(explain(f"{example.where}: a question without an answer",
+                                     "SQuAD 1.1", "--task squad_v2"))
+        yield example
 
 
-def read_squad_v2(path, _=None):
+def read_squad_v2(path, _=None, form=AS_FOUND):
     """The questions of a SQuAD 2.0 file; see `read_squad`."""
-    return read_squad(path)
+    return read_squad(path, form)
 
 
-def read_squad(path):
-    """The questions of a file in SQuAD's JSON form (Rajpurkar et al. 2016, 2018), in order.
+def read_squad(path, form=AS_FOUND):
+    """Yield the questions of a file in SQuAD's JSON form (Rajpurkar et al. 2016, 2018), in order.
 
     Questions on one article are one group; on one paragraph, where the file has a single article.
+    In place of a question that is not as it should be stands a BadRow with its place.
 
     Raises:
         BertTfError: not JSON.
-        BadRow: something in the file is not as it should be; article, paragraph and question are
-            named.
+        BadRow: an article or paragraph is not as it should be, and named.
     """
-    articles = _field(path, files.read_json(path), "data")
-    examples = []
+    articles = _field(path, files.read_json(path, form.encoding), "data")
     for i, article in enumerate(articles):
         of_article = f"{path} data[{i}]"
         for j, paragraph in enumerate(_field(of_article, article, "paragraphs")):
@@ -49,13 +50,11 @@ def read_squad(path):
             qas = _field(of_paragraph, paragraph, "qas")
             context = check_text(of_paragraph, paragraph.get("context"), "context")
             group = f"article {i}" if len(articles) > 1 else f"paragraph {j}"
-            for k, question in enumerate(qas):
-                examples.append(_squad_example(f"{of_paragraph}.qas[{k}]", question, context,
-                                               group))
-    return examples
+            rows = ((f"{of_paragraph}.qas[{k}]", question) for k, question in enumerate(qas))
+            yield from attempts(rows, functools.partial(_squad_example, context, group))
 
 
-def _squad_example(where, question, context, group):
+def _squad_example(context, group, _, where, question):
     id = check_text(where, _field(where, question, "id"), "id")
     where = f"{where} (id {id})"
     answers = [(check_text(where, _field(where, answer, "text"), "answer"),
@@ -82,8 +81,8 @@ def _field(where, value, name):
     return value
 
 
-def read_span_table(path, columns):
-    """Questions of a TSV, CSV or JSONL file, see `tables`, or of a `.json` file as SQuAD's.
+def read_span_table(path, columns, form=AS_FOUND):
+    """Questions of a table, see `tables`, or of a `.json` file as SQuAD's.
 
     `columns["text"]` is the question, `"text_b"` the context, `"label"` the answer, empty where
     there is none. The answer's first character is in the column `answer_start`; without it, the
@@ -93,20 +92,18 @@ def read_span_table(path, columns):
 
     Raises: as `read_texts`.
     """
-    if path.removesuffix(".gz").endswith(".json"):
-        return read_squad(path)
+    if suffix(path) == ".json":
+        return read_squad(path, form)
     question, context, label = columns["text"], columns["text_b"], columns["label"]
     needed = [question, context, label, *filter(None, [columns.get("id")])]
-    examples = []
-    for number, (where, row) in enumerate(read_rows(path, needed, ["answer_start"])):
-        if isinstance(row, BadRow):
-            raise row
+
+    def example(number, where, row):
         text = check_text(where, row[context], "context")
         id = row[columns["id"]] if columns.get("id") else number
         answers = _answers(where, row[label], row.get("answer_start"), text)
-        examples.append(_example(where, check_text(where, str(id), "id"), row[question], text,
-                                 answers, text))
-    return examples
+        return _example(where, check_text(where, str(id), "id"), row[question], text, answers, text)
+
+    return attempts(read_rows(path, needed, ["answer_start"], form), example)
 
 
 def _answers(where, answer, start, context):

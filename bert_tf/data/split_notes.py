@@ -6,7 +6,7 @@ from bert_tf.data.task_split import content_digest
 _SHOWN = 5
 
 
-def split_notes(train, dev):
+def split_notes(train, dev, use="measure"):
     """Warnings, a list of lines, empty where there is nothing to say.
 
     They tell labels (of tags: types of entities; of questions: answered or not) that only one of
@@ -14,11 +14,12 @@ def split_notes(train, dev):
 
     Args:
         train, dev: lists of examples of one kind.
+        use: what `dev` is to be used for, a verb.
     """
     notes = []
     learned, measured = _labels(train), _labels(dev)
     if learned - measured:
-        notes.append(f"no example to measure by has {_listed(learned - measured)}: the score says "
+        notes.append(f"no example to {use} by has {_listed(learned - measured)}: the score says "
                      "nothing of that")
     if measured - learned:
         notes.append(f"no example to learn from has {_listed(measured - learned)}: it cannot be "
@@ -26,7 +27,7 @@ def split_notes(train, dev):
     known = {content_digest(example) for example in train}
     both = [example for example in dev if content_digest(example) in known]
     if both:
-        notes.append(f"{len(both)} of {len(dev)} examples to measure by are also among those to "
+        notes.append(f"{len(both)} of {len(dev)} examples to {use} by are also among those to "
                      f"learn from; the first: {both[0].where}")
     return notes
 

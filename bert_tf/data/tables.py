@@ -1,24 +1,22 @@
-"""Rows of a table by the names of its columns: TSV, CSV, JSON lines or a JSON list.
+"""Rows of a table by the names of its columns: TSV, CSV, JSON lines, a JSON list, Parquet.
 
-- `.csv`: commas, and quotes as in RFC 4180: a quoted field may hold commas, tabs, line ends and
-  doubled quotes.
-- `.jsonl`: an object a line; `.json`: a list of objects. `a.b` is the field `b` of the object `a`.
-- any other name: TSV. Every tab ends a field and quotes are characters like any other, as in
-  the GLUE files.
+- `.jsonl`: an object a line; `.json`: a list of objects; Parquet: a record a row. `a.b` is the
+  field `b` of the object `a`.
+- any other name: fields between delimiters, see `table_form`. There is a header, unless all
+  columns that are asked for are numbers (columns from 0) or the form says otherwise.
 
-TSV and CSV begin with a header, unless all columns that are asked for are numbers: columns
-from 0. All UTF-8, with or without a BOM, LF or CRLF, also `.gz`; blank lines are passed over.
+Text is UTF-8, with or without a BOM, UTF-16 with one, or of the encoding that the form says, LF or
+CRLF, also `.gz`; blank lines are passed over.
 """
 
 import csv
 import json
-import os
 import textwrap
 
 from bert_tf import files
+from bert_tf.data.table_form import AS_FOUND, quoted_rows, split_rows, written_as
 from bert_tf.errors import BertTfError, UsageError, explain
 
-_LONGEST_FIELD = 1 << 30
 _MISSING = object()
 
 
@@ -34,43 +32,67 @@ class NoColumn(UsageError):
         self.column = column
 
 
-def read_rows(path, columns, optional=()):
+def attempts(rows, make):
+    """`make(number, where, values)` of each of the `rows` that `read_rows` yields.
+
+    In place of a row that is wrong, or of which `make` raises it, stands the BadRow.
+    """
+    for number, (where, row) in enumerate(rows):
+        if not isinstance(row, BadRow):
+            try:
+                row = make(number, where, row)
+            except BadRow as error:
+                row = error
+        yield row
+
+
+def read_rows(path, columns, optional=(), form=AS_FOUND):
     """Yield `(where, values)` of each row; `where` is the file and line (of `.json`: the item).
 
     Args:
         path: a file as described above.
         columns: names or numbers (as str) of columns that every row must have.
         optional: further ones, which a file, or an object, may do without.
+        form: a `TableForm`.
 
     `values` has what stands in each column: strings; of JSON any value. A wrong row is yielded as
     `(where, BadRow)`, so that the caller may go on.
 
     Raises:
         NoColumn: a column is missing; what the file has is told.
+        UsageError: the form does not suit the columns, or the file is a workbook.
         BertTfError: the file cannot be read.
     """
     optional = [column for column in optional if column not in columns]
-    form = os.path.splitext(path.removesuffix(".gz"))[1]
-    if form in (".jsonl", ".json"):
-        for where, item in (_json_lines if form == ".jsonl" else _json_list)(path):
+    objects = {".jsonl": _json_lines, ".json": _json_list, ".parquet": _parquet_rows}.get(
+        written_as(path))
+    if objects:
+        for where, item in objects(path, form.encoding):
             yield where, _fields_of_object(where, item, columns, optional)
         return
-    places = width = None
-    for where, fields in (_csv_rows if form == ".csv" else _tsv_rows)(path):
-        if places is None:
-            has_header = not all(column.isdigit() for column in columns)
+    named = [column for column in columns if not column.isdigit()]
+    has_header = bool(named) if form.header is None else form.header
+    if named and not has_header:
+        raise UsageError(explain(f"{path}: column {named[0]!r} without a header",
+                                 "columns by number, from 0"))
+    delimiter, quoted = split_rows(path, columns, form)
+    first = places = None
+    for where, fields in (_csv_rows if quoted else _tsv_rows)(path, form.encoding, delimiter):
+        if first is None:
+            first = fields
             header = [name.strip() for name in fields] if has_header else []
-            width = len(fields)
-            places = _places(where, header, width, columns, optional)
+            places = _places(where, header, len(fields), columns, optional)
             if has_header:
                 continue
-        if len(fields) == width:
+        if has_header and fields == first:
+            yield where, BadRow(explain(f"{where}: the header again", attempt="removing the row"))
+        elif len(fields) == len(first):
             yield where, {column: fields[place] for column, place in places.items()}
         else:
-            more = form != ".csv" and len(fields) > width
+            more = not quoted and len(fields) > len(first)
             hint = " (tabs within a text: use .csv)" if more else ""
             yield where, BadRow(explain(f"{where}: {len(fields)} columns",
-                                        f"{width} as in the first line{hint}"))
+                                        f"{len(first)} as in the first line{hint}"))
 
 
 def _places(where, header, width, columns, optional):
@@ -111,15 +133,14 @@ def _value(item, column):
     return item
 
 
-def _tsv_rows(path):
-    for number, line in enumerate(files.read_lines(path), 1):
+def _tsv_rows(path, encoding, delimiter):
+    for number, line in enumerate(files.read_lines(path, encoding), 1):
         if line:
-            yield f"{path} line {number}", line.split("\t")
+            yield f"{path} line {number}", line.split(delimiter)
 
 
-def _csv_rows(path):
-    csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader((line + "\n" for line in files.read_lines(path)), strict=True)
+def _csv_rows(path, encoding, delimiter):
+    reader = quoted_rows(files.read_lines(path, encoding), delimiter, strict=True)
     first = 1
     try:
         for fields in reader:
@@ -131,8 +152,8 @@ def _csv_rows(path):
                                   "quotes around a field, and doubled within it")) from error
 
 
-def _json_lines(path):
-    for number, line in enumerate(files.read_lines(path), 1):
+def _json_lines(path, encoding):
+    for number, line in enumerate(files.read_lines(path, encoding), 1):
         where = f"{path} line {number}"
         if not line.strip():
             continue
@@ -143,9 +164,25 @@ def _json_lines(path):
             yield where, BadRow(f"{where}: not JSON: {reason}")
 
 
-def _json_list(path):
-    items = files.read_json(path)
+def _json_list(path, encoding):
+    items = files.read_json(path, encoding)
     if not isinstance(items, list):
         raise BertTfError(explain(f"{path}: {type(items).__name__}", "a JSON list of objects"))
     for number, item in enumerate(items, 1):
         yield f"{path} item {number}", item
+
+
+def _parquet_rows(path, _):
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise BertTfError(explain(f"{path}: Parquet is read by pyarrow, which is not installed",
+                                  attempt="pip install pyarrow, or saving it as CSV")) from error
+    with files.staged(path) as local:
+        try:
+            batches = parquet.ParquetFile(local).iter_batches()
+            items = (item for batch in batches for item in batch.to_pylist())
+            for number, item in enumerate(items, 1):
+                yield f"{path} row {number}", item
+        except (ArrowException, OSError) as error:
+            raise BertTfError(f"{path}: not Parquet: {error}") from error

@@ -8,7 +8,8 @@ neighbours, becomes the second, and a broken sequence a sound one.
 import re
 
 from bert_tf import files
-from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.data.table_form import AS_FOUND, is_table
+from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.data.task_examples import TagExample
 from bert_tf.data.text_files import check_text
 from bert_tf.errors import explain
@@ -17,6 +18,7 @@ KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "
                   for begin in "BI") + ("O",)
 _TAG = re.compile(r"O|[BI]-\S+")
 _DOCUMENT = "-DOCSTART-"
+_COMMENT = "##"
 
 
 def sound_tags(tags):
@@ -29,42 +31,55 @@ def sound_tags(tags):
     return sound
 
 
-def read_conll(path, _=None):
-    """The sentences of a file in columns: the word first, its tag last (CoNLL-2003, WNUT-17).
+def read_conll(path, _=None, form=AS_FOUND):
+    """Yield the sentences of a file in columns: the word first, its tag last (CoNLL-2003, WNUT-17).
 
     A line is a word; columns are separated by tabs or, on a line without any, by blanks. Lines of
     white space end sentences, and a line that begins with `-DOCSTART-` begins a document, whose
     sentences are one group. A blank is taken to be behind every word but the last.
 
+    In place of a sentence with a line without a tag, or whose tag is none, stands a BadRow with
+    file and line.
+
     Raises:
         BertTfError: the file cannot be read.
-        BadRow: a line without a tag, or whose tag is none; file and line are named.
     """
-    examples, words, tags = [], [], []
-    documents, first = 0, 0
+    document = 0
 
-    def finish():
-        if words:
-            group = f"document {documents}" if documents else None
-            examples.append(_example(f"{path} line {first}", str(len(examples)), words, tags,
-                                     [True] * (len(words) - 1) + [False], group))
-            words.clear()
-            tags.clear()
+    def example(number, where, lines):
+        words, tags = zip(*(_word_and_tag(*line) for line in lines), strict=True)
+        return _example(where, str(number), words, tags, [True] * (len(words) - 1) + [False],
+                        f"document {document}" if document else None)
 
-    for number, line in enumerate(files.read_lines(path), 1):
-        if not line.strip():
-            finish()
-        elif line.startswith(_DOCUMENT):
-            finish()
-            documents += 1
-        else:
-            word, tag = _word_and_tag(f"{path} line {number}", line)
-            if not words:
-                first = number
-            words.append(word)
-            tags.append(tag)
-    finish()
-    return examples
+    def sentences():
+        nonlocal document
+        for _, lines in _blocks(path, form, _DOCUMENT):
+            if lines:
+                yield lines[0][0], lines
+            else:
+                document += 1
+
+    return attempts(sentences(), example)
+
+
+def _blocks(path, form, mark):
+    """Yield `(None, lines)` of what blank lines separate, and `(line, [])` of lines of that mark.
+
+    `lines` is a list of `(where, line)`, at least one.
+    """
+    lines = []
+    for number, line in enumerate(files.read_lines(path, form.encoding), 1):
+        marked = line.startswith(mark)
+        if line.strip() and not marked:
+            lines.append((f"{path} line {number}", line))
+            continue
+        if lines:
+            yield None, lines
+            lines = []
+        if marked:
+            yield line, []
+    if lines:
+        yield None, lines
 
 
 def _word_and_tag(where, line):
@@ -74,51 +89,47 @@ def _word_and_tag(where, line):
     return check_text(where, fields[0], "word").strip(), _checked_tag(where, fields[-1].strip())
 
 
-def read_klue(path, _=None):
-    """The sentences of a KLUE-NER file: a character and its tag a line, blanks included.
+def read_klue(path, _=None, form=AS_FOUND):
+    """Yield the sentences of a KLUE-NER file: a character and its tag a line, blanks included.
 
     Lines of `##` are comments, the last one before a sentence holds its id. A blank, tagged too
     in the file, is no character of the example but told by `spaces`, as KLUE evaluates it.
 
+    In place of a sentence with a line that is not a character and its tag stands a BadRow with
+    file and line.
+
     Raises:
         BertTfError: the file cannot be read.
-        BadRow: a line is not a character and its tag; file and line are named.
     """
-    examples, rows = [], []
-    id, first = None, 0
+    def example(number, where, block):
+        id, lines = block
+        words, tags, spaces = _without_blanks([_character_and_tag(*line) for line in lines])
+        if not words:
+            raise BadRow(explain(f"{where}: blanks only", "a sentence"))
+        return _example(where, id or str(number), words, tags, spaces)
 
-    def finish():
-        nonlocal id
-        if rows:
-            where = f"{path} line {first}"
-            words, tags, spaces = _without_blanks(rows)
-            if not words:
-                raise BadRow(explain(f"{where}: blanks only", "a sentence"))
-            examples.append(_example(where, id or str(len(examples)), words, tags, spaces))
-            rows.clear()
-            id = None
+    def sentences():
+        id = None
+        for comment, lines in _blocks(path, form, _COMMENT):
+            if lines:
+                yield lines[0][0], (id, lines)
+                id = None
+            else:
+                id = comment.removeprefix(_COMMENT).split("\t")[0].strip()
 
-    for number, line in enumerate(files.read_lines(path), 1):
-        where = f"{path} line {number}"
-        if not line.strip():
-            finish()
-        elif line.startswith("##"):
-            finish()
-            id = line.removeprefix("##").split("\t")[0].strip()
-        else:
-            character, tab, tag = line.partition("\t")
-            if not tab or len(character) != 1:
-                raise BadRow(explain(f"{where}: {line[:40]!r}", "a character, a tab, a tag"))
-            if not character.isspace():
-                check_text(where, character, "character")
-            tag = _checked_tag(where, tag.strip())
-            if tag not in KLUE_TAGS:
-                raise BadRow(explain(f"{where}: tag {tag!r}", f"one of {', '.join(KLUE_TAGS)}"))
-            if not rows:
-                first = number
-            rows.append((character, tag))
-    finish()
-    return examples
+    return attempts(sentences(), example)
+
+
+def _character_and_tag(where, line):
+    character, tab, tag = line.partition("\t")
+    if not tab or len(character) != 1:
+        raise BadRow(explain(f"{where}: {line[:40]!r}", "a character, a tab, a tag"))
+    if not character.isspace():
+        check_text(where, character, "character")
+    tag = _checked_tag(where, tag.strip())
+    if tag not in KLUE_TAGS:
+        raise BadRow(explain(f"{where}: tag {tag!r}", f"one of {', '.join(KLUE_TAGS)}"))
+    return character, tag
 
 
 def _without_blanks(rows):
@@ -143,8 +154,8 @@ def _without_blanks(rows):
     return words, tags, spaces
 
 
-def read_tag_table(path, columns):
-    """Sentences of a TSV, CSV or JSONL file, see `tables`; of any other name, of `read_conll`'s.
+def read_tag_table(path, columns, form=AS_FOUND):
+    """Sentences of a table, see `tables`; of a file of any other name, of `read_conll`'s.
 
     A row is a sentence: `columns["text"]` its text, `columns["label"]` its tags separated by blanks
     (in JSONL also a list), in the whole file one for each word between white space, or one for
@@ -152,13 +163,13 @@ def read_tag_table(path, columns):
 
     Raises: as `read_texts`.
     """
-    if not path.removesuffix(".gz").endswith((".tsv", ".csv", ".jsonl", ".json")):
-        return read_conll(path)
+    if not is_table(path):
+        return read_conll(path, form=form)
     needed = [columns["text"], columns["label"], *filter(None, [columns.get("id")])]
-    examples, unit = [], None
-    for number, (where, row) in enumerate(read_rows(path, needed)):
-        if isinstance(row, BadRow):
-            raise row
+    unit = None
+
+    def example(number, where, row):
+        nonlocal unit
         tags = row[columns["label"]]
         tags = tags.split() if isinstance(tags, str) else tags
         if not isinstance(tags, list):
@@ -179,8 +190,9 @@ def read_tag_table(path, columns):
         else:
             words, spaces = parts, [True] * (len(parts) - 1) + [False]
         id = row[columns["id"]] if columns.get("id") else number
-        examples.append(_example(where, check_text(where, str(id), "id"), words, tags, spaces))
-    return examples
+        return _example(where, check_text(where, str(id), "id"), words, tags, spaces)
+
+    return attempts(read_rows(path, needed, form=form), example)
 
 
 def _units(where, text):

@@ -60,11 +60,13 @@ class Features:
         example: int64 `[n]`, index of the example that each row is of.
         window: None, or the length of the windows that a row is cut into: its ids are those of all
             its windows one behind the other, all but the last one full.
+        cut: how many examples were longer than what is read of them.
     """
 
     rows: dict
     example: np.ndarray
     window: int | None = None
+    cut: int = 0
 
     def __len__(self):
         return len(self.example)

@@ -2,10 +2,13 @@
 
 import collections.abc
 import dataclasses
+import sys
 
 from bert_tf.data import span_files, tag_files
-from bert_tf.data.tables import NoColumn
-from bert_tf.data.text_files import SEPARATOR, Columns, read_texts
+from bert_tf.data.table_form import AS_FOUND
+from bert_tf.data.tables import BadRow, NoColumn
+from bert_tf.data.text_files import SEPARATOR, BadLabel, Columns, read_texts
+from bert_tf.encodings import EncodingError
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 
@@ -16,7 +19,7 @@ class Task:
     Attributes:
         name: as in `TASKS`.
         kind: `text`, `span` or `tag`.
-        read: `(path, columns) -> list` of examples of that kind, see `read_task`.
+        read: `(path, columns, form)`, gives examples of that kind and BadRows, see `read_task`.
         problem: of a text: `single_label`, `multi_label` or `regression`.
         labels: the official names in their official order (of a regression: what is
             measured); None where the training file says.
@@ -27,6 +30,8 @@ class Task:
         unit: what a tag is of, `word` or `character`.
         dev_last: whether the share held out is the end of the file, as the published results of
             the task have it.
+        dirty: the file as published has broken rows, of a wrong number of columns or without a
+            proper text, which are left out.
         columns: where the user's own table has what, unless told otherwise; None for the files
             of a named task, which have names of their own.
     """
@@ -42,15 +47,18 @@ class Task:
     unanswerable: bool = False
     unit: str = "word"
     dev_last: bool = False
+    dirty: bool = False
     columns: dict | None = None
 
 
 def _text(name, columns, labels=("0", "1"), metrics=("accuracy",), problem="single_label",
-          limits=None, dirty=False, **further):
+          limits=None, **further):
     """A task of texts, in tables that have the columns given."""
-    def read(path, _):
+    def read(path, _, form):
+        if form.header is None:
+            form = dataclasses.replace(form, header=not columns.text.isdigit())
         return read_texts(path, columns, problem, None if problem == "regression" else labels,
-                          limits, dirty)
+                          limits, form=form)
 
     return Task(name, "text", read, problem, labels, metrics, (metrics[0], "max"),
                 pair=columns.text_b is not None, **further)
@@ -58,10 +66,10 @@ def _text(name, columns, labels=("0", "1"), metrics=("accuracy",), problem="sing
 
 def _own_texts(name, problem, columns, **further):
     """A task of texts in the user's own table."""
-    def read(path, columns):
+    def read(path, columns, form):
         columns = dict(columns)
         separator = columns.pop("separator", SEPARATOR)
-        return read_texts(path, Columns(**columns), problem, separator=separator)
+        return read_texts(path, Columns(**columns), problem, separator=separator, form=form)
 
     return Task(name, "text", read, problem, columns=columns, **further)
 
@@ -111,6 +119,8 @@ TASKS = {task.name: task for task in (
     Task("tag", read=tag_files.read_tag_table, columns={"text": "text", "label": "tags"}, **_TAG),
 )}
 
+_SHOWN = 5  # wrong examples that are told one by one
+
 # What the user may say the columns of.
 _COLUMNS = {"text": ("text", "text_b", "label", "id", "separator"),
             "span": ("text", "text_b", "label", "id"), "tag": ("text", "label", "id")}
@@ -135,7 +145,7 @@ def task(name, multi_label=False):
                                metrics=("f1", "macro_f1", "accuracy"), monitor=("f1", "max"))
 
 
-def read_task(task_or_name, path, columns=None):
+def read_task(task_or_name, path, columns=None, form=AS_FOUND, left_out=None):
     """The examples of a file, checked as a whole.
 
     Args:
@@ -144,13 +154,17 @@ def read_task(task_or_name, path, columns=None):
         columns: `{"text": …, "text_b": …, "label": …, "id": …}`, those that differ from
             `Task.columns`; numbers are columns from 0 of a table without header. For several
             labels also `"separator"` (a comma).
+        form: a `TableForm`.
+        left_out: list that a BadRow is appended to for each example that is wrong, and so left
+            out; None refuses them, but for what `Task.dirty` is about. Both is told on standard
+            error.
 
     Returns: list of `TextExample`, `SpanExample` or `TagExample`, as the task's kind says.
 
     Raises:
         UsageError: unknown task, missing columns, or columns for a task that has its own.
-        BertTfError: the file cannot be read, has no examples, or has one that is wrong; file and
-            line are named.
+        BertTfError: the file cannot be read, has no examples, or has wrong ones; they are counted,
+            the first of them named by file and line.
     """
     found = task(task_or_name) if isinstance(task_or_name, str) else task_or_name
     columns = {check_choice("columns", name, _COLUMNS[found.kind]): str(column)
@@ -161,17 +175,50 @@ def read_task(task_or_name, path, columns=None):
             attempt="task='classify', 'pair', 'regress', 'span' or 'tag'"))
     columns = {**(found.columns or {}), **columns}
     try:
-        examples = found.read(path, columns)
+        examples, bad = _sorted_out(found.read(path, columns, form))
     except NoColumn as error:
         flags = [f"--{name}_column" for name in columns if columns[name] == error.column]
         raise UsageError(explain(str(error), attempt=" or ".join(flags))) from error
-    if not examples:
+    except EncodingError as error:
+        raise BertTfError(f"{error}, or --encoding {error.likely or 'NAME'}") from error
+    total = len(examples) + len(bad)
+    if not total:
         raise BertTfError(explain(f"{path}: no examples", f"examples of {found.name}"))
-    places = {}
-    for example in examples:
-        if example.id in places:
-            raise BertTfError(explain(
-                f"{example.where}: id {example.id!r} again, first in {places[example.id]}",
-                "a different one for every example"))
-        places[example.id] = example.where
+    refused = [] if left_out is not None else [
+        error for error in bad if not found.dirty or isinstance(error, BadLabel)]
+    if refused or not examples:
+        raise BadRow(_told(path, refused or bad, total))
+    if bad:
+        print(f"{path}: {len(bad)} of {total} examples left out; the first: {bad[0]}",
+              file=sys.stderr)
+        if left_out is not None:
+            left_out += bad
     return examples
+
+
+def _sorted_out(read):
+    """Examples, and a BadRow for each that is wrong or has the id of another, two lists."""
+    examples, bad, places = [], [], {}
+    for example in read:
+        if isinstance(example, BadRow):
+            bad.append(example)
+        elif example.id in places:
+            bad.append(BadRow(explain(
+                f"{example.where}: id {example.id!r} again, first in {places[example.id]}",
+                "a different one for every example")))
+        else:
+            places[example.id] = example.where
+            examples.append(example)
+    return examples, bad
+
+
+def _told(path, bad, total):
+    """All wrong examples of a file in one message."""
+    if len(bad) == 1:
+        joint = ", or" if "; try " in str(bad[0]) else "; try"
+        return f"{bad[0]}{joint} --skip_bad_rows"
+    lines = [f"{path}: {len(bad)} of {total} examples are wrong; try mending them, or "
+             "--skip_bad_rows", *map(str, bad[:_SHOWN])]
+    if len(bad) > _SHOWN:
+        lines.append(f"and {len(bad) - _SHOWN} more")
+    return "\n  ".join(lines)

@@ -9,6 +9,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.morphemes import pretokenize
 
 _CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenized together, padded
+_CHUNK_ROWS = 1024  # of those counted together
 
 
 def text_features(examples, reader, labels, problem, class_weights=None):
@@ -31,8 +32,9 @@ def text_features(examples, reader, labels, problem, class_weights=None):
         BertTfError: a label is unknown; the example's place is named.
         UsageError: single texts and pairs are mixed, or weights do not fit.
     """
-    rows = read_texts({name: pretokenize(reader.tokenizer, texts, progress=True)
-                       for name, texts in _texts(examples).items()}, reader)
+    texts = {name: pretokenize(reader.tokenizer, column, progress=True)
+             for name, column in _texts(examples).items()}
+    rows = read_texts(texts, reader)
     values = [example.label for example in examples]
     if any(value is not None for value in values):
         rows["label_ids"] = _NUMBERED[problem](examples, labels)
@@ -41,7 +43,21 @@ def text_features(examples, reader, labels, problem, class_weights=None):
             raise UsageError(explain(f"class weights with problem={problem!r}", "single_label"))
         rows["example_weights"] = _weights(rows["label_ids"], labels, class_weights)
     window = reader.seq_length if reader.long == "windows" else None
-    return Features(rows, np.arange(len(examples)), window)
+    return Features(rows, np.arange(len(examples)), window, _count_cut(rows, texts, reader))
+
+
+def _count_cut(rows, texts, reader):
+    """How many texts are longer than what the reader reads of them."""
+    if reader.long == "windows":
+        return 0
+    special = 2 if len(texts) == 1 else 2 + reader.tokenizer.vocabulary.pair_separators
+    full = np.flatnonzero(rows["input_word_ids"].lengths >= reader.seq_length)
+    cut = 0
+    for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
+        lengths = sum(reader.tokenizer.tokenize(tf.constant(
+            [column[row] for row in chunk], tf.string)).row_lengths() for column in texts.values())
+        cut += int(np.sum(lengths.numpy() + special > reader.seq_length))
+    return cut
 
 
 def read_texts(texts, reader):

@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import math
-import sys
 
-from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.data.table_form import AS_FOUND, written_as
+from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.data.task_examples import TextExample
 from bert_tf.errors import UsageError, check_choice, explain
 
@@ -23,9 +23,15 @@ class Columns:
     group: str | None = None
 
 
-def read_texts(path, columns, problem="single_label", labels=None, limits=None, dirty=False,
-               separator=SEPARATOR):
+class BadLabel(BadRow):
+    """A row with a proper text, whose label is none of the task's."""
+
+
+def read_texts(path, columns, problem="single_label", labels=None, limits=None,
+               separator=SEPARATOR, form=AS_FOUND):
     """The examples of a table, in order; without an id column, the id is the number from 0.
+
+    In place of a row that is none stands a BadRow with file and line.
 
     Labels: a name (whole numbers and booleans of JSON are taken as such); a regression's is a
     finite number; several are separated by `separator`, in JSON also a list, and none is fine.
@@ -36,39 +42,68 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None, 
         problem: `single_label`, `multi_label` or `regression`.
         labels: the only names there are, or None for any.
         limits: `(least, greatest)` of a regression, or None.
-        dirty: the file as published has broken rows: those of a wrong number of columns or
-            without a proper text are left out, and counted on standard error.
+        separator: between the names of several labels.
+        form: a `TableForm`.
+
+    Returns: iterator of `TextExample` and BadRow.
 
     Raises:
-        UsageError: a column is missing.
-        BadRow: a row that is not as it should be; file and line are named.
+        UsageError: a column is missing, or the first row may be a header or an example.
     """
     parse = {"single_label": _name, "regression": _number,
              "multi_label": lambda where, value: _names(where, value, separator)}[problem]
     needed = [columns.text, columns.label, columns.text_b, columns.id, columns.group]
     needed = [column for column in needed if column is not None]
-    examples, left_out = [], []
-    for number, (where, row) in enumerate(read_rows(path, needed)):
+    if form.header is None and not written_as(path) and all(map(str.isdigit, needed)):
+        form = dataclasses.replace(form, header=has_header(
+            read_rows(path, needed, form=form), columns.label, separator))
+
+    def example(number, where, row):
+        text_a = check_text(where, row[columns.text])
+        text_b = columns.text_b and check_text(where, row[columns.text_b])
+        id = str(number) if columns.id is None else _name(where, row[columns.id], "id")
         try:
-            if isinstance(row, BadRow):
-                raise row
-            text_a = check_text(where, row[columns.text])
-            text_b = columns.text_b and check_text(where, row[columns.text_b])
+            label = parse(where, row[columns.label])
+            _check_label(where, label, labels, limits)
         except BadRow as error:
-            if not dirty:
-                raise
-            left_out.append(error)
-            continue
-        label = parse(where, row[columns.label])
-        _check_label(where, label, labels, limits)
-        examples.append(TextExample(
-            str(number) if columns.id is None else _name(where, row[columns.id], "id"),
-            text_a, text_b, label, where=where,
-            group=None if columns.group is None else str(row[columns.group])))
-    if left_out:
-        print(f"{path}: {len(left_out)} broken rows left out; the first: {left_out[0]}",
-              file=sys.stderr)
-    return examples
+            raise BadLabel(str(error)) from error
+        return TextExample(id, text_a, text_b, label, where=where,
+                           group=None if columns.group is None else str(row[columns.group]))
+
+    return attempts(read_rows(path, needed, form=form), example)
+
+
+def has_header(rows, label, separator=SEPARATOR):
+    """Whether the first of the rows that `read_rows` gives of columns by number is a header.
+
+    It is one where each column has its own number for a name, or where its label is a word and all
+    others are numbers. It is none where another row has its label, or it is a number.
+
+    Raises:
+        UsageError: neither is so.
+    """
+    rows = [(where, row) for where, row in rows if not isinstance(row, BadRow)]
+    if not rows:
+        return False
+    where, first = rows[0]
+    others = [row[label] for _, row in rows if row != first]  # a header may come again
+    if all(name == column for column, name in first.items()):
+        return True
+    known = {name.strip() for value in others for name in (value, *value.split(separator))}
+    if not others or _is_number(first[label]) or known.intersection(
+            map(str.strip, (first[label], *first[label].split(separator)))):
+        return False
+    if all(map(_is_number, others)):
+        return True
+    raise UsageError(explain(f"{where}: the label {first[label]!r} stands in no other row: a "
+                             "header or an example", attempt="--header or --no-header"))
+
+
+def _is_number(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def check_text(where, text, what="text"):

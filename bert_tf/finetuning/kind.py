@@ -65,6 +65,12 @@ class Kind:
         """Lines about answers that are no better than what could be told without a model."""
         return []
 
+    def cut_at(self, reader):
+        """What of an example may be cut, a word, and after how many tokens; None where nothing is.
+
+        `Features.cut` counts those that are longer.
+        """
+
     def texts(self, examples):
         """All different texts of the examples, to learn a vocabulary from; list of str."""
         return list(dict.fromkeys(text for example in examples for name in self.text_fields

@@ -7,7 +7,6 @@ import time
 import tensorflow as tf
 
 from bert_tf import checksums, files, manifest
-from bert_tf.data.tasks import read_task
 from bert_tf.data.tasks import task as find_task
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetuning import options as flags
@@ -110,7 +109,7 @@ class Measurement:
         task = find_task(arguments.task, about.get("problem") == "multi_label")
         kind = make_kind(task, self.kind_options(), about["task"])
         _check_fits(task, kind, about, arguments.model)
-        examples = read_task(task, arguments.data, flags.columns(arguments))
+        examples, left_out = flags.read_examples(task, arguments.data, arguments)
         if about["task"] == "classifier":
             _check_pairs(examples, about, served)
         if served:
@@ -123,8 +122,8 @@ class Measurement:
         notes = kind.notes(examples, predictions, metrics)
         notes += trained_on_notes(self.run, examples)
         return {"task": task.name, "metrics": metrics, **described(kind, about.get("labels", [])),
-                "notes": notes, "examples": len(examples), "model": arguments.model,
-                "seconds": round(time.monotonic() - self.started, 1),
+                "notes": notes, "examples": len(examples), "left_out": left_out,
+                "model": arguments.model, "seconds": round(time.monotonic() - self.started, 1),
                 "command": self.command}, (kind, examples, predictions)
 
     def kind_options(self):

@@ -4,11 +4,13 @@ Defaults are those of the BERT paper's appendix A.3 where it names any.
 """
 
 import argparse
+import codecs
 import math
 import os
 
 from bert_tf import cli, files
-from bert_tf.errors import UsageError, explain
+from bert_tf.data.table_form import DELIMITERS, TableForm
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.training.config import DTYPES, STRATEGIES
 
 SCRATCH = "scratch"
@@ -28,6 +30,8 @@ def add_finetune_flags(parser):
     add("--train", required=True, metavar="FILE", help="labelled examples to learn from")
     add("--dev", required=True, metavar="FILE|SHARE",
         help="labelled examples to choose and to measure by, or the share of --train to hold out")
+    add("--test", metavar="FILE",
+        help="labelled examples that only the best model is measured by, once, at the end")
     add("--output_dir", required=True, metavar="DIR", help="run folder")
     add("--init", default=SCRATCH, metavar="PATH",
         help="model or run folder, a checkpoint of any format that convert reads, or scratch: "
@@ -59,12 +63,23 @@ def add_finetune_flags(parser):
 
 
 def add_column_flags(parser):
-    """Where a TSV, CSV or JSONL file has what; shared with `evaluate`."""
+    """Where a table has what and how it is written; shared with `evaluate`."""
     for name, what in zip(COLUMNS, ("the text or question", "the second text or context",
                                     "the label, number, answer or tags", "the example's id"),
                           strict=True):
         parser.add_argument(f"--{name}", metavar="NAME",
                             help=f"column, its name or its number from 0, of {what}")
+    parser.add_argument("--delimiter", type=_delimiter, metavar="NAME",
+                        help="between the fields of a row: tab, comma, semicolon or a character "
+                             "(default: told from the file)")
+    parser.add_argument("--encoding", type=_encoding, metavar="NAME",
+                        help="of the files, such as CP949 (default: UTF-8, or UTF-16 with a byte "
+                             "order mark)")
+    parser.add_argument("--header", action=argparse.BooleanOptionalAction, default=None,
+                        help="whether the first row holds names, where columns are numbers "
+                             "(default: told from its label)")
+    parser.add_argument("--skip_bad_rows", action="store_true",
+                        help="leave out examples that are wrong, and count them")
 
 
 def add_answer_flags(parser, trained=False):
@@ -153,6 +168,24 @@ def _finite(text):
     return cli.number(text, float, math.isfinite, "a number")
 
 
+def _delimiter(text):
+    if len(text) == 1:
+        return text
+    try:
+        return DELIMITERS[check_choice("delimiter", text, DELIMITERS)]
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or one character") from None
+
+
+def _encoding(text):
+    try:
+        "".encode(text)
+    except LookupError:
+        raise argparse.ArgumentTypeError(explain(
+            f"no encoding is called {text}", "such as UTF-8, UTF-16, CP949 or CP1252")) from None
+    return codecs.lookup(text).name
+
+
 def _freeze(text):
     if text in ("embeddings", "all"):
         return text
@@ -163,6 +196,16 @@ def columns(flags):
     """The named columns as `{"text", "text_b", "label", "id"}`, without those not given."""
     return {name.removesuffix("_column"): getattr(flags, name) for name in COLUMNS
             if getattr(flags, name) is not None}
+
+
+def read_examples(task, path, flags):
+    """`read_task` of a file as the flags say: `(examples, number of those left out)`."""
+    from bert_tf.data.tasks import read_task
+
+    left_out = [] if flags.skip_bad_rows else None
+    form = TableForm(flags.delimiter, flags.encoding, flags.header)
+    examples = read_task(task, path, columns(flags), form, left_out)
+    return examples, len(left_out or ())
 
 
 def dev_share(flags):

@@ -9,6 +9,7 @@ from bert_tf import checksums, files
 from bert_tf.saved_model.source import RESULTS, read_results
 
 PREDICTIONS = "predictions.jsonl"
+TEST = "test"  # folder of predictions and report of --test
 REPORT = "report"  # folder of pictures and tables for people
 
 

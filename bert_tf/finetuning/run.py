@@ -3,7 +3,8 @@
 A run folder holds `run.json` (what the run is), `trials/` (a folder for each training), `model/`
 (what `save_pretrained` writes), `results.json`, `predictions.jsonl`, `report/`, and of the best
 training `train_config.json` and `metrics.jsonl`; where part of the training file is held out,
-`dev_ids.json` says which; where the start was no model folder, `init/` or `tokenizer/` is one.
+`dev_ids.json` says which; with `--test`, `test/` holds predictions and report of that; where the
+start was no model folder, `init/` or `tokenizer/` is one.
 """
 
 import contextlib
@@ -14,16 +15,17 @@ import time
 import tensorflow as tf
 
 from bert_tf import files, manifest
+from bert_tf.data.label_counts import label_counts, labels_said, likeness_notes
 from bert_tf.data.split_notes import split_notes
 from bert_tf.data.task_split import split_examples
-from bert_tf.data.tasks import read_task
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
 from bert_tf.finetuning.init import find_start
 from bert_tf.finetuning.kinds import make_kind
-from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share
+from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share, read_examples
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
+    TEST,
     about_f1,
     described,
     missing,
@@ -43,7 +45,8 @@ from bert_tf.variables import assign_variables
 # Flags that say how and where to work, not what comes out.
 _NOT_RESULT = ("overwrite", "output_dir")
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
-_KEPT = (PREDICTIONS, REPORT, "model", "dev_ids.json", TRAINED_ON, *_OF_TRIAL)  # with the results
+_KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_ids.json", TRAINED_ON,
+         *_OF_TRIAL)  # with the results
 _NEAR = 0.1  # how far the share held out may be from that asked for before it is said
 _DIGITS = 4  # of a share
 _MADE = (RESULTS, *_KEPT, "trials", "init", "tokenizer")
@@ -98,7 +101,8 @@ class FinetuningRun:
             BertTfError: something else is gone.
         """
         gone = missing(self.path())
-        lost = [name for name in gone if name.split(os.sep)[0] not in (PREDICTIONS, REPORT)]
+        lost = [name for name in gone if name.split(os.sep)[0] not in (
+            PREDICTIONS, REPORT, TEST)]
         if lost:
             raise BertTfError(explain(
                 f"{self.path(lost[0])} is missing from this finished run",
@@ -108,6 +112,15 @@ class FinetuningRun:
             self.prepare(*self.examples())
             model = from_pretrained(self.path("model"), self.kind.built_as)
             write_measured(self.kind, self.dev, self.kind.predict_dev(model, self.dev), self.path())
+            self.measure_test(model)
+
+    def measure_test(self, model):
+        """`{"test_metrics": …}` of a model that was chosen already; empty without `--test`."""
+        if self.test is None:
+            return {}
+        predictions = self.kind.predict(model, self.test)
+        write_measured(self.kind, self.test, predictions, files.make_folder(self.path(TEST)))
+        return {"test_metrics": self.kind.metrics(self.test, predictions)}
 
     @contextlib.contextmanager
     def claimed(self):
@@ -138,6 +151,7 @@ class FinetuningRun:
         """The files that a run depends on."""
         options = self.options
         paths = [options.train] + ([options.dev] if dev_share(options) is None else [])
+        paths += [options.test] if options.test else []
         for path in (None if options.init == SCRATCH else options.init, options.config,
                      options.vocab):
             if path is not None:
@@ -145,19 +159,24 @@ class FinetuningRun:
         return paths
 
     def examples(self):
-        """`(train, dev)`, lists of examples, split where `--dev` is a share."""
+        """`(train, dev, test)`, lists of examples, split where `--dev` is a share; test or None."""
         options = self.options
-        train = read_task(self.task, options.train, columns(options))
+        train, left_out = read_examples(self.task, options.train, options)
+        self.left_out = {"train": left_out}
+        test = None
+        if options.test:
+            test, self.left_out["test"] = read_examples(self.task, options.test, options)
         share = dev_share(options)
         if share is None:
-            return train, read_task(self.task, options.dev, columns(options))
+            dev, self.left_out["dev"] = read_examples(self.task, options.dev, options)
+            return train, dev, test
         train, dev = split_examples(train, share, options.seed, self.task.name)
         files.write_json(self.path("dev_ids.json"), {
             "task": self.task.name, "file": options.train, **_shares(train, dev, share),
             "seed": options.seed, "train": len(train), "dev_ids": [example.id for example in dev]})
-        return train, dev
+        return train, dev, test
 
-    def prepare(self, train, dev):
+    def prepare(self, train, dev, test):
         """Find the start and make the features that all trials learn from."""
         options = self.options
         self.kind = make_kind(self.task, options)
@@ -186,10 +205,17 @@ class FinetuningRun:
         self.described = described(self.kind, labels)
         print("; ".join([f"models are chosen by {self.described['monitor']}",
                          *about_f1(self.described)]))
-        for note in split_notes(train, dev):
+        if test:
+            self.counts["test"] = len(test)
+            print(f"{len(test):,} examples to test the best model by")
+        parts = {"train": train, "dev": dev, **({"test": test} if test else {})}
+        for name, examples in parts.items():
+            print(f"labels of {name}: {labels_said(examples)}")
+        self.label_counts = {name: label_counts(examples) for name, examples in parts.items()}
+        for note in [*likeness_notes([*train, *dev]), *split_notes(train, dev),
+                     *(split_notes(train, test, "test") if test else ())]:
             print(f"note: {note}")
-        self.train, self.train_features = train, None
-        self.dev = dev
+        self.train, self.train_features, self.dev, self.test = train, None, dev, test
 
     def features(self, model):
         """`Features` of the training examples, made once for all trials; tells what is new."""
@@ -198,8 +224,24 @@ class FinetuningRun:
             if fresh:
                 print(f"not in {self.options.init}, so new: {', '.join(fresh)}")
             self.train_features = self.kind.features(self.train, model, training=True)
-            self.kind.asked(model, self.dev)  # what is wrong with those shows before training
+            features = {"train": self.train_features}
+            # What is wrong with the others shows before training, too.
+            if self.test:
+                features["test"] = self.kind.asked(model, self.test)
+            features["dev"] = self.kind.asked(model, self.dev)
+            self.cut = self.count_cut(features, model.reader)
         return self.train_features
+
+    def count_cut(self, features, reader):
+        """Tell how many examples are cut; `{"tokens", "train", "dev"}`, None where none can be."""
+        found = self.kind.cut_at(reader)
+        if found is None:
+            return None
+        what, tokens = found
+        counts = {name: part.cut for name, part in features.items()}
+        print(f"{what} cut at {tokens} tokens: " + ", ".join(
+            f"{counts[name]:,} of {len(getattr(self, name)):,} of {name}" for name in counts))
+        return {"tokens": tokens, **counts}
 
     def build(self, seed):
         """The model before training, its head drawn from `seed`."""
@@ -265,6 +307,7 @@ class FinetuningRun:
         model = self.build(best.settings.seed)
         weights = best_weights(best.folder)
         assign_variables(model.weights, weights, best.folder)
+        self.features(model)
         predictions = self.kind.predict_dev(model, self.dev)
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
@@ -273,16 +316,18 @@ class FinetuningRun:
         notes = self.kind.notes(self.dev, predictions, metrics)
         for note in notes:
             print(f"note: {note}; try another --learning_rate, more --epochs or another --seed")
+        tested = self.measure_test(model)
         for name in _OF_TRIAL:
             source = os.path.join(best.folder, name)
             files.copy(source, self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
         results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
                    "task": self.task.name, "columns": columns(self.options),
-                   "metrics": metrics, **self.described, "notes": notes, "mean": mean,
+                   "metrics": metrics, **tested, **self.described, "notes": notes, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": search,
-                   "split": self.counts, "seconds": round(time.monotonic() - self.started, 1),
-                   "command": self.command}
+                   "split": self.counts, "left_out": self.left_out,
+                   "labels": self.label_counts, "cut": self.cut,
+                   "seconds": round(time.monotonic() - self.started, 1), "command": self.command}
         write_results(self.path(), results, _KEPT)
 
 

@@ -64,6 +64,10 @@ class SpanKind(Kind):
         threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
         return "span", {"reader": reader, **threshold, **self._given(_OF_MODEL)}
 
+    def cut_at(self, reader):
+        """Questions at `--max_query_length`; contexts are read in windows."""
+        return "questions", reader.max_query_length
+
     def features(self, examples, model, training):
         """A row a window, with the answers for training."""
         return span_features(examples, model.reader, training)

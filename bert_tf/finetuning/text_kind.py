@@ -61,6 +61,10 @@ class TextKind(Kind):
         return "classifier", {"labels": labels, "problem": self.problem, "reader": reader,
                               **self.feature_options()}
 
+    def cut_at(self, reader):
+        """Texts at `--seq_length`, unless they are read in windows."""
+        return None if reader.long == "windows" else ("texts", reader.seq_length)
+
     def features(self, examples, model, training):
         """A row an example, with labels and weights for training."""
         weights = "balanced" if training and self.options.class_weights else None

@@ -1,5 +1,6 @@
 """Warnings on the two sides of a split."""
 
+from bert_tf.data.label_counts import label_counts, labels_said, likeness_notes
 from bert_tf.data.split_notes import split_notes
 from bert_tf.data.task_examples import SpanExample, TagExample, TextExample
 
@@ -37,6 +38,21 @@ def test_entities_and_questions():
     assert split_notes(answered, [SpanExample("1", "r", "c", (), True)]) == [
         "no example to measure by has a question with an answer: the score says nothing of that",
         "no example to learn from has a question without an answer: it cannot be told"]
+
+
+def test_labels_are_counted_and_alike_names_told():
+    made = texts("neg", "Neg ", "neg", "0", "0.0", "1.0", "ｎｅｇ")
+    assert label_counts(made) == {"neg": 2, "0": 1, "0.0": 1, "1.0": 1, "Neg ": 1, "ｎｅｇ": 1}
+    assert [note.partition(": ")[2] for note in likeness_notes(made)] == [
+        "'neg' (2), 'Neg ' (1), 'ｎｅｇ' (1)", "'0' (1), '0.0' (1)"]
+    assert labels_said(made).startswith("'neg' 2, '0' 1, '0.0' 1")
+    assert labels_said(texts(*map(str, range(30)))).endswith(", and 10 more")
+    assert labels_said(texts(1.0, 2.5)) == "1 to 2.5, mean 1.75"
+    assert label_counts(texts(("a", "b"), ("b",), ())) == {"b": 2, "a": 1, "no label": 1}
+    tags = [TagExample("0", tuple("abc"), tags, (True, True, False))
+            for tags in (("B-x", "I-x", "B-y"), ("O", "O", "O"))]
+    assert label_counts(tags) == {"no entity": 1, "x": 1, "y": 1}
+    assert label_counts([SpanExample("0", "q", "c", (("c", 0),))]) == {"answer": 1}
 
 
 def test_texts_on_both_sides():

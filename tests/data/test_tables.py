@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bert_tf.data.table_form import TableForm
 from bert_tf.data.tables import BadRow, read_rows
 from bert_tf.errors import BertTfError, UsageError
 
@@ -111,7 +112,7 @@ def test_a_wrong_row_is_handed_over(write_file, name, text, message):
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.tsv", "text\tlabl\n", "line 1: no column 'label' among text, labl"),
     ("a.tsv", "text\tlabel\tlabel\n", "line 1: two columns are named 'label'"),
-    ("a.csv", "text\tlabel\n", "no column 'text'"),
+    ("a.csv", "text|label\n", "no column 'text'"),
     ("a.csv", 'text,label\na,1\n"b"c,1\n', "line 3: not CSV"),
     ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV: unexpected end of data"),
     ("a.json", '{"text": "a"}', "dict; expected a JSON list"),
@@ -120,6 +121,79 @@ def test_a_wrong_row_is_handed_over(write_file, name, text, message):
 def test_a_wrong_file_is_refused(write_file, name, text, message):
     with pytest.raises(BertTfError, match=message):
         list(read_rows(write_file(name, text), ["text", "label"]))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("columns", [["text", "label"], ["0", "1"]])
+def test_the_delimiter_is_told_from_the_file(write_file, name, delimiter, columns):
+    rows = [["text", "label"], *([f"a, b{', c' * (number % 3)}" + "; d" * (number % 2), "1"]
+                                 for number in range(20))]
+    stream = io.StringIO()
+    csv.writer(stream, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL).writerows(rows)
+    path = write_file(name, stream.getvalue())
+    form = TableForm(header=True)
+    read = [list(row.values()) for _, row in read_rows(path, columns, form=form)]
+    assert read == rows[1:]
+    said = TableForm(delimiter, header=True)
+    assert [list(row.values()) for _, row in read_rows(path, columns, form=said)] == read
+
+
+def test_a_delimiter_that_could_be_either_is_asked_for(write_file):
+    path = write_file("a.csv", "a, b;1\nc, d;2\n")
+    with pytest.raises(UsageError, match="both make equal rows; try --delimiter comma or"):
+        list(read_rows(path, ["0", "1"]))
+    form = TableForm(";")
+    assert [row["0"] for _, row in read_rows(path, ["0", "1"], form=form)] == ["a, b", "c, d"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "cp949"])
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv.gz", "a.jsonl", "a.json"])
+def test_encodings(write_file, encoding, name):
+    rows = [{"text": "똠방각하, 재미있다", "label": "긍정"}, {"text": "뷁", "label": "부정"}]
+    form = name.split(".")[1]
+    text = {"csv": as_csv, "jsonl": as_jsonl,
+            "json": lambda rows: json.dumps(rows, ensure_ascii=False)}.get(form, as_tsv)(rows)
+    mark = "\ufeff" if encoding.startswith("utf-16-") else ""
+    path = write_file(name, (mark + text).encode(encoding))
+    said = TableForm(encoding=None if encoding.startswith("utf-16") else encoding)
+    assert [row for _, row in read_rows(path, ["text", "label"], form=said)] == rows
+
+
+def test_what_is_no_text_is_refused_by_its_name(write_file):
+    for begin in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        with pytest.raises(UsageError, match=r"a.xlsx is a workbook.*saving .* as CSV \(UTF-8\)"):
+            list(read_rows(write_file("a.xlsx", begin + b"\xa1\xb1"), ["text"]))
+    with pytest.raises(BertTfError, match="a.parquet: not Parquet"):
+        list(read_rows(write_file("a.parquet", b"PAR1 and what else"), ["text"]))
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    rows = [{"text": "좋다", "more": {"label": 1}}, {"text": None, "more": {"label": 0}}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    read = list(read_rows(str(path), ["text", "more.label"]))
+    assert [row for _, row in read] == [{"text": "좋다", "more.label": 1},
+                                        {"text": None, "more.label": 0}]
+    assert read[1][0] == f"{path} row 2"
+
+
+def test_a_header_that_comes_again_is_named(write_file):
+    path = write_file("a.tsv", as_tsv(ROWS) + as_tsv(ROWS))
+    read = list(read_rows(path, ["text"]))
+    assert [isinstance(row, BadRow) for _, row in read] == [False, False, True, False, False]
+    assert "line 4: the header again; try removing the row" in str(read[2][1])
+
+
+def test_a_header_is_as_the_form_says(write_file):
+    path = write_file("a.tsv", as_tsv(ROWS))
+    assert [len(list(read_rows(path, ["1"], form=TableForm(header=header))))
+            for header in (None, True, False)] == [3, 2, 3]
+    with pytest.raises(UsageError, match="column 'text' without a header"):
+        list(read_rows(path, ["text"], form=TableForm(header=False)))
 
 
 @given(st.lists(st.fixed_dictionaries({"text": FIELDS, "label": FIELDS}), min_size=1, max_size=5))

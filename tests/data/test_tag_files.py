@@ -189,6 +189,15 @@ def test_a_wrong_file_is_refused_with_its_line(write_file, task, file, text, mes
         read_task(task, write_file(file, text))
 
 
+def test_wrong_sentences_are_counted_and_left_out_whole(write_file):
+    left_out = []
+    path = write_file("a.conll", "a O\nb\n\nc B-x\n\nd NN\ne O\n")
+    examples = read_task("conll", path, left_out=left_out)
+    assert [example.words for example in examples] == [("c",)]
+    assert [str(error).split(";")[0] for error in left_out] == [
+        f"{path} line 2: one column", f"{path} line 6: tag 'NN'"]
+
+
 def test_a_sentence_of_100_000_characters(write_file):
     path = write_file("a.tsv", "가\tB-PS\n" * 100_000)
     assert len(read_task("klue_ner", path)[0].text) == 100_000

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from bert_tf.data.table_form import TableForm
 from bert_tf.data.tasks import read_task, task
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 
 # The header and a row of each GLUE file, and what is read of it.
 GLUE = {
@@ -187,5 +188,58 @@ def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, cap
     path = write_file("a.txt", NSMC + "1\tgood\t1\n2\t\t0\n3\tcut\n4\tbad\t0\n")
     assert [example.id for example in read_task("nsmc", path)] == ["1", "4"]
     assert capsys.readouterr().err == (
-        f"{path}: 2 broken rows left out; the first: {path} line 3: empty text; try removing the "
+        f"{path}: 2 of 4 examples left out; the first: {path} line 3: empty text; try removing the "
         "row\n")
+
+
+@pytest.mark.parametrize(("rows", "first"), [
+    (["review,stars", "fine,5", "dull,1"], "fine"),  # a word among numbers
+    (["review,stars", "fine,5", "review,stars", "dull,1"], "fine"),
+    (["0,1", "fine,1", "dull,0"], "fine"),  # the numbers themselves
+    (["fine,pos", "dull,neg", "great,pos"], "fine"),
+    (["fine,3", "dull,1", "great,2"], "fine"),
+])
+def test_a_header_over_columns_by_number_is_told(write_file, rows, first):
+    path = write_file("a.csv", "\n".join(rows) + "\n")
+    examples = read_task("classify", path, {"text": 0, "label": 1}, left_out=[])
+    assert examples[0].text_a == first
+    assert {example.label for example in examples}.isdisjoint({"stars"})
+
+
+def test_a_header_that_cannot_be_told_is_asked_for(write_file):
+    path = write_file("a.csv", "review,verdict\nfine,pos\ndull,neg\ngreat,pos\n")
+    columns = {"text": 0, "label": 1}
+    with pytest.raises(UsageError, match="line 1: the label 'verdict' stands in no other row: .*; "
+                                         "try --header or --no-header"):
+        read_task("classify", path, columns)
+    for header, count in ((True, 3), (False, 4)):
+        assert len(read_task("classify", path, columns, TableForm(header=header))) == count
+
+
+def test_all_wrong_rows_are_counted_and_the_first_named(write_file, capsys):
+    rows = ["a\tx", "", "b", *["\tx"] * 7, "c\tx", "text\tlabel", "d\ty"]
+    path = write_file("a.tsv", TABLE + "\n".join(rows) + "\n")
+    with pytest.raises(BertTfError) as raised:
+        read_task("classify", path)
+    lines = str(raised.value).split("\n  ")
+    assert lines[0] == f"{path}: 9 of 12 examples are wrong; try mending them, or --skip_bad_rows"
+    assert lines[1].startswith(f"{path} line 4: 1 columns") and len(lines) == 7
+    assert lines[2].startswith(f"{path} line 5: empty text") and lines[-1] == "and 4 more"
+    left_out = []
+    examples = read_task("classify", path, left_out=left_out)
+    assert [example.text_a for example in examples] == ["a", "c", "d"] and len(left_out) == 9
+    assert f"{path}: 9 of 12 examples left out; the first: " in capsys.readouterr().err
+    with pytest.raises(BertTfError, match="empty text"):
+        read_task("classify", write_file("b.tsv", TABLE + "\tx\n"), left_out=[])
+
+
+def test_korean_windows_files_are_told_by_their_encoding(write_file):
+    path = write_file("a.tsv", "text\tlabel\n정말 재미있는 영화였다\t긍정\n".encode("cp949"))
+    with pytest.raises(BertTfError, match="line 2: byte 0xc1 at column 1 is not UTF-8, but may be "
+                                          "CP949; try .* iconv -f CP949 .*, or --encoding CP949"):
+        read_task("classify", path)
+    examples = read_task("classify", path, form=TableForm(encoding="cp949"))
+    assert summary(examples) == [("정말 재미있는 영화였다", None, "긍정")]
+    path = write_file("b.tsv", "text\tlabel\nété à côté, déjà vu\tpos\n".encode("cp1252"))
+    with pytest.raises(BertTfError, match="line 2: byte 0xe9 .* UTF-8; .*or --encoding NAME"):
+        read_task("classify", path)

@@ -1,0 +1,110 @@
+"""How a table's file is written: told from the file, or said by the user.
+
+- Delimiter: the one of tab, comma and semicolon under which the header has the columns asked for,
+  or, of columns by number, under which the first rows are equally wide.
+- Quotes, as in RFC 4180, hold delimiters, line ends and doubled quotes: in `.csv` and wherever
+  commas or semicolons separate. In other files with tabs they are characters like any other, as
+  in the GLUE files.
+- Workbooks are refused, Parquet is known by its first bytes.
+"""
+
+import csv
+import dataclasses
+import itertools
+import os
+
+from bert_tf import files
+from bert_tf.errors import UsageError, explain
+
+DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";"}
+_TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".xlsx", ".xls", ".ods")
+_PARQUET = b"PAR1"
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # zipped XML, and Excel before 2007
+_SAMPLE = 50  # rows that a delimiter is told by
+_ALIKE = 0.9  # share of them that must be as wide as the first
+_LONGEST_FIELD = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True)
+class TableForm:
+    """What the user says of a table's file; None is told from the file.
+
+    Attributes:
+        delimiter: one character between the fields of a row.
+        encoding: name of a codec; None is UTF-8, or UTF-16 with a byte order mark.
+        header: whether the first row holds the names of the columns.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    header: bool | None = None
+
+
+AS_FOUND = TableForm()  # all of it is told from the file
+
+
+def suffix(path):
+    """How the name ends, `.gz` left out."""
+    return os.path.splitext(path.removesuffix(".gz"))[1].lower()
+
+
+def is_table(path):
+    """Whether the name of a file is that of a table."""
+    return suffix(path) in _TABLES
+
+
+def written_as(path):
+    """`.json` or `.jsonl` by the file's name, `.parquet` by its first bytes; else None.
+
+    Raises:
+        UsageError: the file is a workbook.
+    """
+    if suffix(path) in (".json", ".jsonl"):
+        return suffix(path)
+    with files.explained("read", path), files.open_stored(path) as stream:
+        begin = stream.read(4)
+    if begin in _WORKBOOKS:
+        raise UsageError(explain(f"{path} is a workbook, or zipped", "a table as text",
+                                 "saving the sheet as CSV (UTF-8)"))
+    return ".parquet" if begin == _PARQUET else None
+
+
+def split_rows(path, columns, form):
+    """How a file of delimited fields is to be split, `(delimiter, quoted)`.
+
+    Args:
+        path: the file.
+        columns: names or numbers (as str) of the columns that it must have.
+        form: a `TableForm`.
+
+    Raises:
+        UsageError: it could be either of two delimiters.
+    """
+    quotes = suffix(path) == ".csv"
+    usual = form.delimiter or ("," if quotes else "\t")
+    fitting = [usual] if form.delimiter else [
+        delimiter for delimiter in DELIMITERS.values()
+        if _fits(path, columns, form.encoding, delimiter, quotes or delimiter != "\t")]
+    if len(fitting) > 1 and fitting[0] != "\t":  # tabs in as many places of every text: no
+        raise UsageError(explain(f"{path}: commas and semicolons both make equal rows",
+                                 attempt="--delimiter comma or --delimiter semicolon"))
+    delimiter = (fitting or [usual])[0]
+    return delimiter, quotes or delimiter != "\t"
+
+
+def quoted_rows(lines, delimiter, strict=False):
+    """A `csv.reader` of lines without their ends."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=strict)
+
+
+def _fits(path, columns, encoding, delimiter, quoted):
+    """Whether a delimiter gives the columns."""
+    lines = (line for line in files.read_lines(path, encoding) if line)
+    rows = quoted_rows(lines, delimiter) if quoted else (line.split(delimiter) for line in lines)
+    named = any(not column.isdigit() for column in columns)
+    sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
+    names = [name.strip() for name in sample[0]] if sample else []
+    return (all(column in names or column.isdigit() and int(column) < len(names)
+                for column in columns)
+            and sum(len(row) == len(names) for row in sample) >= _ALIKE * len(sample))

@@ -1,0 +1,74 @@
+"""Text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
+
+import codecs
+
+from bert_tf.errors import BertTfError, explain
+
+_MARK = "\ufeff"
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class EncodingError(BertTfError):
+    """Text that is not of the encoding that it was read as; `likely` names one, or is None."""
+
+    def __init__(self, message, likely):
+        super().__init__(message)
+        self.likely = likely
+
+
+class Decoder:
+    """Decodes a file piece by piece.
+
+    Args:
+        path: of the file, for messages.
+        begin: its first bytes.
+        encoding: name of a codec; None is UTF-8, or UTF-16 where the file begins with its BOM.
+    """
+
+    def __init__(self, path, begin, encoding=None):
+        self.path = path
+        self.name = encoding or _UTF_16.get(begin[:2], "utf-8")
+        self.decoder = codecs.getincrementaldecoder(self.name)()
+        self.line, self.column = 1, 1  # of what comes next
+        self.begun = False
+
+    def decode(self, data, final=False):
+        """The text that `data` goes on with, without a BOM.
+
+        Raises:
+            EncodingError: bytes that are no text; line and column are named.
+        """
+        try:
+            text = self.decoder.decode(data, final)
+        except UnicodeDecodeError as error:
+            raise self._wrong(error) from error
+        if text and not self.begun:
+            text, self.begun = text.removeprefix(_MARK), True
+        self._pass(text)
+        return text
+
+    def _pass(self, text):
+        lines = text.count("\n")
+        self.line += lines
+        self.column = len(text) - text.rfind("\n") if lines else self.column + len(text)
+
+    def _wrong(self, error):
+        self._pass(error.object[:error.start].decode(self.name, "replace").removeprefix(_MARK))
+        likely = "CP949" if _is_korean(error.object) else None
+        return EncodingError(explain(
+            f"{self.path} line {self.line}: byte {error.object[error.start]:#04x} at column "
+            f"{self.column} is not {self.name.upper()}{likely and f', but may be {likely}' or ''}",
+            attempt=f"converting the file, for example with iconv -f {likely or 'ENCODING'} "
+                    "-t UTF-8"), likely)
+
+
+def _is_korean(data):
+    """Whether bytes are text as Korean Windows writes it: Hangul beside ASCII, hardly else."""
+    try:
+        text = codecs.getincrementaldecoder("cp949")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    foreign = sum(character > "\x7f" for character in text)
+    # Only extended codes of CP949 have a second byte that may be ASCII, as other encodings have.
+    return 2 * sum("가" <= character <= "힣" and character.encode("cp949")[1] > 0xA0
+                   for character in text) > foreign
