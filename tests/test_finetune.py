@@ -1,5 +1,6 @@
 """finetune from its command line: what it leaves, what is served, going on, refusing."""
 
+import collections
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from bert_tf.tasks.pretraining import Pretrainer
 def arguments(folder, *words, name="run"):
     """The command line of a small run in `folder`; later words win."""
     return ["--task", "classify", "--train", str(folder / "train.tsv"), "--dev", "0.25",
-            "--output_dir", str(folder / name), "--export_dir", str(folder / "saved" / name),
+            "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name), "--export_dir", str(folder / "saved" / name),
             "--config", str(folder / "config.json"), "--lower_case", "--seq_length", "16",
             "--batch_size", "8", "--epochs", "3", "--learning_rate", "1e-2", *words]
 
@@ -30,6 +31,7 @@ def prepare(folder):
     (folder / "config.json").write_text(json.dumps(
         {**TINY, "vocab_size": 80, "num_hidden_layers": 1, "initializer_range": 0.3}))
     write_table(folder / "train.tsv", examples(120))
+    write_table(folder / "test.tsv", examples(40, seed=1))
     return folder
 
 
@@ -65,7 +67,13 @@ def test_results_are_of_the_examples_held_out(finished):
     assert results["metrics"]["accuracy"] > 0.8  # the label is one word
     assert (results["task"], results["search"]) == ("classify", [])
     assert results["split"] == {"train": 90, "dev": 30, "share": 0.25, "asked_share": 0.25,
-                                "seed": 12345}
+                                "seed": 12345, "test": 40}
+    assert results["left_out"] == {"train": 0, "test": 0}
+    counts = {"train": collections.Counter(gold_of(finished, set(map(str, range(120))) - set(
+        held_out))), "dev": collections.Counter(gold), "test": collections.Counter(
+        each.label for each in examples(40, seed=1))}
+    assert results["labels"] == counts
+    assert results["cut"]["tokens"] == 16 and set(results["cut"]) == {"tokens", *counts}
     scores = [record["metrics"]["accuracy"] for record in results["seeds"]]
     assert [record["seed"] for record in results["seeds"]] == [12345, 12346]
     assert results["metrics"]["accuracy"] == max(scores)
@@ -75,11 +83,20 @@ def test_results_are_of_the_examples_held_out(finished):
     assert results["seconds"] > 0
 
 
+def test_the_best_model_is_tested_once_by_examples_of_their_own(finished):
+    run = finished / "run"
+    lines = lines_of(run / "test")
+    gold = [each.label for each in examples(40, seed=1)]
+    accuracy = metrics.accuracy_score(gold, [line["label"] for line in lines])
+    assert files.read_json(str(run / "results.json"))["test_metrics"]["accuracy"] == accuracy
+    assert sorted(os.listdir(run / "test")) == ["predictions.jsonl", "report"]
+
+
 def test_what_is_left(finished):
     run = finished / "run"
     assert sorted(os.listdir(run)) == sorted([
         "run.json", "results.json", "predictions.jsonl", "report", "model", "trials", "tokenizer",
-        "dev_ids.json", "trained_on.npy", "train_config.json", "metrics.jsonl"])
+        "dev_ids.json", "trained_on.npy", "train_config.json", "metrics.jsonl", "test"])
     assert sorted(os.listdir(run / "report")) == ["confusion.json", "confusion.png"]
     for name in os.listdir(run / "trials"):
         assert sorted(os.listdir(run / "trials" / name)) == [
@@ -158,7 +175,8 @@ def test_a_saved_model_that_is_gone_is_exported_again(finished, monkeypatch):
 def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, capsys, monkeypatch):
     run, words = finished / "run", arguments(finished, "--seeds", "2")
     kept = {name: (run / name).read_bytes() for name in (
-        "predictions.jsonl", "report/confusion.png", "report/confusion.json")}
+        "predictions.jsonl", "report/confusion.png", "report/confusion.json",
+        "test/predictions.jsonl", "test/report/confusion.json")}
     before = files.read_json(str(run / "results.json"))
     with monkeypatch.context() as patch:
         patch.setattr(trial, "train", None)
@@ -237,6 +255,10 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     (["--seq_length", "40"], 2, "--seq_length 40 is beyond the model's 32 positions; try "
                                 "--seq_length 32"),
     (["--seq_length", "4"], 2, "--seq_length 4; expected 5 to 32"),
+    (["--test", "nowhere.tsv"], 1, "cannot read nowhere.tsv: no such file"),
+    (["--delimiter", "coma"], 2, "--delimiter: delimiter='coma' is unknown; expected one of tab, "
+                                 "comma, semicolon; try delimiter='comma', or one character"),
+    (["--encoding", "korean1"], 2, "no encoding is called korean1; expected such as UTF-8"),
     (["--train", "nowhere.tsv"], 1, "cannot read nowhere.tsv: no such file"),
     (["--text_column", "txt"], 2, "txt"),
     (["--init", "nowhere", "--config", "c.json"], 2, "leave --config out"),

@@ -1,12 +1,10 @@
 """README says what `--help` says, and the commands of its page on labelled text work as typed."""
 
-import csv
 import importlib
-import json
 import os
 import pathlib
-import random
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -21,6 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 INSIDE = README.partition("## See inside\n")[2].partition("\n## ")[0]
 PAGE = README.partition("## From labelled text to a served model\n")[2].partition("\n## ")[0]
+
+
+MAKE_DATA = "examples/data/make_data.py"
 
 
 def _flags_table(parser):
@@ -49,44 +50,15 @@ def test_the_tables_of_flags_are_those_of_help(module):
     assert section.strip().splitlines() == _flags_table(module._parser())
 
 
-def _write_data(folder):
-    """Small files of the names that the page uses; labels follow from the words."""
-    draw = random.Random(5)
-    words = ["the", "film", "music", "scene", "story", "actor", "end", "day", "last"]
-
-    def text(mark):
-        return " ".join([*draw.choices(words, k=4), mark, *draw.choices(words, k=3)])
-
-    for name, size in (("reviews.csv", 80), ("new_reviews.csv", 30)):
-        with open(folder / name, "w", newline="") as stream:
-            table = csv.writer(stream)
-            table.writerow(["review", "stars"])
-            for _ in range(size):
-                stars = draw.choice("15")
-                table.writerow([text({"1": "dull", "5": "fine"}[stars]), stars])
-    paragraphs = []
-    for number in range(30):
-        context = text(f"{1900 + number}")
-        answer = {"text": f"{1900 + number}", "answer_start": context.index(f"{1900 + number}")}
-        paragraphs.append({"context": context, "qas": [
-            {"id": f"q{number}", "question": "Which day?", "is_impossible": number % 3 == 0,
-             "answers": [] if number % 3 == 0 else [answer]}]})
-    (folder / "questions.json").write_text(json.dumps({"version": "v2.0", "data": [
-        {"title": str(number), "paragraphs": [paragraph]}
-        for number, paragraph in enumerate(paragraphs)]}))
-    with open(folder / "entities.conll", "w") as stream:
-        for _ in range(60):
-            for word in text("Ann Lee").split():
-                tag = {"Ann": "B-person", "Lee": "I-person"}.get(word, "O")
-                stream.write(f"{word}\t{tag}\n")
-            stream.write("\n")
+def _write_model(folder):
+    """A tiny model in place of what `make pretrain` leaves."""
     from bert_tf.config import ModelConfig
     from bert_tf.tasks.pretraining import Pretrainer
     from bert_tf.tokenization.tokenizer import Tokenizer
     from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-    pieces = [*words, "dull", "fine", "ann", "lee", "which", "?", "i", "went", "back", "next", ".",
-              *"1234567890", *(f"##{digit}" for digit in "1234567890")]
+    words = set(re.findall(r"[a-z]+", (ROOT / MAKE_DATA).read_text().lower()))
+    pieces = [*sorted(words), *"?.,:1234567890", *(f"##{digit}" for digit in "1234567890")]
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *pieces])
     model = Pretrainer(ModelConfig(
         vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
@@ -97,24 +69,26 @@ def _write_data(folder):
 
 def _commands():
     """The page's blocks in order: argument lists of commands, and Python."""
-    blocks = re.findall(r"```python\n([\s\S]*?)```|((?:^    python -m .*\n(?:^     .*\n)*)+)", PAGE,
+    blocks = re.findall(r"```python\n([\s\S]*?)```|((?:^    python .*\n(?:^     .*\n)*)+)", PAGE,
                         flags=re.M)
     for code, shell in blocks:
         if code:
             yield code
         for line in shell.replace("\\\n", "").splitlines():
-            yield shlex.split(line)[2:]
+            yield shlex.split(line)[1:]
 
 
 def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    _write_data(tmp_path)
+    _write_model(tmp_path)
     ran = []
     for command in _commands():
         if isinstance(command, str):
             exec(compile(command, "README.md", "exec"), {})
+        elif command == [MAKE_DATA]:
+            runpy.run_path(str(ROOT / MAKE_DATA))["main"]()
         else:
-            module, *arguments = command
+            _, module, *arguments = command
             assert cli.run(importlib.import_module(module).main, arguments) == 0, (
                 capsys.readouterr().err)
             ran.append(module)
@@ -122,7 +96,9 @@ def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
     for run in ("reviews", "questions", "entities"):
         results = files.read_json(f"runs/{run}/results.json")
         assert results["metrics"] and (tmp_path / "saved_models" / run / "1").is_dir()
-    assert files.read_json("evaluations/reviews_new_reviews/results.json")["examples"] == 30
+    assert {path.name for path in tmp_path.glob("*_ko.*")} == {
+        "reviews_ko.csv", "new_reviews_ko.csv", "questions_ko.json", "entities_ko.conll"}
+    assert files.read_json("evaluations/reviews_new_reviews/results.json")["examples"] == 200
 
 
 def test_views_are_those_of_help():

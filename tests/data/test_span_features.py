@@ -82,6 +82,13 @@ def test_only_questions_in_training_have_labels(tokenizers):
     assert len(span_features([], reader, training=True)) == 0
 
 
+def test_questions_that_are_cut_are_counted(tokenizers):
+    reader = QuestionReader(tokenizers["word_piece"], 16, max_query_length=2)
+    made = [example("a b c d e f g h " * 4, "b", question=question)
+            for question in ("a", "a b", "a b c")]
+    assert span_features(made, reader, training=False).cut == 1
+
+
 def test_an_answer_of_nothing_is_refused(tokenizers):
     reader = QuestionReader(tokenizers["word_piece"], 16)
     with pytest.raises(BertTfError, match=r"file.json \(id x\): of the answer '\\u200b' the token"):

@@ -57,6 +57,15 @@ def test_texts_in_their_order_whatever_the_chunks(texts, chunk):
     np.testing.assert_array_equal(read["input_type_ids"].splits, read["input_word_ids"].splits)
 
 
+@pytest.mark.parametrize(("options", "cut"), [
+    ((6,), 2), ((6, "head_tail"), 2), ((6, "windows"), 0), ((11,), 0)])
+def test_texts_that_are_longer_than_what_is_read_are_counted(options, cut):
+    made = examples("xxxxy", ["a", "a b c d", "a b c d e", "a b c d e f g h a", "? b c d"])
+    assert text_features(made, make_reader(*options), ["x", "y"], "single_label").cut == cut
+    pairs = [TextExample("0", "a b", text, "x") for text in ("a", "a b")]
+    assert text_features(pairs, make_reader(6), ["x"], "single_label").cut == 1
+
+
 def test_pairs(reader):
     pairs = [TextExample("1", "a b", "c", "0"), TextExample("2", "d", "e f g", "1")]
     features = text_features(pairs, reader, ["0", "1"], "single_label")
