@@ -22,9 +22,9 @@ from bert_tf.tasks.pretraining import Pretrainer
 def arguments(folder, *words, name="run"):
     """The command line of a small run in `folder`; later words win."""
     return ["--task", "classify", "--train", str(folder / "train.tsv"), "--dev", "0.25",
-            "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name), "--export_dir", str(folder / "saved" / name),
-            "--config", str(folder / "config.json"), "--lower_case", "--seq_length", "16",
-            "--batch_size", "8", "--epochs", "3", "--learning_rate", "1e-2", *words]
+            "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name),
+            "--export_dir", str(folder / "saved" / name), "--config", str(folder / "config.json"),
+            "--lower_case", "--seq_length", "16", "--batch_size", "8", "--epochs", "3", "--learning_rate", "1e-2", *words]
 
 
 def prepare(folder):
