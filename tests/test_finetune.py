@@ -24,7 +24,8 @@ def arguments(folder, *words, name="run"):
     return ["--task", "classify", "--train", str(folder / "train.tsv"), "--dev", "0.25",
             "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name),
             "--export_dir", str(folder / "saved" / name), "--config", str(folder / "config.json"),
-            "--lower_case", "--seq_length", "16", "--batch_size", "8", "--epochs", "3", "--learning_rate", "1e-2", *words]
+            "--lower_case", "--seq_length", "16", "--batch_size", "8",
+            "--epochs", "3", "--learning_rate", "1e-2", *words]
 
 
 def prepare(folder):
