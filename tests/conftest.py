@@ -5,6 +5,9 @@ import os
 import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Each process of the tests has a core; more threads would wait for each other's.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests of tf-models-official need Keras 2 beside Keras 3; both find their own backend.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
@@ -53,6 +56,7 @@ def two_virtual_devices():
     """Two CPU devices in one process, so that MirroredStrategy has two replicas."""
     import tensorflow as tf
 
+    tf.config.threading.set_inter_op_parallelism_threads(1)
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
@@ -85,7 +89,8 @@ def graphs_as_written(request, two_virtual_devices):
 def forget_gradients():
     """Drops what TensorFlow keeps for ever, the graphs around custom gradients.
 
-    They are a hundred megabytes for every SavedModel, 12 GB for all tests of one process.
+    They are a hundred megabytes for every SavedModel, 12 GB for all tests of one process. What is
+    left is there to stay: looking through it after every module would take minutes.
     """
     from tensorflow.python.framework import ops
 
@@ -96,3 +101,4 @@ def forget_gradients():
         if name.startswith("CustomGradient-"):
             del registry[name]
     gc.collect()
+    gc.freeze()

@@ -40,7 +40,16 @@ def model_folder(tmp_path_factory):
     return save_model(os.path.join(tmp_path_factory.mktemp("saved_model"), "model"))
 
 
-@pytest.fixture(scope="session", params=sorted(set(MODELS) - {"cased"}))
+@pytest.fixture(scope="session", params=[
+    "bert", "roberta", "albert", "electra", "gpt", pytest.param("encoder", marks=pytest.mark.long)])
 def each(request, exported):
+    """An export of each family, with all signatures."""
+    return exported(request.param)
+
+
+@pytest.fixture(scope="session", params=[
+    pytest.param(name, marks=[pytest.mark.long] * (name == "encoder"))
+    for name in sorted(set(MODELS) - {"cased"})])
+def any_export(request, exported):
     """The float32 export of every model but one, which is exported in bfloat16 only."""
     return exported(request.param)

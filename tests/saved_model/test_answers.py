@@ -6,7 +6,15 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TOP_K, config_of, sentence_piece, word_piece
+from tiny_model import (
+    SEQ_LENGTH,
+    TOP_K,
+    Traced,
+    config_of,
+    own_signatures,
+    sentence_piece,
+    word_piece,
+)
 
 from bert_tf import files
 from bert_tf.errors import BertTfError
@@ -61,11 +69,9 @@ def test_the_options_of_the_model_are_served(exported):
     np.testing.assert_array_equal(answer["has_answer"], some & (answer["no_answer_score"] <= -0.5))
 
 
-def test_a_shorter_window_may_be_chosen(exported, tmp_path):
+def test_a_shorter_window_may_be_chosen(exported):
     export = exported("span")
-    version = export_saved_model(export.folder, str(tmp_path / "out"), seq_length=8)
-    signature = tf.saved_model.load(version).signatures["answer"]
-    answer = signature(question=tf.constant(QUESTIONS), context=tf.constant(CONTEXTS))
+    answer = Traced(export.folder, seq_length=8)("answer", question=QUESTIONS, context=CONTEXTS)
     model = from_pretrained(export.folder)
     model.reader = QuestionReader(model.reader.tokenizer, 8, 4, 4)
     for name, expected in model.answer(QUESTIONS, CONTEXTS).items():
@@ -109,7 +115,8 @@ def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
 
     Reloaded.signatures["answer"] = wrong
     monkeypatch.setattr(tf.saved_model, "load", lambda _: Reloaded)
-    with pytest.raises(BertTfError, match=f"another `{output}` for the signature `answer`"):
+    with own_signatures("span"), pytest.raises(
+            BertTfError, match=f"another `{output}` for the signature `answer`"):
         verifying.verify(served, export.version, 1e-4)
 
 
@@ -120,5 +127,6 @@ def test_near_the_threshold_rounding_decides(exported):
     assert clear.tolist() == [False, False, True, True, True]
 
 
+@pytest.mark.long
 def test_half_precision_is_exported(exported, tmp_path):
     export_saved_model(exported("span").folder, str(tmp_path / "half"), dtype="bfloat16")

@@ -1,18 +1,25 @@
 """What classifiers answer: one label, several, a number, of pairs, of long texts, of Examples."""
 
-import os
+import json
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-from tiny_model import LABELS, SEQ_LENGTH, TEXTS, TOP_K, Caller, examples, word_piece
+from tiny_model import (
+    LABELS,
+    SEQ_LENGTH,
+    TEXTS,
+    TOP_K,
+    Traced,
+    examples,
+    own_signatures,
+    word_piece,
+)
 
-from bert_tf import files
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError
-from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.verify import verify
 from bert_tf.tasks.classifier import Classifier
@@ -31,11 +38,10 @@ def classifier(reading):
                       reader=TextReader(tokenizer, **{"seq_length": 12, **reading}))
 
 
-def export(model, folder, **options):
-    """The version's path, and its caller."""
-    model.save_pretrained(str(folder / "model"))
-    version = export_saved_model(str(folder / "model"), str(folder / "saved"), **options)
-    return version, Caller(version)
+def traced(model, folder, **options):
+    """What an export of the model would answer."""
+    model.save_pretrained(str(folder))
+    return Traced(folder, **options)
 
 
 def probabilities(export, transform, *segments):
@@ -129,14 +135,15 @@ def test_another_prediction_is_not_published(output, damage, exported, monkeypat
 
     monkeypatch.setattr(tf.saved_model, "load", lambda _: Reloaded)
     served = load_served(export.folder, top_k=TOP_K)
-    with pytest.raises(BertTfError, match=f"another `{output}` for the signature `predict`"):
+    with own_signatures("several"), pytest.raises(
+            BertTfError, match=f"another `{output}` for the signature `predict`"):
         verify(served, export.version, 1e-4)
 
 
 @pytest.mark.parametrize("reading", [{"long": "head_tail"}, {"long": "windows", "stride": 4}])
 def test_long_texts_are_read_as_in_training(reading, tmp_path):
     model = classifier(reading)
-    call = export(model, tmp_path)[1]
+    call = traced(model, tmp_path)
     expected = tf.nn.softmax(model({"text": LONG})).numpy()
     np.testing.assert_allclose(call("predict", text=LONG)["probabilities"], expected, atol=1e-5)
     tokenizer = word_piece()
@@ -146,8 +153,9 @@ def test_long_texts_are_read_as_in_training(reading, tmp_path):
 
 def test_a_window_may_be_chosen_anew(tmp_path):
     model = classifier({"long": "windows", "stride": 9})
-    version, call = export(model, tmp_path, seq_length=8)
-    assert files.read_json(os.path.join(version, "assets.extra", "export.json"))["seq_length"] == 8
+    call = traced(model, tmp_path, seq_length=8)
+    (told,) = call("describe", text=[""])["description"]
+    assert json.loads(told)["seq_length"] == 8
     model.reader.seq_length, model.reader.stride = 8, 6  # at most the window without [CLS], [SEP]
     np.testing.assert_allclose(call("predict", text=LONG)["probabilities"],
                                tf.nn.softmax(model({"text": LONG})), atol=1e-5)

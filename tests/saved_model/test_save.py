@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from harness import unsealed
-from tiny_model import MODELS, Caller, save_model, word_piece
+from tiny_model import MODELS, Caller, own_signatures, save_model, word_piece
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
@@ -56,17 +56,17 @@ def test_what_a_version_holds(name, files, exported):
     assert os.listdir(folder.parent) == ["1"]
 
 
-def test_warm_up_requests_are_the_servers_protos(each):
+def test_warm_up_requests_are_the_servers_protos(any_export):
     prediction_log_pb2 = pytest.importorskip(
         "tensorflow_serving.apis.prediction_log_pb2", reason="the extra [serving] is not installed")
-    path = os.path.join(each.version, "assets.extra", "tf_serving_warmup_requests")
+    path = os.path.join(any_export.version, "assets.extra", "tf_serving_warmup_requests")
     signatures = set()
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
         inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
-        assert each.call(request.model_spec.signature_name, **inputs)
+        assert any_export.call(request.model_spec.signature_name, **inputs)
         signatures.add(request.model_spec.signature_name)
-    assert signatures == set(each.call.signatures)
+    assert signatures == set(any_export.call.signatures)
 
 
 def test_warm_up_goes_from_short_texts_to_the_whole_window(tmp_path):
@@ -110,11 +110,13 @@ def test_a_wrong_graph_is_not_published(model_folder, tmp_path, monkeypatch):
         write(other, model_folder, folder)
 
     monkeypatch.setattr(save, "_write", write_another_model)
-    with pytest.raises(BertTfError, match="Keras model; nothing is published"):
+    with own_signatures("encoder"), pytest.raises(
+            BertTfError, match="Keras model; nothing is published"):
         export_saved_model(model_folder, str(tmp_path))
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_killed_export_leaves_nothing_that_counts(quick, model_folder, tmp_path):
     script = ("import os, signal, sys\n"
               "from bert_tf.saved_model import save\n"
@@ -128,6 +130,12 @@ def test_a_killed_export_leaves_nothing_that_counts(quick, model_folder, tmp_pat
     version = export_saved_model(model_folder, str(tmp_path))
     assert os.listdir(tmp_path) == ["1"]
     assert version == str(tmp_path / "1")
+
+
+def test_what_a_killed_export_left_is_deleted_and_does_not_count(quick, model_folder, tmp_path):
+    (tmp_path / ".tmp-1-0123456789ab" / "variables").mkdir(parents=True)
+    assert export_saved_model(model_folder, str(tmp_path)) == str(tmp_path / "1")
+    assert os.listdir(tmp_path) == ["1"]
 
 
 def test_exports_at_once_take_different_numbers(quick, model_folder, tmp_path):

@@ -73,13 +73,13 @@ def sigmoid(logits):
     return 1 / (1 + np.exp(-np.asarray(logits)))
 
 
-def test_signatures_types_and_ranks(each):
-    signatures = each.call.signatures
+def test_signatures_types_and_ranks(any_export):
+    signatures = any_export.call.signatures
     shapes = {name: {output: (spec.dtype.name, spec.shape.rank)
                      for output, spec in function.structured_outputs.items()}
               for name, function in signatures.items()}
-    expected = shapes_of(each.name)
-    assert shapes == {name: expected[name] for name in MODELS[each.name][2]}
+    expected = shapes_of(any_export.name)
+    assert shapes == {name: expected[name] for name in MODELS[any_export.name][2]}
     for function in signatures.values():
         _, inputs = function.structured_input_signature
         for spec in (*inputs.values(), *function.structured_outputs.values()):
@@ -119,10 +119,10 @@ def test_embed_is_the_mean_over_the_real_tokens(each):
     np.testing.assert_allclose(each.call("embed", text=TEXTS)["embedding"], means, atol=1e-5)
 
 
-def test_default_is_what_the_model_was_trained_for(each):
-    name = DEFAULTS.get(each.name, "embed")
-    inputs = dict(_requests(each, texts_of(each)))[name]
-    answer, expected = each.call("serving_default", **inputs), each.call(name, **inputs)
+def test_default_is_what_the_model_was_trained_for(any_export):
+    name = DEFAULTS.get(any_export.name, "embed")
+    inputs = dict(_requests(any_export, texts_of(any_export)))[name]
+    answer, expected = any_export.call("serving_default", **inputs), any_export.call(name, **inputs)
     assert set(answer) == set(expected)
     for output, values in expected.items():
         np.testing.assert_array_equal(answer[output], values)
@@ -209,12 +209,12 @@ def _requests(export, texts):
             yield signature, {name: given.get(name, texts) for name in names}
 
 
-def test_batch_mates_change_nothing_but_the_padding(each):
-    texts = texts_of(each)
-    for signature, inputs in _requests(each, texts):
-        together = each.call(signature, **inputs)
+def test_batch_mates_change_nothing_but_the_padding(any_export):
+    texts = texts_of(any_export)
+    for signature, inputs in _requests(any_export, texts):
+        together = any_export.call(signature, **inputs)
         for row in range(len(texts)):
-            alone = each.call(signature, **{name: values[row:row + 1]
+            alone = any_export.call(signature, **{name: values[row:row + 1]
                                             for name, values in inputs.items()})
             for output, value in alone.items():
                 trimmed = together[output][row:row + 1][tuple(map(slice, value.shape))]
@@ -224,15 +224,15 @@ def test_batch_mates_change_nothing_but_the_padding(each):
                     np.testing.assert_array_equal(trimmed, value)
 
 
-def test_an_empty_batch_gives_an_empty_answer(each):
-    for signature, function in each.call.signatures.items():
+def test_an_empty_batch_gives_an_empty_answer(any_export):
+    for signature, function in any_export.call.signatures.items():
         inputs = {name: np.zeros([0] * spec.shape.rank) for name, spec
                   in function.structured_input_signature[1].items() if spec.dtype != tf.string}
         inputs |= {name: [] for name in function.structured_input_signature[1]
                    if name not in inputs}
-        answer = each.call(signature, **inputs)
+        answer = any_export.call(signature, **inputs)
         assert {name: (value.shape[0], value.ndim) for name, value in answer.items()} == {
-            name: (0, rank) for name, (_, rank) in shapes_of(each.name)[signature].items()}
+            name: (0, rank) for name, (_, rank) in shapes_of(any_export.name)[signature].items()}
 
 
 def test_padding_goes_to_the_longest_of_the_batch(exported):
@@ -265,7 +265,8 @@ def test_the_casing_of_the_tokenizer_is_in_the_graph(exported):
     assert cased == ["[CLS]", "The", "C", "##A", "##F", "##É", "[SEP]"]
 
 
-@pytest.mark.parametrize("name", ["cased", "albert", "gpt"])
+@pytest.mark.parametrize("name", ["cased", *(pytest.param(name, marks=pytest.mark.long)
+                                             for name in ("albert", "gpt"))])
 def test_bfloat16_answers_near_float32(name, exported):
     export = exported(name, "bfloat16")
     expected = encoder_of(export)(ids_of(export, TEXTS))["pooled_output"].numpy()

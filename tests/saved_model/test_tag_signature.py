@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TAGS, TEXTS, Caller, word_piece
+from tiny_model import SEQ_LENGTH, TAGS, TEXTS, Traced, word_piece
 
 from bert_tf.saved_model.entities import clear_texts, only
-from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import ServedModel
 from bert_tf.tasks.tagger import Tagger
 
@@ -52,8 +51,7 @@ def test_a_model_without_a_reader_is_served_words(exported, tmp_path):
     bare = Tagger(model.config, TAGS)
     bare.set_weights(model.get_weights())
     bare.save_pretrained(str(tmp_path / "model"), word_piece())
-    version = export_saved_model(str(tmp_path / "model"), str(tmp_path / "out"))
-    answer = Caller(version)("tag", text=TEXTS[:4])
+    answer = Traced(tmp_path / "model")("tag", text=TEXTS[:4])
     assert rows_of(answer) == [told["entities"] for told in model.tag(TEXTS[:4])]
 
 

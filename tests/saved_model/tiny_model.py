@@ -1,8 +1,10 @@
 """Tiny models of every kind with random weights and small vocabularies, and calls of exports."""
 
+import contextlib
 import functools
 import io
 import os
+from unittest import mock
 
 import tensorflow as tf
 
@@ -11,6 +13,8 @@ from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.requests import make_examples
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.served_model import load_served
+from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT, signatures
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer
@@ -79,7 +83,8 @@ def _electra(tokenizer):
 
 _CAUSAL = {"attention": "causal", "pooling": "last"}
 # name: (the tokenizer, a model for it, the signatures of its export)
-_ALL = ("serving_default", "embed", "embed_ids", "encode", "encode_ids", "describe")
+_EVERY = ("serving_default", "describe")
+_ALL = (*_EVERY, "embed", "embed_ids", "encode", "encode_ids")
 MODELS = {
     "bert": (word_piece, lambda tokenizer: Pretrainer(config_of(tokenizer), seed=7),
              (*_ALL, "fill_mask", "next_sentence")),
@@ -98,32 +103,32 @@ MODELS = {
             (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
     "left_to_right": (sentence_piece,
                       lambda tokenizer: LanguageModel(config_of(tokenizer, **_CAUSAL), seed=7),
-                      (*_ALL, "generate_ids", "sample_ids", "generate", "sample")),
+                      (*_EVERY, "embed", "generate_ids", "sample_ids", "generate", "sample")),
     "classifier": (word_piece,
                    lambda tokenizer: Classifier(config_of(tokenizer), LABELS, seed=7),
-                   (*_ALL, "predict", "classify")),
+                   (*_EVERY, "predict", "classify")),
     "several": (word_piece,  # labels a pair
                 lambda tokenizer: Classifier(config_of(tokenizer), LABELS, "multi_label", seed=7,
                                              reader=TextReader(tokenizer, SEQ_LENGTH, pair=True)),
-                (*_ALL, "predict", "classify")),
+                (*_EVERY, "predict", "classify")),
     "regressor": (word_piece,
                   lambda tokenizer: Classifier(config_of(tokenizer), ["likeness"], "regression",
                                                seed=7, reader=TextReader(tokenizer, SEQ_LENGTH)),
-                  (*_ALL, "predict", "regress")),
+                  (*_EVERY, "predict", "regress")),
     "span": (word_piece,
              lambda tokenizer: Span(config_of(tokenizer), 4, 5, -0.5, seed=7,
                                     reader=QuestionReader(tokenizer, SEQ_LENGTH, 4, 6)),
-             (*_ALL, "answer")),
+             (*_EVERY, "answer")),
     "tagger": (word_piece,
                lambda tokenizer: Tagger(config_of(tokenizer), TAGS, seed=7,
                                         reader=WordReader(tokenizer, SEQ_LENGTH, stride=9)),
-               (*_ALL, "tag")),
+               (*_EVERY, "tag")),
     "characters": (sentence_piece,
                    lambda tokenizer: Tagger(
                        config_of(tokenizer, family="albert", embedding_size=8), TAGS, seed=7,
                        features={"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8},
                        reader=WordReader(tokenizer, SEQ_LENGTH, "character")),
-                   (*_ALL, "tag")),
+                   (*_EVERY, "tag")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(config_of(tokenizer), seed=7), _ALL),
 }
 
@@ -141,6 +146,17 @@ def save_model(folder, name="bert"):
     return folder
 
 
+def own_signatures(name):
+    """A context in which exports have the signatures in `MODELS` alone: others are tested once."""
+    def own(table):
+        return {key: row for key, row in table.items() if key in MODELS[name][2]}
+
+    patches = contextlib.ExitStack()
+    for table in (BY_IDS, BY_TEXT):
+        patches.enter_context(mock.patch.dict(table, own(table), clear=True))
+    return patches
+
+
 def export_once(folder, name, dtype="float32"):
     """The model folder of one of `MODELS` and its first version, made by whoever needs them first.
 
@@ -153,7 +169,8 @@ def export_once(folder, name, dtype="float32"):
     model, served = os.path.join(own, "model"), os.path.join(own, "served")
     with locks.held(own, wait=True):
         if not files.exists(served):
-            export_saved_model(save_model(model, name), served, dtype=dtype, top_k=TOP_K)
+            with own_signatures(name):
+                export_saved_model(save_model(model, name), served, dtype=dtype, top_k=TOP_K)
     return model, os.path.join(served, "1")
 
 
@@ -174,3 +191,32 @@ class Caller:
         specs = function.structured_input_signature[1]
         tensors = {name: tf.constant(value, specs[name].dtype) for name, value in inputs.items()}
         return {name: value.numpy() for name, value in function(**tensors).items()}
+
+
+class Traced(Caller):
+    """As `Caller`, of a model folder that is not exported: the graphs that an export would hold.
+
+    A graph is traced when it is asked for. Options are those of `load_served`.
+    """
+
+    def __init__(self, folder, **options):
+        served = load_served(str(folder), **options)
+        self.signatures = _Traces(served)
+
+
+class _Traces(dict):
+    def __init__(self, served):
+        super().__init__()
+        self._served, self._rows = served, signatures(served)
+
+    def __contains__(self, name):
+        return name in self._rows
+
+    def __iter__(self):
+        return iter(self._rows)
+
+    def __missing__(self, name):
+        row = self._rows[name]
+        self[name] = tf.function(lambda **inputs: row.function(self._served, **inputs),
+                                 autograph=False).get_concrete_function(**row.inputs)
+        return self[name]
