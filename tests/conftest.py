@@ -69,6 +69,19 @@ def seeded(two_virtual_devices):
     tf.random.set_seed(1)
 
 
+@pytest.fixture
+def eager():
+    """Functions run operation by operation: a few steps of a tiny model sooner than it is traced.
+
+    For tests of what goes on around steps, not of steps.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def graphs_as_written(request, two_virtual_devices):
     """Graphs of tiny models run as they were traced: improving them takes longer than they run.

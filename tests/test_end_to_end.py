@@ -3,12 +3,15 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the tokenizer's ops)
+
+from bert_tf import cli, pretrain
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOPICS = ("river", "mountain", "city", "garden", "library", "harbour")
@@ -23,24 +26,30 @@ def _corpus():
     return "\n\n".join("\n".join(sentences) for sentences in documents) + "\n"
 
 
-def _pretrain(folder, *more):
-    words = [sys.executable, "-m", "bert_tf.pretrain", "--input", "text.txt", "--vocab_size", "200",
-             "--seq_length", "32", "--train_steps", "12", "--eval_every", "6", "--batch_size", "8",
-             "--eval_examples", "16", "--holdout", "0.3", "--num_devices", "2", "--whole_word",
-             *more]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600,
-                          env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
+@pytest.fixture
+def run_pretrain(tmp_path, monkeypatch, capsys):
+    """`run_pretrain(*flags)` -> exit code and what was printed on both streams."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*more):
+        code = cli.run(pretrain.main, [
+            "--input", "text.txt", "--vocab_size", "200", "--seq_length", "32",
+            "--train_steps", "12", "--eval_every", "6", "--batch_size", "8",
+            "--eval_examples", "16", "--holdout", "0.3", "--num_devices", "2", "--whole_word",
+            "--num_processes", "1", *more])
+        return code, *capsys.readouterr()
+
+    handler = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, handler)
 
 
-def test_text_to_saved_model_and_again(tmp_path):
+def test_text_to_saved_model_and_again(tmp_path, run_pretrain):
     (tmp_path / "text.txt").write_text(_corpus())
-    first = _pretrain(tmp_path)
-    assert first.returncode == 0, first.stderr
-    assert "unigram entropy" in first.stdout
-    assert first.stdout.count("[MASK]") == 3
-    # Progress alone: neither what TensorFlow and XLA note nor warnings of retracing.
-    assert "training: 100%" in first.stderr
-    assert not re.search(r"[IWEF]\d{4} \d\d:\d\d:\d\d|absl|WARNING", first.stderr), first.stderr
+    code, out, err = run_pretrain()
+    assert code == 0, err
+    assert "unigram entropy" in out
+    assert out.count("[MASK]") == 3
 
     run = tmp_path / "runs" / "bert_tiny_text"
     metrics = json.loads((run / "results.json").read_text())["metrics"]
@@ -56,15 +65,15 @@ def test_text_to_saved_model_and_again(tmp_path):
     assert model.signatures["serving_default"](text=tf.constant(["", "river"]))[
         "embedding"].shape == (2, 128)
 
-    again = _pretrain(tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "finished already" in again.stdout
+    code, out, err = run_pretrain()
+    assert code == 0, err
+    assert "finished already" in out
     assert [path.name for path in exported.iterdir()] == ["1"]
 
-    other = _pretrain(tmp_path, "--learning_rate", "0.01")
-    assert other.returncode == 2
-    assert other.stderr.count("\n") == 1
-    assert "learning_rate was 0.001, now 0.01" in other.stderr
+    code, _, err = run_pretrain("--learning_rate", "0.01")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "learning_rate was 0.001, now 0.01" in err
 
 
 MODELS = {
@@ -111,10 +120,14 @@ def runs(tmp_path_factory):
                           cwd=folder, capture_output=True, timeout=900,
                           env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
     assert done.returncode == 0, done.stderr
+    # Progress alone: neither what TensorFlow and XLA note nor warnings of retracing.
+    assert "training: 100%" in done.stderr
+    assert not re.search(r"[IWEF]\d{4} \d\d:\d\d:\d\d|absl|WARNING", done.stderr), done.stderr
     printed = dict(part.split("\n", 1) for part in done.stdout.split("RUN ")[1:])
     return folder, printed
 
 
+@pytest.mark.long
 def test_every_objective(runs):
     """Each leaves its figures and its baselines, and a model with the signatures that suit it."""
     folder, printed = runs
@@ -136,6 +149,7 @@ def test_every_objective(runs):
     assert "generator: MLM loss" in printed["electra/rtd"]
 
 
+@pytest.mark.long
 def test_init_says_what_is_new(runs):
     _, printed = runs
     told = "not in runs/bert/mlm+nsp/model, so new: "

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from sentiment import config, examples, tokenizer, write_table
 from sklearn import metrics
+from tiny_model import own_signatures
 
 from bert_tf import checksums, cli, evaluate, files
 from bert_tf.finetuning.kinds import make_kind
@@ -27,7 +28,8 @@ def folder(tmp_path_factory):
     model.save_pretrained(str(folder / "model"))
     model.save_pretrained(str(folder / "run" / "model"))
     (folder / "run" / "run.json").write_text(json.dumps({"options": {"seq_length": 8}}))
-    export_saved_model(str(folder / "model"), str(folder / "saved"))
+    with own_signatures("classifier"):
+        export_saved_model(str(folder / "model"), str(folder / "saved"))
     write_table(folder / "data.tsv", examples(40, seed=3))
     return folder
 

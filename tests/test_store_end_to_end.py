@@ -40,6 +40,7 @@ def _losses(lines):
             if "restart" not in line}
 
 
+@pytest.mark.long
 def test_a_run_in_a_store_survives_a_kill_and_is_loaded(store, tmp_path, monkeypatch):
     root, text = f"s3://{BUCKET}", python_prose.text()[:30_000]
     for name, data in (("texts/a.txt", text), ("model.json", json.dumps(MODEL))):

@@ -46,8 +46,10 @@ def parts(text, tmp_path):
 
 @pytest.mark.parametrize("changes", [
     {"holdout": 0.2},
-    {"format": "full_sentences", "max_ngram": 3, "split": "sentences"},
-    {"masking": "static", "dupe_factor": 2, "pairs": "swapped"}])
+    pytest.param({"format": "full_sentences", "max_ngram": 3, "split": "sentences"},
+                 marks=pytest.mark.long),
+    pytest.param({"masking": "static", "dupe_factor": 2, "pairs": "swapped"},
+                 marks=pytest.mark.long)])
 def test_the_folder_is_the_local_one(make, parts, small, changes):
     local, made = make(inputs=parts, **changes)
     names = {shard["name"] for split in made["splits"].values() for shard in split["shards"]}
@@ -59,6 +61,7 @@ def test_the_folder_is_the_local_one(make, parts, small, changes):
         assert again == made
 
 
+@pytest.mark.long
 def test_two_worker_processes(make, vocab, write_file):
     draw = np.random.default_rng(1)
     words = ["".join(draw.choice(list("abcdefgh"), 4)) for _ in range(2000)]

@@ -264,12 +264,14 @@ def _die(chunk, path):
     os._exit(9)
 
 
+@pytest.mark.long
 def test_a_dead_worker_is_explained(run, small_chunks, monkeypatch):
     monkeypatch.setattr(create, "_make", _die)
     with pytest.raises(BertTfError, match="a process died.*fewer --num_processes"):
         run(num_processes=2)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads /proc")
 def test_workers_end_with_a_killed_parent(text, vocab, tmp_path, options):
     program = """

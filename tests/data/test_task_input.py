@@ -240,6 +240,7 @@ def test_padding_is_a_tenth_at_most(shared, path, columns, header, encoding, voc
     assert TaskInput(features, 32, 1, bucket=False).padding_share() > 0.3
 
 
+@pytest.mark.long
 def test_training_a_classifier_on_two_replicas(tmp_path):
     """Loss and weights are those of one replica, however the step's rows are spread."""
     from bert_tf.config import ModelConfig

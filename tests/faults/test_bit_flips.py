@@ -5,7 +5,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.long
 def test_damage_is_told_or_harmless(tmp_path):
     # A process of its own: it forks, which one that has computed with TensorFlow cannot.
     program = pathlib.Path(__file__).with_name("bit_flips.py")

@@ -34,7 +34,7 @@ def test_damaged_input_is_refused_or_harmless(name):
     target = TARGETS[name]
     check, seeds = target.checked(), fuzz.seeds(target)
 
-    @settings(max_examples=20 if name in GRAPHS else 60, deadline=None, database=None,
+    @settings(max_examples=10 if name in GRAPHS else 40, deadline=None, database=None,
               derandomize=True, suppress_health_check=list(HealthCheck))
     @given(damaged(seeds, target.longest))
     def run(data):
@@ -57,6 +57,7 @@ def run_fuzz(tmp_path):
     return run
 
 
+@pytest.mark.long
 def test_a_sound_target(run_fuzz):
     code, reports, said = run_fuzz(HERE, "--target", "addresses", "--runs", "3000")
     assert (code, [(each["target"], each["runs"], each["crashes"]) for each in reports]) == (
@@ -64,6 +65,7 @@ def test_a_sound_target(run_fuzz):
     assert said.splitlines()[-1].startswith("3000 executions, 0 crashes")
 
 
+@pytest.mark.long
 def test_what_breaks_is_found_and_kept(run_fuzz, tmp_path):
     """A target that cannot bear an input which no seed is, and one whose process ends."""
     folder = tmp_path / "tests" / "faults"

@@ -1,10 +1,12 @@
 """A short run of the kill-and-resume script, whose own default is 200 kills."""
 
+import pytest
 from faults.forked import Forker
 from faults.kill_and_resume import kill_pretraining
 from faults.kill_commands import kill_commands
 
 
+@pytest.mark.long
 def test_killed_commands_end_with_the_same_results(tmp_path):
     lines = []
     with Forker() as forker:

@@ -3,10 +3,12 @@
 import os
 import tempfile
 
+import pytest
 from faults.forked import Forker
 from faults.machine_faults import try_all
 
 
+@pytest.mark.long
 def test_faults_are_told_and_the_same_command_goes_on():
     lines = []
     with tempfile.TemporaryDirectory() as root, Forker() as forker:

@@ -15,6 +15,7 @@ from bert_tf.tasks.reader import TextReader
 from bert_tf.training.optimizers import AdamW
 
 LABELS = ["bad", "good"]
+pytestmark = pytest.mark.usefixtures("eager")
 
 
 def options(**values):
@@ -112,6 +113,21 @@ def test_a_record_names_the_best_epoch_and_is_not_made_twice(tmp_path):
     again, models = finish(tmp_path, Settings(1e-3, 3, 3))
     assert again == record and not models
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_trial_that_was_interrupted_makes_the_evaluation_under_way_again(tmp_path):
+    told = iter([0.25, KeyboardInterrupt, 0.75, 0.5])
+
+    def evaluator(model):
+        score = next(told)
+        if score is KeyboardInterrupt:
+            raise score
+        return {"accuracy": score}
+
+    with pytest.raises(KeyboardInterrupt):
+        finish(tmp_path, Settings(1e-3, 3, 3), evaluator)
+    record, _ = finish(tmp_path, Settings(1e-3, 3, 3), evaluator)
+    assert record["epoch"] == 2 and list(told) == []
 
 
 def test_patience_ends_a_trial(tmp_path):

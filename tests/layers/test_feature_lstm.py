@@ -92,8 +92,9 @@ def test_bad_options(features, message):
         Tagger(CONFIG, ["a", "b"], features=features)
 
 
-@pytest.mark.parametrize("combine", ["concat", "weighted_sum"])
-@pytest.mark.parametrize("task", ["tagger", "classifier"])
+@pytest.mark.parametrize(("task", "combine"), [
+    ("tagger", "weighted_sum"), pytest.param("tagger", "concat", marks=pytest.mark.long),
+    ("classifier", "concat"), pytest.param("classifier", "weighted_sum", marks=pytest.mark.long)])
 def test_the_encoder_stays_and_the_rest_learns(task, combine):
     make = {"tagger": Tagger, "classifier": Classifier}[task]
     model = make(CONFIG, ["a", "b"], seed=3, features={**FEATURES, "combine": combine})

@@ -73,7 +73,11 @@ def counts(config):
     return found
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+SHALLOW = ("albert-base-v2", "electra-small-discriminator", "roberta-base", "openai-gpt")
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name not in SHALLOW)) for name in PUBLISHED])
 def test_published_sizes(shared, name):
     expected = json.loads((shared / "reference" / "params.json").read_text())["models"][name]
     config = preset(*PUBLISHED[name])
@@ -95,14 +99,16 @@ def test_all_references_are_counted(shared):
     assert set(models) == set(PUBLISHED)
 
 
-@pytest.mark.parametrize("name", MILLIONS)
+@pytest.mark.parametrize("name", [
+    "tiny", "mini", *(pytest.param(name, marks=pytest.mark.long) for name in ("small", "medium"))])
 def test_sizes_of_bert(name):
     count = backbone_of(preset("bert", name)).count_params()
     assert abs(count / 1e6 / MILLIONS[name] - 1) < 0.02
 
 
 @pytest.mark.parametrize(("family", "name", "millions"), [
-    ("albert", "large", 18), ("albert", "xlarge", 60), ("roberta", "large", 355)])
+    ("albert", "large", 18), ("albert", "xlarge", 60),
+    pytest.param("roberta", "large", 355, marks=pytest.mark.long)])
 def test_other_sizes_of_the_papers(family, name, millions):
     """ALBERT paper, table 1, and RoBERTa paper, section 4: in whole millions."""
     count = backbone_of(preset(family, name)).count_params()

@@ -110,10 +110,11 @@ def test_poolings(family):
         assert any("pooler" in v.path for v in model.variables) == (pooling == "dense")
 
 
-@pytest.mark.parametrize("changes", [
-    {}, {"pooling": "first"}, {"pooling": "last"}, {"bilstm": True}, {"num_hidden_groups": 1},
-    {"feed_forward": "conv", "conv_kernel_size": 3}])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "changes"), [
+    pytest.param(family, changes, marks=[pytest.mark.long] * (family != "bert" and changes != {}))
+    for family in FAMILIES for changes in (
+        {}, {"pooling": "first"}, {"pooling": "last"}, {"bilstm": True}, {"num_hidden_groups": 1},
+        {"feed_forward": "conv", "conv_kernel_size": 3})])
 def test_the_pooled_output_alone(family, changes):
     """It is the same vector, and the same gradients come from it."""
     if family == "gpt" and "conv_kernel_size" in changes:
@@ -133,10 +134,13 @@ def test_the_pooled_output_alone(family, changes):
         np.testing.assert_allclose(one, other, atol=2e-5 * max(1, np.abs(one).max()))
 
 
-@pytest.mark.parametrize(("family", "changes"), [*((family, {}) for family in FAMILIES), *(
-    ("bert", changes) for changes in (
-        {"position_embedding": "sinusoidal"}, {"pooling": "last"}, {"bilstm": True},
-        {"feed_forward": "conv", "conv_kernel_size": 3}))])
+@pytest.mark.parametrize(("family", "changes"), [
+    ("bert", {}), ("roberta", {}), ("gpt", {}), ("bert", {"bilstm": True}),
+    *(pytest.param("bert", changes, marks=pytest.mark.long) for changes in (
+        {"position_embedding": "sinusoidal"}, {"pooling": "last"},
+        {"feed_forward": "conv", "conv_kernel_size": 3})),
+    *(pytest.param(family, {}, marks=pytest.mark.long) for family in FAMILIES
+      if family not in ("bert", "roberta", "gpt"))])
 def test_without_padding(family, changes):
     """The same numbers and gradients at attended positions, whatever else the batch holds."""
     model = build_encoder(tiny(family, padding_id=0, **changes), encoder_outputs=True, seed=1)

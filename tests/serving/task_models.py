@@ -5,7 +5,16 @@ import os
 
 from server_harness import Server
 from tensorflow_serving.config import model_server_config_pb2
-from tiny_model import SEQ_LENGTH, TAGS, TOP_K, WORDS, Caller, config_of, export_once
+from tiny_model import (
+    SEQ_LENGTH,
+    TAGS,
+    TOP_K,
+    WORDS,
+    Caller,
+    config_of,
+    export_once,
+    own_signatures,
+)
 
 from bert_tf import files, locks
 from bert_tf.saved_model.save import export_saved_model
@@ -41,7 +50,8 @@ def _export_morphemes(folder):
             model = os.path.join(folder, "morphemes", "model")
             Tagger(config_of(tokenizer), TAGS, seed=7, reader=reader).save_pretrained(
                 model, tokenizer)
-            export_saved_model(model, served, top_k=TOP_K)
+            with own_signatures("tagger"):
+                export_saved_model(model, served, top_k=TOP_K)
     return os.path.join(served, "1")
 
 

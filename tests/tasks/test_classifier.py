@@ -149,7 +149,9 @@ def test_compiled_again_with_a_loss_of_keras():
 
 
 @pytest.mark.parametrize(("problem", "names"), [
-    ("single_label", ("no", "yes")), ("multi_label", ("a", "b", "c")), ("regression", ("score",))])
+    ("single_label", ("no", "yes")),
+    pytest.param("multi_label", ("a", "b", "c"), marks=pytest.mark.long),
+    pytest.param("regression", ("score",), marks=pytest.mark.long)])
 def test_two_replicas_train_as_one(problem, names):
     """`fit` on text; 33 rows in batches of 8 leave one, so that a replica's last batch is empty."""
     texts = [*TEXTS, "good"]
@@ -186,6 +188,7 @@ def test_windows_are_averaged():
     np.testing.assert_allclose(model(LONG[1:2])[0], logits[1], atol=1e-5)
 
 
+@pytest.mark.long
 def test_windows_on_two_replicas():
     texts = [LONG[row % 3] for row in range(17)]
     labels = np.arange(17, dtype="int32") % 2
@@ -210,6 +213,7 @@ model.fit(texts, np.zeros(len(texts), "int32"), verbose=0)
 """
 
 
+@pytest.mark.long
 def test_a_file_holds_all_in_a_fresh_process(tmp_path):
     """Text in, the same logits out: the tokenizer and its vocabulary are inside the file."""
     model = classifier(reader=(8, "windows", 3))
@@ -221,6 +225,13 @@ def test_a_file_holds_all_in_a_fresh_process(tmp_path):
     subprocess.run([sys.executable, "-c", FRESH, path, f"{tmp_path}/"], check=True)
     np.testing.assert_allclose(np.load(tmp_path / "told.npy"), model.predict(LONG, verbose=0),
                                atol=1e-6)
+
+
+def test_a_file_holds_text_in_and_logits_out(tmp_path):
+    model = classifier(reader=(8, "windows", 3))
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    np.testing.assert_array_equal(bert_tf.load_model(path)(LONG), model(LONG))
 
 
 def test_keras_exports_it(tmp_path):

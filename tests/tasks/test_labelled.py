@@ -61,7 +61,8 @@ def test_fit_on_labels_beside_the_inputs(task, tmp_path):
         rtol=1e-4)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [
+    "span", *(pytest.param(task, marks=pytest.mark.long) for task in TASKS if task != "span")])
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
     inputs, labels = make_data(task, 32)
     weights = np.tile([1, 1, 0, 1], 8).astype("float32")

@@ -51,8 +51,9 @@ EVERY = {"pooling": "mean_max", "layers": (-1, 0), "combine": "concat", "mask_sp
          "weighting": "bm25", "normalize": True}
 
 
-@pytest.mark.parametrize("config", [CONFIG, CONFIG.replace(bilstm=True, pooling="first"),
-                                    CONFIG.replace(family="albert", embedding_size=8)])
+@pytest.mark.parametrize("config", [
+    CONFIG, pytest.param(CONFIG.replace(bilstm=True, pooling="first"), marks=pytest.mark.long),
+    CONFIG.replace(family="albert", embedding_size=8)])
 def test_layers_are_counted_from_the_embeddings(config):
     encoder = build_encoder(config, encoder_outputs=True, seed=3)
     outputs, mask = encoder(ids_of()), ids_of()["input_mask"].numpy()[..., None]
@@ -151,9 +152,10 @@ def test_windows_of_a_long_text_are_averaged():
         make(reading={"seq_length": 6, "long": "windows"}, pooling="none")([text])
 
 
-def test_fit_draws_texts_together_on_two_replicas():
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_fit_draws_texts_together(replicas):
     """Any loss of Keras on the vectors, also through the weights of tokens."""
-    with mirrored(2).scope():
+    with mirrored(replicas).scope():
         model = make(weighting="idf", normalize=True)
         model.compile(keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError())
     before = [variable.numpy() for variable in model.pooling.weights]
@@ -204,6 +206,7 @@ def test_a_real_model_gives_the_published_vectors(minilm, shared):
     assert np.min(np.sum(half.embed(sentences) * expected, axis=1)) >= 0.9999
 
 
+@pytest.mark.long
 def test_paraphrases_are_nearer(minilm, shared):
     """Of 200 pairs of MRPC; measured on all 4,076: 0.749, with BM25 0.765."""
     from sklearn.metrics import roc_auc_score

@@ -25,6 +25,8 @@ ODD = " \t\n\x00\x0b\u00a0\u00ad\u200b\u2028\ufeff\ufffd\u0301\u0307\u3000ᄀ가
 TEXT = st.text(st.one_of(st.sampled_from(LETTERS + PUNCTUATION + ODD),
                          st.characters(exclude_categories=("Cs",))), max_size=30)
 FEW = settings(max_examples=60, deadline=None)
+# Of the lines of a corpus each or, where time counts, a share.
+EVERY = pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.long)])
 CASINGS = list(itertools.product((False, True), repeat=2))
 
 
@@ -236,10 +238,11 @@ def official_ids(path, texts, lower_case):
     return [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) for text in texts]
 
 
-def test_every_english_line_equals_official(shared, uncased_path):
+@EVERY
+def test_every_english_line_equals_official(shared, uncased_path, every):
     """Official pieces word by word: that code cuts at every blank before it does anything else."""
     text = gzip.decompress((shared / "data/corpus/en_mixed.txt.gz").read_bytes()).decode()
-    lines = text.split("\n")
+    lines = text.split("\n")[::every]
     words = [word for line in lines for word in line.split(" ")]
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     official = [np.array(ids, np.int32) for ids in official_ids(uncased_path, numbers, True)]
@@ -271,10 +274,11 @@ def official_pair(uncased_path):
     return Tokenizer(Vocabulary.load(uncased_path), True, True), official
 
 
-def test_every_korean_line_keeps_its_form_its_jamo_and_its_offsets(shared, tokenizers):
+@EVERY
+def test_every_korean_line_keeps_its_form_its_jamo_and_its_offsets(shared, tokenizers, every):
     text = gzip.decompress((shared / "data/corpus/ko_reviews.txt.gz").read_bytes()).decode()
-    lines = text.split("\n")
-    rules = {ord(c): cleaned(c) for c in set(text)}
+    lines = text.split("\n")[::every]
+    rules = {ord(c): cleaned(c) for c in set("".join(lines))}
     composed = [unicodedata.normalize("NFC", line) for line in lines]
     expected = [line.translate(rules) for line in composed]
     assert normalized(tokenizers[False, False], lines) == expected

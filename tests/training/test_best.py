@@ -10,6 +10,7 @@ from test_resume import FailingInput
 from bert_tf.errors import BertTfError
 from bert_tf.training.loop import best_weights
 
+pytestmark = pytest.mark.usefixtures("eager")
 OPTIONS = {"strategy": "one_device", "eval_every": 1, "log_every": 100}
 
 

@@ -13,7 +13,8 @@ def distance(one, other):
     return max(np.abs(one[name] - other[name]).max() for name in one)
 
 
-@pytest.mark.parametrize("task", ["pretraining", "replaced_tokens", "language_model"])
+@pytest.mark.parametrize("task", [
+    "pretraining", pytest.param("replaced_tokens", marks=pytest.mark.long), "language_model"])
 def test_replicas_and_micro_batches_change_nothing(tiny, task):
     """2 replicas x 8, and 2 x 2 micro-batches of 4, equal 1 x 16."""
     options = {"train_steps": 5, "schedule": 1e-3, "task": task}

@@ -22,6 +22,7 @@ def start(root, result, **settings):
     return Workers(words, Loopback(2), root, root / "run")
 
 
+@pytest.mark.long
 def test_two_workers_equal_one(tiny):
     """One is killed, then one asked to stop; the third start ends where one process does."""
     run = tiny.root / "run"
@@ -62,7 +63,7 @@ def test_two_workers_equal_one(tiny):
     assert moved > 1e-3
 
 
-def test_other_number_of_replicas(tiny):
+def test_other_number_of_replicas(tiny, eager):
     """It is noted; another batch, which would move the place in the data, is refused."""
     whole = tiny.train("whole", train_steps=5, schedule=1e-3)[0]
     tiny.train("run", train_steps=3, schedule=1e-3)

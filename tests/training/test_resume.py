@@ -41,10 +41,12 @@ class FailingInput:
                                               output_signature=dataset.element_spec)
 
 
-def test_stopped_run_equals_the_undisturbed_one(tiny):
+@pytest.mark.parametrize("more", [
+    {"strategy": "one_device"},
+    pytest.param({"dtype": "bfloat16", "task": "replaced_tokens"}, marks=pytest.mark.long)])
+def test_stopped_run_equals_the_undisturbed_one(tiny, more):
     """SIGTERM saves and says so; the same call goes on to the same bytes, logs included."""
-    # A BERT in float32 is killed in tests/faults.
-    options = {**OPTIONS, "dtype": "bfloat16", "task": "replaced_tokens"}
+    options = {**OPTIONS, **more}
     whole, result = tiny.train("whole", **options)
     stopping = FailingInput(tiny.input(), 4, lambda: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
@@ -60,7 +62,7 @@ def test_stopped_run_equals_the_undisturbed_one(tiny):
     assert sum("restart" in line for line in tiny.lines("stopped")) == 1
 
 
-def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys):
+def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys, eager):
     options = {"strategy": "one_device", "train_steps": 8, "checkpoint_every": 3}
     whole, _ = tiny.train("run", **options)
     folder = tiny.root / "run/checkpoints"
