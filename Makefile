@@ -11,11 +11,14 @@ JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
 
+# Files in their order, so that the quick ones of visualization come last.
+PYTEST := $(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
 test: lint chromium
-	$(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	$(PYTEST) $(ARGS)
 
 test-all: lint chromium
-	$(BIN)/python -m pytest -q -m '' --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	$(PYTEST) -m '' $(ARGS)
 
 # Every program in tests/faults with its full numbers, for hours (ARGS="--tries 5": for minutes).
 faults: $(STAMP)

@@ -84,18 +84,14 @@ def eager():
 
 @pytest.fixture(scope="module", autouse=True)
 def graphs_as_written(request, two_virtual_devices):
-    """Graphs of tiny models run as they were traced: improving them takes longer than they run.
+    """Graphs run as users run them, but in modules with the mark `graphs_as_written`.
 
-    Not so in layers, servers and faults, in modules with the mark `improved_graphs`, in tests of
-    whole commands and in processes that tests start: these run as users run them, and give the same
-    bytes and, in bfloat16, the same roundings.
+    There, improving the graph of a training step takes longer than the few steps that run.
     """
     import tensorflow as tf
 
-    room = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    improved = (room.endswith(".py") or room in ("faults", "layers", "serving")
-                or request.node.get_closest_marker("improved_graphs") is not None)
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not improved})
+    as_written = request.node.get_closest_marker("graphs_as_written") is not None
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": as_written})
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,6 +17,7 @@ from bert_tf.saved_model.entities import tag
 from bert_tf.saved_model.served_model import ServedModel
 from bert_tf.tasks.tagger import Tagger
 
+pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TAGS = {"fine": "B-good", "great": "I-good", "dull": "B-bad", "poor": "I-bad"}
 LABELS = ["B-bad", "I-bad", "B-good", "I-good", "O"]
 

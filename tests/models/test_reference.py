@@ -12,8 +12,6 @@ from bert_tf.converters import google_tf1
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.pretraining import Pretrainer
 
-pytestmark = pytest.mark.improved_graphs  # a real model's bfloat16
-
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 

@@ -27,8 +27,6 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.span import Span
 
-pytestmark = pytest.mark.improved_graphs  # what the served graphs answer, as users run them
-
 QUESTIONS = ["the dog ?", "", "안녕", "fox fox " * 20, "a"]
 CONTEXTS = ["The quick brown fox jumps over the lazy dog. " * 6, "a café", "안녕하세요 ㅋㅋ 😀!",
             "", "cafe\u0301, fox"]

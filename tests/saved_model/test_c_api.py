@@ -14,8 +14,6 @@ from tiny_model import SEQ_LENGTH, TEXTS, examples
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, used_ops
 from bert_tf.tokenization.packing import pack
 
-pytestmark = pytest.mark.improved_graphs  # what the served graphs answer, as users run them
-
 HARNESS = pathlib.Path(__file__).with_name("c_api.py")
 LIBRARIES = {  # op: the library of the tensorflow-text wheel that registers it
     "FastBertNormalize": "_fast_bert_normalizer.so",

@@ -12,8 +12,6 @@ from bert_tf.constant_kernels import with_constant_kernels
 from bert_tf.flat_graph import body_of, flat_graph, library_of
 from bert_tf.serving.loaded_version import LoadedVersion
 
-pytestmark = pytest.mark.improved_graphs  # what the served graphs answer, as users run them
-
 
 def kernels_of(function):
     """Operations that give the right sides of bfloat16 products."""

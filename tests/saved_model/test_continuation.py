@@ -10,8 +10,6 @@ from tiny_model import SEQ_LENGTH, TEXTS, TOP_K, byte_pair, sentence_piece, word
 from bert_tf.saved_model.served_model import ServedModel
 from bert_tf.saved_model.signatures import continuation
 
-pytestmark = pytest.mark.improved_graphs  # what the served graphs answer, as users run them
-
 TOKENIZERS = {"word_piece": word_piece, "sentence_piece": sentence_piece, "byte_pair": byte_pair}
 
 

@@ -17,8 +17,6 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 from bert_tf.visualization.source import load_encoder
 
-pytestmark = pytest.mark.improved_graphs  # what the served graphs answer, as users run them
-
 
 @pytest.mark.parametrize(("name", "dtype"), [("bert", "float32"), ("cased", "bfloat16")])
 def test_the_encoder_is_the_one_that_was_exported(name, dtype, exported):
