@@ -56,7 +56,6 @@ def two_virtual_devices():
     """Two CPU devices in one process, so that MirroredStrategy has two replicas."""
     import tensorflow as tf
 
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 

@@ -55,7 +55,8 @@ def test_what_is_wrong_is_said_before_anything_is_loaded(model_folder, tmp_path)
 
 
 @own_words
-@pytest.mark.parametrize("flag", ["port", "rest_api_port"])
+@pytest.mark.parametrize("flag", [
+    "port", pytest.param("rest_api_port", marks=pytest.mark.long)])
 def test_a_port_in_use(model_folder, flag):
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
