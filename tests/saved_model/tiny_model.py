@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_tf import files, locks
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
+from bert_tf.saved_model.guards import guarded
 from bert_tf.saved_model.requests import make_examples
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
@@ -217,6 +218,6 @@ class _Traces(dict):
 
     def __missing__(self, name):
         row = self._rows[name]
-        self[name] = tf.function(lambda **inputs: row.function(self._served, **inputs),
-                                 autograph=False).get_concrete_function(**row.inputs)
+        self[name] = tf.function(guarded(self._served, row), autograph=False
+                                 ).get_concrete_function(**row.inputs)
         return self[name]
