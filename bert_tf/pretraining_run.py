@@ -71,6 +71,7 @@ class PretrainingRun:
             latter None on workers other than the chief.
         """
         if self.is_chief:
+            self.check()
             inputs = self.read_inputs()
             self.claim(inputs)
             if not self.published():
@@ -88,6 +89,13 @@ class PretrainingRun:
         version = self.export(metrics) if self.is_chief else None
         barrier(self.strategy)
         return metrics, version
+
+    def check(self):
+        """Refuse before anything is written: another's folder, a vocabulary that does not do."""
+        manifest.check_own(self.path("run.json"), _MADE_BY_TRAINING, "objective")
+        given, _ = self.given_vocabulary()
+        if given:
+            Vocabulary.load(given)
 
     def read_inputs(self):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
@@ -126,9 +134,13 @@ class PretrainingRun:
         if different:
             raise UsageError(explain("; ".join(different), "the same command on every worker"))
 
-    def make_vocabulary(self, inputs):
-        """Learn or copy the vocabulary; return its Tokenizer."""
-        arguments, folder = self.arguments, self.path()
+    def given_vocabulary(self):
+        """`(path, casing)`: of the vocabulary, None where it is learned; the tokenizer's options.
+
+        Raises:
+            UsageError: flags contradict what is told beside the vocabulary.
+        """
+        arguments = self.arguments
         given = arguments.vocab
         if arguments.init:
             given = os.path.join(arguments.init, VOCABULARY_NAME)
@@ -137,7 +149,12 @@ class PretrainingRun:
             casing["pretokenize"] = arguments.pretokenize
         if given:
             casing = Tokenizer.casing(os.path.dirname(given), **casing)
-        casing = {name: value or False for name, value in casing.items()}
+        return given, {name: value or False for name, value in casing.items()}
+
+    def make_vocabulary(self, inputs):
+        """Learn or copy the vocabulary; return its Tokenizer."""
+        arguments, folder = self.arguments, self.path()
+        given, casing = self.given_vocabulary()
         options = {"vocab": given, **casing} if given else {
             "vocab_size": arguments.vocab_size, **casing}
         sources = [given] if given else inputs
