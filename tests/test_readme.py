@@ -83,8 +83,10 @@ def test_the_commands_of_the_page_are_understood():
     for command in _commands():
         if isinstance(command, str):
             compile(command, "README.md", "exec")
+        elif command == [MAKE_DATA]:
+            assert (ROOT / MAKE_DATA).is_file()
         else:
-            module, *arguments = command
+            _, module, *arguments = command
             importlib.import_module(module)._parser().parse_args(arguments)
             ran.append(module)
     assert ran == ["bert_tf.finetune", "bert_tf.evaluate", "bert_tf.finetune", "bert_tf.finetune"]
