@@ -15,7 +15,6 @@ import time
 import numpy as np
 
 from bert_tf.serving.messages import error
-from bert_tf.serving.request import ServingError
 
 
 class Batcher:
@@ -46,7 +45,8 @@ class Batcher:
             deadline: `time.monotonic()` from which nobody waits for the answer any more.
 
         Raises:
-            ServingError: `UNAVAILABLE` if too many wait, `DEADLINE_EXCEEDED`, or what the
+            ServingError: `UNAVAILABLE` if too many wait, `RESOURCE_EXHAUSTED` if the deadline came
+                before its batch, `DEADLINE_EXCEEDED` if it came then, or what the
                 signature says.
         """
         if batching is None:
@@ -124,8 +124,12 @@ class Batcher:
 
     def _start(self, queue, tasks, now):
         self._running += 1
-        self._metrics.batch(queue.batching.thread_pool, len(tasks),
+        sizes = [task.size for task in tasks]
+        self._metrics.batch(queue.batching.thread_pool, sizes,
+                            _allowed(sum(sizes), queue.batching.allowed_sizes),
                             [now - task.enqueued for task in tasks])
+        for task in tasks:
+            task.runs = True
         future = asyncio.get_running_loop().run_in_executor(
             self._pool, _run_batch, queue.signature, tasks, queue.outputs, queue.batching)
         future.add_done_callback(lambda future: self._end(tasks, future))
@@ -146,13 +150,14 @@ class Batcher:
 class _Task:
     """A request that waits for its answer."""
 
-    __slots__ = ("inputs", "size", "deadline", "enqueued", "_future")
+    __slots__ = ("inputs", "size", "deadline", "enqueued", "runs", "_future")
 
     def __init__(self, inputs, size, deadline):
         self.inputs = inputs
         self.size = size
         self.deadline = deadline
         self.enqueued = time.monotonic()
+        self.runs = False
         self._future = asyncio.get_running_loop().create_future()
 
     async def answer(self):
@@ -174,7 +179,7 @@ class _Task:
 
     def _expire(self):
         if not self._future.done():
-            self._future.set_exception(error("deadline"))
+            self._future.set_exception(error("deadline" if self.runs else "queue_deadline"))
 
     def fail(self, problem):
         if not self._future.done():
@@ -267,10 +272,8 @@ def _allowed(size, allowed_sizes):
 def _merge(values, filling, pad):
     """One array of several, along the first axis; `filling` rows repeat the last one's first."""
     if len({value.shape[1:] for value in values}) > 1:
-        if not pad:
-            raise ServingError("FAILED_PRECONDITION", "requests that were merged have rows of "
-                               "different lengths: expected one length, or "
-                               "pad_variable_length_inputs in the batching parameters")
+        if not pad or len({value.ndim for value in values}) > 1:
+            raise error("merged_shapes")
         values = _padded(values)
     if filling:
         last = next(value for value in reversed(values) if len(value))

@@ -7,6 +7,7 @@ Names, defaults and meanings of the flags are those of TensorFlow Serving 2.20
 import argparse
 import dataclasses
 import ipaddress
+import logging
 import os
 from typing import Any
 
@@ -18,6 +19,7 @@ from bert_tf.serving.tls import ServerTls
 MAX_MESSAGE_BYTES = 64 << 20  # of a request; TensorFlow Serving takes 2 GB
 MAX_TEXT_BYTES = 4 << 20  # of one string in a request; TensorFlow Serving has no bound
 _CPUS = os.cpu_count() or 1
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +94,8 @@ def parser(doc):
     _add(group, "rest_api_port", _port, 0, "for REST and the page for people; 0 for none")
     _add(group, "rest_api_timeout_in_ms", int, 30000, "time for a REST request")
     _add(group, "rest_api_enable_cors_support", bool, False, "allow pages of other origins")
+    _add(group, "enable_serialization_as_tensor_content", bool, False,
+         "answer Predict over gRPC with bytes in tensor_content, not with values")
     _add(group, "grpc_channel_arguments", str, None,
          "such as grpc.max_connection_age_ms=2000,grpc.max_receive_message_length=…")
     _add(group, "ssl_config_file", str, None, "SSLConfig with the certificates, for gRPC and REST; "
@@ -142,7 +146,9 @@ _INEFFECTIVE = (
     ("flush_filesystem_caches", bool, True), ("enable_profiler", bool, True),
     ("remove_unused_fields_from_bundle_metagraph", bool, True),
     ("per_process_gpu_memory_fraction", float, 0.0), ("num_tflite_pools", int, _CPUS),
-    ("num_tflite_interpreters_per_pool", int, 1), ("xla_cpu_compilation_enabled", bool, False))
+    ("num_tflite_interpreters_per_pool", int, 1), ("xla_cpu_compilation_enabled", bool, False),
+    ("xla_gpu_compilation_enabled", bool, False), ("skip_initialize_tpu", bool, False),
+    ("mixed_precision", str, ""), ("enable_grpc_healthcheck_service", bool, True))
 # Flags that this server cannot follow; their defaults are taken.
 _UNSUPPORTED = (("use_alts_credentials", bool, False), ("prefer_tflite_model", bool, False),
                 ("platform_config_file", str, None), ("tensorflow_session_config_file", str, None),
@@ -197,6 +203,9 @@ def settings(flags):
         if getattr(flags, name) != default:
             raise UsageError(explain(f"--{name}, which this server cannot follow",
                                      attempt="tensorflow_model_server"))
+    for name, _, default in _INEFFECTIVE:
+        if getattr(flags, name) != default:
+            _log.warning("--%s has no effect on this server", name)
     if not flags.port and not flags.grpc_socket_path:
         raise UsageError(explain("--port=0", "a port, or --grpc_socket_path"))
     if flags.rest_api_port and flags.rest_api_port == flags.port:

@@ -1,6 +1,7 @@
 """What every protocol calls: models behind the names and errors of TensorFlow Serving."""
 
 import dataclasses
+import time
 
 from bert_tf.serving import inference
 from bert_tf.serving.batcher import Batcher
@@ -72,7 +73,9 @@ class Core:
         outputs = tuple(outputs)
         signature.check(inputs, outputs)
         with version.used():
+            started = time.monotonic()
             answer = await self._run(version, signature, inputs, outputs, deadline)
+            self.metrics.runtime(spec.name, "Predict", time.monotonic() - started)
         return _answered(spec, version, name), answer
 
     async def classify(self, spec, examples, deadline=None):
@@ -92,12 +95,10 @@ class Core:
 
         Returns: `[(kind, Spec, answer), …]`, the kind `classify` or `regress`.
         """
-        if any(not spec.name for spec, _ in tasks):
-            raise error("no_model_name")
+        if not all(spec.name for spec, _ in tasks) or not tasks:
+            raise error("no_name")
         if len({spec.name for spec, _ in tasks}) > 1:
             raise error("two_models")
-        if not tasks:
-            raise error("no_name")
         # The version is the first task's, as in RunMultiInferenceWithServerCore.
         version = self._store.find(tasks[0][0])
         seen, results = set(), []
@@ -107,8 +108,6 @@ class Core:
                 if name in seen:
                     raise error("signature_twice", signature=name)
                 seen.add(name)
-                if name not in version.loaded.signatures:
-                    raise error("multi_signature", signature=name)
                 method = inference.method(method_name)
                 answer = await self._infer_with(method, version, name, examples, deadline)
                 results.append((method.kind, _answered(spec, version, name), answer))
@@ -119,8 +118,10 @@ class Core:
         version = self._store.find(spec)
         name = spec.signature or DEFAULT_SIGNATURE
         with version.used():
+            started = time.monotonic()
             answer = await self._infer_with(
                 inference.METHODS[kind], version, name, examples, deadline)
+            self.metrics.runtime(spec.name, kind.capitalize(), time.monotonic() - started)
         self.metrics.examples(spec.name, len(examples))
         return _answered(spec, version, name), answer
 
@@ -152,9 +153,12 @@ class Core:
         return (dataclasses.replace(spec, version=version.number, label=None),
                 version.loaded.definitions)
 
-    def status(self, name, version=None, label=None):
-        """`VersionStatus` of a model's versions, highest first, or of the one that is named."""
-        return self._store.status(name, version, label)
+    def status(self, name, version=None):
+        """`VersionStatus` of a model's versions, highest first, or of the one that is named.
+
+        A label names none here, as in TensorFlow Serving.
+        """
+        return self._store.status(name, version)
 
     def count(self, name, api, entrypoint, status, seconds):
         """Count a request that was answered, as of `Metrics.request`.
@@ -186,4 +190,4 @@ def _answered(spec, version, name):
 def _check_predict_name(signature):
     method = signature.definition.method_name
     if method.removeprefix("tensorflow/serving/") not in ("predict", "classify", "regress"):
-        raise error("predict_method", method=method)
+        raise error("predict_method", signature=signature.name, method=method)

@@ -56,7 +56,7 @@ def predict_json(body, packed, signatures, limits):
     document, name = _document(body, packed, limits)
     types = signatures.get(name or "serving_default")
     if types is None:
-        raise error("rest_unknown_signature", name=name or "serving_default")
+        raise error("no_named_signature", signature=name or "serving_default")
     columns = document.get("inputs")
     for values in (document.get("instances"), columns,
                    *(columns.values() if type(columns) is dict else ())):
@@ -80,7 +80,7 @@ def _document(body, packed, limits):
     document = parse(_gunzip(body, limits.body_bytes) if packed else body)
     name = document.get("signature_name", "")
     if type(name) is not str:
-        raise error("json_signature_not_string", value=show(document))
+        raise error("json_signature", value=show(name))
     return document, name
 
 

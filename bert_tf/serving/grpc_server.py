@@ -58,7 +58,8 @@ class GrpcServer:
                    "grpc.max_allowed_incoming_connections": flags.max_connections,
                    **dict(config.channel_arguments(flags))}
         self._server = grpc.aio.server(options=list(options.items()))
-        self._server.add_generic_rpc_handlers([_PredictionService(core).handler()])
+        self._server.add_generic_rpc_handlers([_PredictionService(
+            core, flags.enable_serialization_as_tensor_content).handler()])
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             _ModelService(core, settings.only_known_clients), self._server)
         self._health = health.aio.HealthServicer()
@@ -80,8 +81,8 @@ class GrpcServer:
 
     async def start(self):
         """Answer calls; the health service says SERVING from now on, for all services."""
-        for service in ("", "tensorflow.serving.PredictionService",
-                        "tensorflow.serving.ModelService"):
+        for service in ("", "PredictionService", "ModelService",
+                        "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
         await self._server.start()
 
@@ -117,8 +118,9 @@ async def _answering(context, ended=lambda status: None):
 class _PredictionService:
     """Its methods are given and give bytes: what is large is decoded in another process."""
 
-    def __init__(self, core):
+    def __init__(self, core, as_content):
         self._core = core
+        self._as_content = as_content
 
     def handler(self):
         """The service as gRPC takes it."""
@@ -163,7 +165,7 @@ class _PredictionService:
         response = predict_pb2.PredictResponse()
         write_spec(spec, response.model_spec)
         for name, array in outputs.items():
-            tensor_proto.write(array, response.outputs[name])
+            tensor_proto.write(array, response.outputs[name], self._as_content)
         return response
 
     async def _classify(self, spec, examples, deadline):
@@ -220,7 +222,7 @@ class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 raise error("no_spec")
             spec = read_spec(request.model_spec)
             response = get_model_status_pb2.GetModelStatusResponse()
-            for version in self._core.status(spec.name, spec.version, spec.label):
+            for version in self._core.status(spec.name, spec.version):
                 response.model_version_status.add(
                     version=version.version, state=version.state,
                     status={"error_code": version.error_code,

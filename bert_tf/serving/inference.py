@@ -13,9 +13,12 @@ _INPUTS = "inputs"  # the name of the input, in both
 
 
 class _Method:
-    """What Classify and Regress share: `kind`, and the `name` that a signature may have."""
+    """What Classify and Regress share: `kind`, and the `name` that a signature may have.
 
-    kind = name = None
+    `outputs` says which it gives, to people.
+    """
+
+    kind = name = outputs = None
 
     def signature(self, version, name, check_names=False):
         """The signature of a version, if the method can use it.
@@ -32,12 +35,13 @@ class _Method:
         signature = version.signatures[name]
         definition = signature.definition
         if check_names and definition.method_name != self.name:
-            raise error(f"{self.kind}_method", method=definition.method_name)
-        if len(definition.inputs) != 1:
-            raise error("one_input")
-        self._check_outputs(definition)
-        if _INPUTS not in definition.inputs:
-            raise error(f"{self.kind}_inputs", signature=definition)
+            raise error("method_name", signature=name, method=definition.method_name,
+                        wanted=self.name)
+        outputs = set(definition.outputs)
+        if {*definition.inputs} != {_INPUTS} or not self.can_answer(outputs):
+            raise error("examples_signature", signature=name, method=self.kind,
+                        inputs=", ".join(definition.inputs), outputs=", ".join(sorted(outputs)),
+                        wanted=self.outputs)
         return signature
 
     def inputs(self, signature, examples):
@@ -53,12 +57,10 @@ class _Method:
 
 class _Classify(_Method):
     kind, name = "classify", "tensorflow/serving/classify"
+    outputs = "classes, scores or both"
 
-    def _check_outputs(self, definition):
-        if len(definition.outputs) not in (1, 2):
-            raise error("classify_outputs", number=len(definition.outputs))
-        if not {"classes", "scores"} & set(definition.outputs):
-            raise error("classify_output_names", signature=definition)
+    def can_answer(self, outputs):
+        return len(outputs) <= 2 and bool({"classes", "scores"} & outputs)
 
     def answer(self, signature, number, outputs):
         """`[[(label, score), …], …]`; an output that there is not is `""`, or 0."""
@@ -67,43 +69,40 @@ class _Classify(_Method):
                                     ("scores", scores, np.dtype(np.float32))):
             if values is None:
                 continue
-            if values.ndim != 2:
-                raise error("classify_shape", shape=list(values.shape))
-            if values.dtype != dtype:
-                raise error("classify_dtype", name=name, given=values.dtype,
-                            wanted="DT_FLOAT" if name == "scores" else "DT_STRING")
-            if len(values) != number:
-                raise error("classify_batch", name=name, wanted=number, given=len(values))
+            if values.ndim != 2 or values.dtype != dtype or len(values) != number:
+                raise _wrong(name, values, f"{_dtype_name(dtype)} [{number}, classes]")
         if classes is None:
             classes = np.full(scores.shape, b"", object)
         if scores is None:
             scores = np.zeros(classes.shape, np.float32)
         if classes.shape != scores.shape:
-            raise error("classify_widths", classes=classes.shape[1], scores=scores.shape[1])
+            raise _wrong("scores", scores, f"float32 {list(classes.shape)}, as classes")
         return [[(label.decode("utf-8", "replace"), score) for label, score in
                  zip(*row, strict=True)]
                 for row in zip(classes.tolist(), scores.tolist(), strict=True)]
 
 
 class _Regress(_Method):
-    kind, name = "regress", "tensorflow/serving/regress"
+    kind, name, outputs = "regress", "tensorflow/serving/regress", "outputs"
 
-    def _check_outputs(self, definition):
-        if len(definition.outputs) != 1:
-            raise error("regress_outputs")
-        if "outputs" not in definition.outputs:
-            raise error("regress_output_names", signature=definition)
+    def can_answer(self, outputs):
+        return outputs == {"outputs"}
 
     def answer(self, signature, number, outputs):
         """`[value, …]`."""
         values = outputs["outputs"]
-        if values.ndim != 1 and (values.ndim != 2 or values.shape[1] != 1):
-            raise error("regress_shape", shape=list(values.shape))
-        if len(values) != number:
-            raise error("regress_batch", wanted=number, given=len(values))
-        if values.dtype != np.float32:
-            raise error("regress_dtype", given=values.dtype)
+        if values.shape not in ((number,), (number, 1)) or values.dtype != np.float32:
+            raise _wrong("outputs", values, f"float32 [{number}] or [{number}, 1]")
         return values.ravel().tolist()
+
+
+def _wrong(name, values, wanted):
+    return error("examples_output", name=name, dtype=_dtype_name(values.dtype),
+                 shape=list(values.shape), wanted=wanted)
+
+
+def _dtype_name(dtype):
+    return "string" if dtype.kind == "O" else dtype.name
 
 
 METHODS = {method.kind: method for method in (_Classify(), _Regress())}

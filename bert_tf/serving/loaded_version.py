@@ -19,10 +19,10 @@ from bert_tf.errors import BertTfError
 from bert_tf.flat_graph import body_of
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import HTTP_STATUS, ServingError
+from bert_tf.serving.tf1_saved_model import Tf1SavedModel
 
 DEFAULT_SIGNATURE = "serving_default"
 _CODES = {getattr(tf.errors, name): name for name in HTTP_STATUS}
-_TENSORFLOW_NAMES = {"float32": "float", "float64": "double"}  # else as in Python
 _LOADING = threading.Lock()
 # The ops of tensorflow-text alone: what its module imports besides takes longer than all of them.
 tf.load_library(os.path.join(
@@ -54,6 +54,9 @@ class Signature:
     def check(self, inputs, outputs=()):
         """Refuse what the signature cannot take (`PreProcessPrediction`, `GetInputValues`).
 
+        Shapes are left to the graph, as in TensorFlow Serving, but those of texts: operations of
+        tensorflow-text end the process on shapes they do not expect.
+
         Args:
             inputs: `{name: np.ndarray}`, texts as object arrays of bytes.
             outputs: names asked for.
@@ -62,13 +65,13 @@ class Signature:
             ServingError: names, types or shapes are wrong.
         """
         if inputs.keys() != self.inputs.keys():
-            self._refuse_names(inputs)
-        for index, (alias, (dtype, shape)) in enumerate(self.inputs.items()):
+            raise error("inputs", given=_names(inputs), wanted=_names(self.inputs))
+        for alias, (dtype, shape) in self.inputs.items():
             value = inputs[alias]
             if value.dtype != dtype:
-                raise error("dtype", index=index, wanted=_type_name(dtype),
+                raise error("dtype", alias=alias, wanted=_type_name(dtype),
                             given=_type_name(value.dtype))
-            if shape is not None and (len(shape) != value.ndim or any(
+            if dtype.kind == "O" and shape is not None and (len(shape) != value.ndim or any(
                     size not in (None, given)
                     for size, given in zip(shape, value.shape, strict=True))):
                 raise error("shape", alias=alias, given=list(value.shape),
@@ -76,20 +79,9 @@ class Signature:
         if outputs:
             for position, alias in enumerate(outputs):
                 if alias not in self.definition.outputs:
-                    raise error("unknown_output", alias=alias, outputs=",".join(self.outputs))
+                    raise error("unknown_output", alias=alias, outputs=_names(self.outputs))
                 if alias in outputs[:position]:
                     raise error("output_twice", alias=alias)
-
-    def _refuse_names(self, inputs):
-        given, wanted = set(inputs), set(self.inputs)
-        if len(given) != len(wanted):
-            raise error("input_size", given=len(given), wanted=len(wanted),
-                        inputs=",".join(sorted(given)), signature_inputs=",".join(sorted(wanted)),
-                        extra=",".join(sorted(given - wanted)),
-                        missing=",".join(sorted(wanted - given)))
-        alias = min(wanted - given)
-        raise error("missing_input", alias=alias, feed=self.definition.inputs[alias].name,
-                    inputs=",".join(sorted(given)))
 
     def run(self, inputs, outputs=()):
         """`{name: np.ndarray}` of all outputs or of those named, for inputs that were checked.
@@ -102,6 +94,8 @@ class Signature:
             return {name: _array(given[name]) for name in outputs or self.outputs}
         except tf.errors.OpError as problem:
             raise _serving_error(problem) from problem
+        except (TypeError, ValueError) as problem:  # a function of fixed shapes
+            raise error("shapes", problem=problem) from problem
 
 
 class LoadedVersion:
@@ -124,10 +118,15 @@ class LoadedVersion:
     def __init__(self, path, tags=("serve",), constant_kernels=True):
         self.path = path
         _check(path)
-        self.definitions = _read_definitions(path, tags)
+        meta_graph = _read_meta_graph(path, tags)
+        self.definitions = dict(meta_graph.signature_def)
         try:
-            self._loaded = _load(path, tags)
-            functions = _functions(self._loaded.signatures, constant_kernels)
+            if meta_graph.HasField("object_graph_def"):
+                self._loaded = _load(path, tags)
+                functions = _functions(self._loaded.signatures, constant_kernels)
+            else:
+                self._loaded = Tf1SavedModel(path, tags)
+                functions = self._loaded.signatures
         except ServingError:
             raise
         except tf.errors.OpError as problem:
@@ -144,6 +143,8 @@ class LoadedVersion:
     def close(self):
         """Give the memory back; cycles between functions and graphs hold it otherwise."""
         self.signatures = {}
+        if isinstance(self._loaded, Tf1SavedModel):
+            self._loaded.close()
         self._loaded = None
         gc.collect()
         _trim_heap()
@@ -188,7 +189,7 @@ def _check(path):
         raise error("internal", problem=str(problem)) from problem
 
 
-def _read_definitions(path, tags):
+def _read_meta_graph(path, tags):
     file = os.path.join(path, "saved_model.pb")
     if not files.exists(file):
         raise error("no_saved_model", path=path)
@@ -202,7 +203,7 @@ def _read_definitions(path, tags):
         raise error("saved_model", path=file) from problem
     for meta_graph in saved_model.meta_graphs:
         if set(meta_graph.meta_info_def.tags) == set(tags):
-            return dict(meta_graph.signature_def)
+            return meta_graph
     raise error("tags", tags=" ".join(tags))
 
 
@@ -220,8 +221,11 @@ def _tensor_spec(info):
 
 
 def _type_name(dtype):
-    name = "string" if dtype.kind == "O" else tf.as_dtype(dtype).name
-    return _TENSORFLOW_NAMES.get(name, name)
+    return "string" if dtype.kind == "O" else dtype.name
+
+
+def _names(names):
+    return ", ".join(sorted(names)) or "none"
 
 
 def _serving_error(problem):

@@ -5,12 +5,17 @@ Names are those of `servables/tensorflow/util.cc` and `batching/batching_session
 (`util/prometheus_exporter.cc`). Times are in microseconds.
 """
 
-from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics
+import re
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import Metric
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _PREFIX = ":tensorflow:serving:"
+_TOTAL = b"request_example_count"  # the one counter whose name ends in _total there as well
+# The library ends the name of every counter so.
+_UNWANTED_TOTAL = re.compile(rb"^((?:# (?:HELP|TYPE) )?:[\w:]+(?<!" + _TOTAL + rb"))_total(?=[ {])",
+                             re.MULTILINE)
 
 
 def _exponential(first, growth, number):
@@ -20,6 +25,7 @@ def _exponential(first, growth, number):
 
 _LATENCY = _exponential(10, 1.8, 33)
 _SIZES = _exponential(1, 2, 15)
+_BATCH_SIZES = _exponential(1, 2, 14)
 
 
 class Metrics:
@@ -28,26 +34,40 @@ class Metrics:
     def __init__(self):
         disable_created_metrics()
         self._registry = CollectorRegistry()
-        self._requests = _Counter("request_count", "Requests.", ("model_name", "status"))
-        self._examples = _Counter("request_example_count_total", "tf.Examples.", ("model",))
-        for counter in (self._requests, self._examples):
-            self._registry.register(counter)
+        self._requests = self._counter("request_count", "Requests.", ("model_name", "status"))
+        self._examples = self._counter(_TOTAL.decode(), "tf.Examples.", ("model",))
+        self._runs = self._counter("batching_session:wrapped_run_count", "Batches.")
+        self._warm_up_records = self._counter(
+            "model_warmup_records_read", "Requests that a version was warmed up with.",
+            ("model_path", "status"))
         self._latency = self._histogram(
             "request_latency", "Time of a request.", ("model_name", "API", "entrypoint"), _LATENCY)
+        self._runtimes = self._histogram(
+            "runtime_latency", "Time in TensorFlow, with waiting to be merged.",
+            ("model_name", "API", "runtime"), _LATENCY)
         self._example_counts = self._histogram(
             "request_example_counts", "tf.Examples of a request.", ("model",), _SIZES)
         self._queuing = self._histogram(
             "batching_session:queuing_latency", "Time that a request waited to be merged.",
             ("thread_pool_name",), _exponential(100, 1.2, 52))
-        self._batch_sizes = self._histogram(
+        self._merged = self._histogram(
             "batching_session:merged_requests", "Requests in a batch; not TensorFlow Serving's.",
             ("thread_pool_name",), _SIZES)
+        self._input_sizes, self._processed_sizes = (self._histogram(
+            f"batching_session:{name}_batch_size", about, (), _BATCH_SIZES) for name, about in (
+                ("input", "Rows of a request."), ("processed", "Rows of a batch, as filled up.")))
+        self._padding_sizes = self._histogram(
+            "batching_session:padding_size", "Rows that fill a batch up.",
+            ("execution_batch_size",), _BATCH_SIZES)
         self._warm_ups = self._histogram(
             "model_warmup_latency", "Time to warm a version up.", ("model_path", "status"),
             _LATENCY)
 
     def _histogram(self, name, about, labels, buckets):
         return Histogram(_PREFIX + name, about, labels, registry=self._registry, buckets=buckets)
+
+    def _counter(self, name, about, labels=()):
+        return Counter(_PREFIX + name, about, labels, registry=self._registry)
 
     def request(self, model, api, entrypoint, status, seconds):
         """A request was answered.
@@ -59,29 +79,45 @@ class Metrics:
             status: name of the gRPC code, `OK` if it went well.
             seconds: that it took.
         """
-        self._requests.add((model, status))
+        self._requests.labels(model, status).inc()
         if status == "OK":
             self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
 
+    def runtime(self, model, api, seconds):
+        """A model computed an answer, for `Predict`, `Classify` or `Regress`."""
+        self._runtimes.labels(model, api, "TF1").observe(seconds * 1e6)  # a session's name there
+
     def examples(self, model, number):
         """A request brought a number of `tf.Example`."""
-        self._examples.add((model,), number)
+        self._examples.labels(model).inc(number)
         self._example_counts.labels(model).observe(number)
 
-    def batch(self, thread_pool, size, waits):
-        """A batch of `size` requests starts, which waited so many seconds each."""
-        self._batch_sizes.labels(thread_pool).observe(size)
+    def batch(self, thread_pool, sizes, filled, waits):
+        """A batch starts.
+
+        Args:
+            thread_pool: name of the threads.
+            sizes: rows of each request in it.
+            filled: its rows with those that fill it up.
+            waits: seconds that each request waited.
+        """
+        self._runs.inc()
+        self._merged.labels(thread_pool).observe(len(sizes))
+        self._processed_sizes.observe(filled)
+        self._padding_sizes.labels(str(filled)).observe(filled - sum(sizes))
         queuing = self._queuing.labels(thread_pool)
-        for seconds in waits:
+        for size, seconds in zip(sizes, waits, strict=True):
+            self._input_sizes.observe(size)
             queuing.observe(seconds * 1e6)
 
-    def warm_up(self, path, status, seconds):
-        """A version was warmed up."""
+    def warm_up(self, path, status, seconds, records):
+        """A version was warmed up with so many records."""
+        self._warm_up_records.labels(path, status).inc(records)
         self._warm_ups.labels(path, status).observe(seconds * 1e6)
 
     def text(self):
         """All of them, bytes."""
-        return generate_latest(self._registry)
+        return _UNWANTED_TOTAL.sub(rb"\1", generate_latest(self._registry))
 
     def app(self, app, path):
         """An ASGI application that answers `path` with the metrics and passes the rest on."""
@@ -94,20 +130,3 @@ class Metrics:
                 (b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]})
             await send({"type": "http.response.body", "body": body})
         return wrapped
-
-
-class _Counter:
-    """A counter under its plain name: the library's own ends every name in `_total`."""
-
-    def __init__(self, name, about, labels):
-        self._name, self._about, self._labels = _PREFIX + name, about, labels
-        self._values = {}
-
-    def add(self, labels, number=1):
-        self._values[labels] = self._values.get(labels, 0) + number
-
-    def collect(self):
-        metric = Metric(self._name, self._about, "unknown")
-        for labels, value in self._values.items():
-            metric.add_sample(self._name, dict(zip(self._labels, labels, strict=True)), value)
-        yield metric

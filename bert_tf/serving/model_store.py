@@ -60,7 +60,7 @@ class ModelStore:
         if not spec.name:
             raise error("no_name")
         number = spec.version
-        if spec.label:
+        if spec.label is not None:
             number = self._labels.get((spec.name, spec.label))
             if number is None:
                 raise error("unknown_label", label=spec.label)
@@ -75,14 +75,8 @@ class ModelStore:
             raise error("not_found", request=which)
         return version
 
-    def status(self, name, number=None, label=None):
+    def status(self, name, number=None):
         """`VersionStatus` of a model's versions, highest first, or of one."""
-        if not name:
-            raise error("no_name")
-        if label:
-            number = self._labels.get((name, label))
-            if number is None:
-                raise error("unknown_label", label=label)
         model = self._models.get(name) or self._gone.get(name)
         versions = model.versions if model else {}
         if number is not None:
@@ -282,15 +276,15 @@ class ModelStore:
         loaded = LoadedVersion(local, tuple(flags.saved_model_tags.split(",")),
                                flags.constant_kernels)
         if flags.enable_model_warmup:
-            started, status = time.monotonic(), "OK"
+            started, status, records = time.monotonic(), "OK", 0
             try:
-                warm_up(loaded, max(1, flags.num_request_iterations_for_warmup))
+                records = warm_up(loaded, max(1, flags.num_request_iterations_for_warmup))
             except ServingError as problem:
                 status = problem.code
                 loaded.close()
                 raise
             finally:
-                self._metrics.warm_up(path, status, time.monotonic() - started)
+                self._metrics.warm_up(path, status, time.monotonic() - started, records)
         return loaded, batching
 
     async def _unload(self, model, version):

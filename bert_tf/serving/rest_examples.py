@@ -10,10 +10,7 @@ import numpy as np
 from bert_tf.serving import protocol
 from bert_tf.serving.messages import error
 from bert_tf.serving.rest_json import decode_base64, is_base64
-from bert_tf.serving.rest_text import dump, show, type_name
-
-_FLOAT_MAX = float(np.finfo(np.float32).max)
-_KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
+from bert_tf.serving.rest_text import dump, show
 
 
 def read_examples(document):
@@ -26,20 +23,16 @@ def read_examples(document):
         ServingError: `INVALID_ARGUMENT`.
     """
     context = _example(document["context"]) if "context" in document else None
-    if "examples" not in document:
-        raise error("json_no_examples_key", value=show(document))
-    examples = document["examples"]
-    if type(examples) is not list:
-        raise error("json_examples_not_list", value=show(document))
-    if not examples:
-        raise error("json_no_examples", value=show(document))
+    examples = document.get("examples")
+    if type(examples) is not list or not examples:
+        raise error("json_list", key="examples", value=show(examples))
     return [_example(value, context).SerializeToString() for value in examples]
 
 
 def _example(value, context=None):
     """The `tf.Example` of a JSON object; what it does not say itself is the context's."""
     if type(value) is not dict:
-        raise error("json_example_not_object", type=type_name(value))
+        raise error("json_example", value=show(value))
     example = protocol.Example()
     if context is not None:
         example.CopyFrom(context)
@@ -55,7 +48,7 @@ def _add(element, name, feature):
     kind, element = _feature_value(element, name)
     present = feature.WhichOneof("kind")
     if present not in (None, kind):
-        raise error("json_feature_kind", name=name, kind=_KINDS[present])
+        raise error("json_feature_kinds", name=name)
     getattr(feature, kind).value.append(element)
 
 
@@ -66,14 +59,10 @@ def _feature_value(element, name):
     if is_base64(element):
         return "bytes_list", decode_base64(element)
     if type(element) is float:
-        if np.isfinite(element) and abs(element) > _FLOAT_MAX:
-            raise error("json_lossy", value=show(element), dtype="float")
         return "float_list", element
-    if type(element) in (bool, int):
-        if element >= 2 ** 63:
-            raise error("json_feature_uint64", name=name)
+    if type(element) in (bool, int) and element < 2 ** 63:
         return "int64_list", int(element)
-    raise error("json_feature_type", name=name, type=type_name(element))
+    raise error("json_feature", name=name, value=show(element))
 
 
 def write_classifications(classifications):
@@ -83,7 +72,7 @@ def write_classifications(classifications):
         classifications: of each example a list of `(label, score)`, str and float.
     """
     if not classifications:
-        raise error("json_no_classifications")
+        raise error("json_no_results")
     return _results([[[label, np.float32(score)] for label, score in classes]
                      for classes in classifications],
                     [score for classes in classifications for _, score in classes])
@@ -92,7 +81,7 @@ def write_classifications(classifications):
 def write_regressions(values):
     """The answer of `regress`, `{"results": [value, …]}`; list of float -> bytes."""
     if not values:
-        raise error("json_no_regressions")
+        raise error("json_no_results")
     return _results(np.asarray(values, np.float32), values)
 
 

@@ -8,7 +8,6 @@ where there is one tensor, objects by name where there are several, `{"b64": …
 import base64
 import binascii
 import functools
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,67 +15,43 @@ import numpy as np
 from bert_tf.serving import protocol
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import ServingError
-from bert_tf.serving.rest_text import dump, show, type_name
+from bert_tf.serving.rest_text import dump, show
 
 _BYTES_SUFFIX = "_bytes"
 _MAX_RANK = 254  # of a tf.TensorShape
-# TensorFlow's names for types (`DataTypeString`) where they are not NumPy's.
-_TYPE_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
-_NUMPY_NAMES = {name: of_numpy for of_numpy, name in _TYPE_NAMES.items()}
 
 
 class _Kind(NamedTuple):
     """How JSON values become elements of a type."""
 
-    name: str  # of the type, as TensorFlow writes it
-    dtype: type  # of NumPy
+    name: str  # of NumPy's type, or what `DataType` calls one that JSON cannot give
     json: frozenset = frozenset()  # the types of JSON values that fit; none: nothing does
-    fits: object = None  # of values of those types: whether all can be held
+    range: tuple | None = None  # least and greatest whole number; None: any
     holder: type = object  # NumPy's type in which all of them can be held
 
-
-def _whole(low, high):
-    return lambda values: low <= min(values) and max(values) <= high
-
-
-def _lossless(digits, largest):
-    most = 2 ** digits - 1  # what `IsLosslessDecimal` allows of a whole number
-    return lambda values: all(
-        (abs(value) <= most) if type(value) is int else (abs(value) <= largest or not
-                                                         math.isfinite(value))
-        for value in values)
+    def fits(self, values):
+        """Whether all of some values of those types are in the range."""
+        return self.range is None or (self.range[0] <= min(values)
+                                      and max(values) <= self.range[1])
 
 
-def _always(values):
-    return True
-
-
-_INT = _whole(-2 ** 31, 2 ** 31 - 1)  # also of int8, int16 and uint8, as in `AddValueToTensor`
-_FITS = {
-    "float32": ({int, float}, _lossless(24, float(np.finfo(np.float32).max)), np.float64),
-    "float64": ({int, float}, _lossless(53, math.inf), np.float64),
-    "int32": ({int}, _INT, np.int64),
-    "int16": ({int}, _INT, np.int64),
-    "int8": ({int}, _INT, np.int64),
-    "uint8": ({int}, _INT, np.int64),
-    "int64": ({int}, _whole(-2 ** 63, 2 ** 63 - 1), np.int64),
-    "uint32": ({int}, _whole(0, 2 ** 32 - 1), np.uint64),
-    "uint64": ({int}, _whole(0, 2 ** 64 - 1), np.uint64),
-    "bool": ({bool}, _always, np.bool_),
-    "string": ({str}, _always, object),
-}
+_FLOAT = (frozenset({int, float}), None, np.float64)
+_INT = (frozenset({int}), (-2 ** 31, 2 ** 31 - 1), np.int64)  # smaller ones wrap, as there
+_KINDS = {kind.name: kind for kind in (
+    _Kind("float32", *_FLOAT), _Kind("float64", *_FLOAT),
+    *(_Kind(name, *_INT) for name in ("int32", "int16", "int8", "uint8")),
+    _Kind("int64", frozenset({int}), (-2 ** 63, 2 ** 63 - 1), np.int64),
+    _Kind("uint32", frozenset({int}), (0, 2 ** 32 - 1), np.uint64),
+    _Kind("uint64", frozenset({int}), (0, 2 ** 64 - 1), np.uint64),
+    _Kind("bool", frozenset({bool}), None, np.bool_), _Kind("string", frozenset({str})))}
+_NUMPY_NAMES = {"float": "float32", "double": "float64"}
 
 
 @functools.cache
 def _kind(number):
     """The `_Kind` of a `DataType`'s number."""
     name = protocol.dtype_name(number).removeprefix("DT_").lower()
-    known = _NUMPY_NAMES.get(name, name)
-    if known not in _FITS:
-        return _Kind(name, None)
-    json, fits, holder = _FITS[known]
-    return _Kind(name, object if known == "string" else np.dtype(known), frozenset(json), fits,
-                 holder)
+    return _KINDS.get(_NUMPY_NAMES.get(name, name)) or _Kind(name)
 
 
 def read_predict(document, signature):
@@ -92,53 +67,35 @@ def read_predict(document, signature):
     Raises:
         ServingError: `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for a type that JSON cannot give.
     """
-    kinds = {name: _kind(info.dtype) for name, info in signature.inputs.items()}
-    if not kinds:
-        raise error("json_no_inputs", name=document.get("signature_name") or "DEFAULT")
+    kinds = {name: _kind(info.dtype) for name, info in sorted(signature.inputs.items())}
     row_form = "instances" in document
-    if not row_form and "inputs" not in document:
-        raise error("json_missing_key")
-    if row_form and "inputs" in document:
-        raise error("json_both_keys", value=show(document))
+    if row_form == ("inputs" in document):
+        raise error("json_key")
+    if not kinds:
+        raise error("json_no_inputs", name=document.get("signature_name") or "serving_default")
     return (_rows if row_form else _columns)(document, kinds), row_form
 
 
 def _rows(document, kinds):
     instances = document["instances"]
-    if type(instances) is not list:
-        raise error("json_instances_not_list", value=show(document))
-    if not instances:
-        raise error("json_no_instances", value=show(document))
-    if type(instances[0]) is not dict and len(kinds) > 1:
-        raise error("json_instances_plain")
+    if type(instances) is not list or not instances:
+        raise error("json_list", key="instances", value=show(instances))
     by_name = _is_object(instances[0])
-    only = next(iter(kinds))
+    if not by_name and len(kinds) > 1:
+        raise error("json_by_name", names=", ".join(kinds))
     rows = {name: _Rows(kind) for name, kind in kinds.items()}
     for item, instance in enumerate(instances):
-        if by_name:
-            if not _is_object(instance):
-                raise error("json_instance_not_object", item=item)
-            for name, value in instance.items():
-                try:
-                    if name not in rows:
-                        raise error("json_unknown_input", name=name)
-                    rows[name].add(value)
-                except ServingError as problem:
-                    raise error("json_instance_key", item=item, name=name,
-                                error=f"{problem.code}: {problem.message}") from problem
-            if instance.keys() != kinds.keys():
-                raise error("json_instance_keys", item=item, value=show(instance),
-                            names=",".join(sorted(kinds)))
-        else:
-            if _is_object(instance):
-                raise error("json_instance_is_object", item=item)
-            try:
-                rows[only].add(instance)
-            except ServingError as problem:
-                raise error("json_instance", item=item,
-                            error=f"{problem.code}: {problem.message}") from problem
-    return {name: column.tensor(len(instances)) for name, column in rows.items()
-            if column.shape is not None}
+        try:
+            if _is_object(instance) != by_name:
+                raise error("json_mixed", value=show(instance))
+            named = instance if by_name else dict.fromkeys(kinds, instance)
+            if named.keys() != kinds.keys():
+                raise error("json_names", names=", ".join(kinds), given=", ".join(named))
+            for name, value in named.items():
+                rows[name].add(value, name)
+        except ServingError as problem:
+            raise error("json_instance", item=item, problem=problem.message) from problem
+    return {name: column.tensor(len(instances)) for name, column in rows.items()}
 
 
 class _Rows:
@@ -149,18 +106,13 @@ class _Rows:
         self.shape = None  # of an instance's tensor
         self.elements = []
 
-    def add(self, value):
-        before = len(self.elements)
+    def add(self, value, name):
         shape = _dense_shape(value)
         _fill(value, 0, shape, self.kind, self.elements)
         if self.shape is None:
             self.shape = shape
         elif shape != self.shape:
-            size, expected = len(self.elements) - before, math.prod(self.shape)
-            if size != expected:
-                raise error("json_tensor_size", expected=expected, size=size)
-            raise error("json_tensor_shape", expected=_shape_name(self.shape),
-                        shape=_shape_name(shape))
+            raise error("json_shape", name=name, expected=self.shape, shape=shape)
 
     def tensor(self, batch):
         return _tensor(self.elements, [batch, *self.shape], self.kind)
@@ -170,12 +122,12 @@ def _columns(document, kinds):
     values = document["inputs"]
     if not _is_object(values):
         if len(kinds) > 1:
-            raise error("json_inputs_plain")
-        values = {next(iter(kinds)): values}
+            raise error("json_by_name", names=", ".join(kinds))
+        values = dict.fromkeys(kinds, values)
+    elif not kinds.keys() <= values.keys():
+        raise error("json_names", names=", ".join(kinds), given=", ".join(values))
     tensors = {}
     for name, kind in kinds.items():
-        if name not in values:
-            raise error("json_missing_input", name=name)
         shape, elements = _dense_shape(values[name]), []
         _fill(values[name], 0, shape, kind, elements)
         tensors[name] = _tensor(elements, shape, kind)
@@ -194,12 +146,12 @@ def is_base64(value):
 def decode_base64(value):
     """The bytes that `{"b64": "…"}` says; padding may be absent. Raises ServingError."""
     if not is_base64(value):
-        raise error("json_not_base64_object", value=show(value))
+        raise error("json_base64", value=show(value))
     text = "".join(value["b64"].split()).rstrip("=")
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError) as problem:
-        raise error("json_not_base64") from problem
+        raise error("json_base64", value=show(value)) from problem
 
 
 def _dense_shape(value):
@@ -211,22 +163,14 @@ def _dense_shape(value):
     return shape
 
 
-def _shape_name(shape):
-    return f"[{','.join(map(str, shape))}]"
-
-
 def _fill(value, level, shape, kind, elements):
     """Append a value's elements in their order, checking that it has that shape."""
     rank = len(shape)
-    if type(value) is not list:
-        if level != rank:
-            raise error("json_wrong_level", value=show(value), level=level + 1, rank=rank)
+    if type(value) is not list and level == rank:
         elements.append(_element(value, kind))
         return
-    if level >= rank or rank > _MAX_RANK:
-        raise error("json_list_too_deep", level=level, rank=rank)
-    if len(value) != shape[level]:
-        raise error("json_list_size", size=len(value), level=level, expected=shape[level])
+    if type(value) is not list or level >= rank or rank > _MAX_RANK or len(value) != shape[level]:
+        raise error("json_ragged", value=show(value), shape=show(shape))
     if level == rank - 1 and value and kind.json.issuperset(map(type, value)) and kind.fits(value):
         elements += value
         return
@@ -235,16 +179,13 @@ def _fill(value, level, shape, kind, elements):
 
 
 def _element(value, kind):
-    if kind.dtype is None:
-        raise error("json_unreadable_type", value=show(value), dtype=kind.name)
-    if type(value) in kind.json:
-        if kind.fits((value,)):
-            return value
-        if float in kind.json:
-            raise error("json_lossy", value=show(value), dtype=kind.name)
-    elif type(value) is dict and kind.name == "string":
+    if not kind.json:
+        raise error("json_unreadable_type", dtype=kind.name)
+    if type(value) in kind.json and kind.fits((value,)):
+        return value
+    if type(value) is dict and kind.name == "string":
         return decode_base64(value)
-    raise error("json_wrong_type", value=show(value), type=type_name(value), dtype=kind.name)
+    raise error("json_wrong_type", value=show(value), dtype=kind.name)
 
 
 def _tensor(elements, shape, kind):
@@ -253,7 +194,9 @@ def _tensor(elements, shape, kind):
                     for value in elements]
     array = np.empty(len(elements), kind.holder)
     array[:] = elements
-    return array.astype(kind.dtype, copy=False).reshape(shape)
+    with np.errstate(over="ignore"):  # infinite then, as there
+        return array.astype(object if kind.name == "string" else kind.name,
+                            copy=False).reshape(shape)
 
 
 def write_predict(outputs, row_form):
@@ -287,10 +230,8 @@ def write_predict(outputs, row_form):
 def _check_batch(outputs):
     batch = None
     for name, array in outputs.items():
-        if not array.ndim:
-            raise error("json_no_batch", name=name)
-        if batch not in (None, len(array)):
-            raise error("json_batch_sizes", name=name, size=len(array), expected=batch)
+        if not array.ndim or batch not in (None, len(array)):
+            raise error("json_batch", name=name)
         batch = len(array)
 
 
@@ -303,7 +244,6 @@ def _writable(name, array):
         else:
             elements[:] = [value.decode("utf-8", "surrogateescape") for value in array.flat]
         return elements.reshape(array.shape).tolist()
-    if array.dtype.name not in _FITS:
-        type_of = _TYPE_NAMES.get(array.dtype.name, array.dtype.name)
-        raise error("json_unwritable_type", dtype=type_of)
+    if array.dtype.name not in _KINDS:
+        raise error("json_unwritable_type", name=name, dtype=array.dtype.name)
     return np.ascontiguousarray(array) if array.ndim else array[()]

@@ -152,7 +152,7 @@ class RestApi:
             return await self.core.decode(function, body, packed, *arguments, deadline=deadline)
 
     def _status(self, spec):
-        versions = self.core.status(spec.name, spec.version, spec.label)
+        versions = self.core.status(spec.name, spec.version)
         return _indented({"model_version_status": [
             {"version": str(version.version), "state": version.state,
              "status": {"error_code": version.error_code, "error_message": version.error_message}}

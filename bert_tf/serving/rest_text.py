@@ -1,53 +1,36 @@
 """JSON text and values, with what TensorFlow Serving's parser and writer take beside standard JSON.
 
-Both take `NaN`, `Infinity` and `-Infinity` for numbers, and bytes in strings that are not UTF-8, as
-rapidjson does with `kParseNanAndInfFlag` and without validation of the encoding. In Python such
-bytes are lone surrogates (`surrogateescape`). What is standard JSON goes through orjson, which
+Both take `NaN`, `Infinity` and `-Infinity` for numbers, and bytes in strings that are not UTF-8; a
+request may begin with a byte order mark and go on after its object. In Python bytes that are not
+UTF-8 are lone surrogates (`surrogateescape`). What is standard JSON goes through orjson, which
 writes float32 arrays thirty times as fast as the json module; the rest through the json module.
 """
 
 import json
 import math
 import re
+import reprlib
 
 import numpy as np
 import orjson
 
 from bert_tf.serving.messages import error
 
-_SHOWN = 1000  # characters of a request that an error message shows; TensorFlow Serving shows all
 _MOST = 1 << 20  # lists and objects of a request; each takes 30 times its two bytes in memory
 _MOST_VALUES = 1 << 23
 _MOST_BEYOND = 8 << 20  # bytes of JSON beyond the standard, which is parsed forty times as slowly
 _DEEPEST = 1024  # levels of lists and objects, orjson's own bound
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_STRING_OR_INF = re.compile(r'"(?:[^"\\]|\\.)*+"|Inf(?!inity)', re.DOTALL)
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that stand for no byte
-_SHOW = json.JSONEncoder(indent=4, ensure_ascii=False)
-
-# rapidjson, error/en.h: what is wrong, by how Python's json begins to say it.
-_PARSE_PROBLEMS = {
-    "Expecting value": "Invalid value.",
-    "Expecting property name": "Missing a name for object member.",
-    "Illegal trailing comma before end of object": "Missing a name for object member.",
-    "Illegal trailing comma before end of array": "Invalid value.",
-    "Expecting ':'": "Missing a colon after a name of object member.",
-    "Expecting ','": "Missing a comma or closing bracket after a member or an element.",
-    "Unterminated string": "Missing a closing quotation mark in string.",
-    "Invalid control character": "Invalid encoding in string.",
-    "Invalid \\uXXXX escape": "Incorrect hex digit after \\u escape in string.",
-    "Invalid \\escape": "Invalid escape character in string.",
-    "Extra data": "The document root must not be followed by other values.",
-}
-_SURROGATE = "The surrogate pair in string is invalid."
-_NUMBER_TOO_BIG = "Number too big to be stored in double."
+_BLANKS = " \t\r\n"
+# What Python's json does not know: -NaN, and Inf for Infinity.
+_STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|-NaN|Inf(?!inity)', re.DOTALL)
+# An escape; its group is there where that is half of a surrogate pair.
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
+show = reprlib.repr  # a value as error messages have it: short
 
 
 def parse(body):
     """The dict that a request's body holds; bytes -> dict. Raises ServingError."""
-    if not body:
-        raise error("json_empty")
     _check_number(body, b"[{", "json_too_many", _MOST)
     _check_number(body, b",", "json_too_many_values", _MOST_VALUES)
     try:
@@ -85,28 +68,6 @@ def dump(value, finite=True):
     return text.encode("utf-8", "surrogateescape")
 
 
-def show(value):
-    """A JSON value as error messages show it: indented, cut where it gets long."""
-    pieces, length = [], 0
-    try:
-        for piece in _SHOW.iterencode(value):
-            pieces.append(piece[:_SHOWN])
-            length += len(piece)
-            if length > _SHOWN:
-                return "".join(pieces)[:_SHOWN] + "…"
-    except RecursionError:
-        return "…"
-    return "".join(pieces)
-
-
-def type_name(value):
-    """How messages call the type of a JSON value."""
-    if isinstance(value, bool):
-        return str(value)
-    return {type(None): "Null", dict: "Object", list: "Array", str: "String"}.get(
-        type(value), "Number")
-
-
 def _plain(value):
     """What the json module can write of a NumPy value."""
     value = np.asarray(value)
@@ -118,34 +79,31 @@ def _plain(value):
 def _parse_beyond_standard(body):
     if len(body) > _MOST_BEYOND:
         raise error("json_too_long", given=len(body), wanted=_MOST_BEYOND)
-    text = body.decode("utf-8", "surrogateescape")
-    if "Inf" in text:
-        text = _STRING_OR_INF.sub(
-            lambda match: "Infinity" if match[0] == "Inf" else match[0], text)
+    text = body.decode("utf-8-sig", "surrogateescape").lstrip(_BLANKS)
+    if "Inf" in text or "-NaN" in text:
+        text = _STRING_OR_NUMBER.sub(
+            lambda match: {"Inf": "Infinity", "-NaN": "NaN"}.get(match[0], match[0]), text)
     try:
-        document = json.loads(text, parse_float=_double, parse_int=_integer)
-        wrong = _NO_BYTE if _LONE_SURROGATE.search(text) else _LONE_SURROGATE
-        if wrong.search(_SHOW.encode(document)):
-            raise error("json_parse_error", problem=_SURROGATE, offset=len(body))
-    except json.JSONDecodeError as problem:
-        said = next((said for begin, said in _PARSE_PROBLEMS.items()
-                     if problem.msg.startswith(begin)), problem.msg)
-        offset = len(text[:problem.pos].encode("utf-8", "surrogateescape"))
-        raise error("json_parse_error", problem=said, offset=offset) from problem
-    except OverflowError as problem:
-        raise error("json_parse_error", problem=_NUMBER_TOO_BIG, offset=len(body)) from problem
+        document, end = _DECODER.raw_decode(text)
     except RecursionError as problem:
         raise error("json_too_deep", limit=_DEEPEST) from problem
+    except (ValueError, OverflowError) as problem:
+        raise error("json_text", problem=problem) from problem
+    if any(match[1] for match in _ESCAPE.finditer(text, 0, end)):
+        raise error("json_text", problem="half of a surrogate pair")
     return document
 
 
 def _double(digits):
     value = float(digits)
     if math.isinf(value):
-        raise OverflowError
+        raise OverflowError(f"{show(digits)} is no float64")
     return value
 
 
 def _integer(digits):
     value = int(digits) if len(digits) < 21 else 2 ** 64
     return value if -2 ** 63 <= value < 2 ** 64 else _double(digits)
+
+
+_DECODER = json.JSONDecoder(parse_float=_double, parse_int=_integer)

@@ -123,8 +123,8 @@ def _split_strings(content, number):
     return strings
 
 
-def write(array, proto):
-    """Fill an empty `TensorProto` with an array."""
+def write(array, proto, as_content=False):
+    """Fill an empty `TensorProto` with an array, as values or as `tensor_content`."""
     kind = _KINDS[array.dtype]
     proto.dtype = kind
     for size in array.shape:
@@ -132,9 +132,15 @@ def write(array, proto):
     if array.size == 0:
         return
     field = _TYPES[kind][1]
-    if field in _RAW:
+    if kind == _STRING and as_content:
+        texts = array.ravel().tolist()
+        proto.tensor_content = b"".join([*(_varint(len(text)) for text in texts), *texts])
+    elif as_content or field in _RAW:
         data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         data = data.tobytes()
+        if as_content:
+            proto.tensor_content = data
+            return
         proto.MergeFromString(_RAW[field] + _varint(len(data)) + data)
     elif field == "half_val":
         proto.half_val.extend(np.ascontiguousarray(array).view(np.uint16).ravel().tolist())

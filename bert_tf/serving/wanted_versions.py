@@ -33,15 +33,9 @@ def checked_configs(model_config):
     for one in configs.values():
         if not os.path.isabs(one.base_path) and not urllib.parse.urlparse(one.base_path).scheme:
             raise error("relative_path", name=one.name, path=one.base_path)
-        platform = one.model_platform
-        if one.model_type:
-            if platform:
-                raise error("two_platforms")
-            platform = PLATFORM if one.model_type == 1 else str(one.model_type)
-        if not platform:
-            raise error("no_platform")
-        if platform != PLATFORM:
-            raise error("platform", name=one.name, platform=platform)
+        if (one.model_platform, one.model_type) not in ((PLATFORM, 0), ("", 1)):  # 1: TENSORFLOW
+            raise error("platform", name=one.name, platform=" and ".join(
+                map(str, filter(None, (one.model_platform, one.model_type)))) or "not given")
     return configs
 
 

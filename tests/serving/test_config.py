@@ -55,6 +55,17 @@ def test_a_truth_is_written_as_in_tensorflow(given, expected):
     assert (_settings("--model_base_path=/m", given).batching is not None) == expected
 
 
+@pytest.mark.parametrize("flag", ["xla_gpu_compilation_enabled", "skip_initialize_tpu",
+                                  "mixed_precision=bfloat16", "enable_profiler=false",
+                                  "enable_grpc_healthcheck_service=false"])
+def test_flags_without_effect_are_taken_and_said(flag, caplog):
+    _settings("--model_base_path=/m")
+    assert not caplog.records
+    _settings("--model_base_path=/m", f"--{flag}")
+    record, = caplog.records
+    assert f"--{flag.partition('=')[0]} has no effect" in record.getMessage()
+
+
 def test_the_files_are_read(written):
     models = written('model_config_list { config { name: "m" base_path: "/m" '
                      'model_platform: "tensorflow" version_labels { key: "stable" value: 2 } } }')

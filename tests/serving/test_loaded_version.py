@@ -33,11 +33,11 @@ def test_nothing_of_a_dropped_version_is_kept(tmp_path):
 
 
 def test_what_cannot_be_loaded_says_why(tmp_path):
-    with pytest.raises(ServingError, match="Could not find SavedModel") as refused:
+    with pytest.raises(ServingError, match="saved_model.pb") as refused:
         LoadedVersion(str(tmp_path))
     assert refused.value.code == "NOT_FOUND"
     path = save_small(tmp_path / "m")
-    with pytest.raises(ServingError, match="matching supplied tags: { other }"):
+    with pytest.raises(ServingError, match="tags other"):
         LoadedVersion(str(path), ("other",))
     data = path / "variables" / "variables.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-1])
@@ -53,10 +53,10 @@ def test_warm_up_files(tmp_path):
     file.write_bytes(record * MAX_RECORDS)
     assert warm_up(version) == MAX_RECORDS
     file.write_bytes(record * (MAX_RECORDS + 1))
-    with pytest.raises(ServingError, match="exceeds the maximum .1000."):
+    with pytest.raises(ServingError, match="1000 warm-up records"):
         warm_up(version)
     file.write_bytes(record[:-1])
-    with pytest.raises(ServingError, match="TFRecord format"):
+    with pytest.raises(ServingError, match="TFRecord"):
         warm_up(version)
 
 

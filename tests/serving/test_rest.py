@@ -50,7 +50,9 @@ def test_status(http):
          "status": {"error_code": "OK", "error_message": ""}}]}
     status = json_format.Parse(answer.text, get_model_status_pb2.GetModelStatusResponse())
     assert status.model_version_status[0].state == status.model_version_status[0].AVAILABLE
-    for path in ("/v1/models/small/versions/7", "/V1/Models/small/labels/stable"):
+    # A label names no version here, as in TensorFlow Serving.
+    for path in ("/v1/models/small/versions/7", "/V1/Models/small/labels/stable",
+                 "/v1/models/small/labels/canary"):
         assert http.get(path).json() == answer.json()
 
 
@@ -95,8 +97,7 @@ def test_types_come_back_as_they_went(http):
         "floats": [[0.1, 3e38], [-0.0, 1e-45]]}
     # By rows every output needs the batch.
     answer = http.post(PREDICT, json={"signature_name": "echo", "instances": rows})
-    assert (answer.status_code, answer.json()) == (
-        400, {"error": "Tensor name: first has no shape information "})
+    assert answer.status_code == 400 and "output first" in answer.json()["error"]
 
 
 def test_not_a_number_goes_in_and_out(http):
@@ -124,44 +125,55 @@ def test_bodies_may_be_gzip(http):
         "predictions": EMBEDDINGS}
     for broken in (packed[:-9], b"no gzip"):
         answer = http.post(PREDICT, content=broken, headers=headers)
-        assert (answer.status_code, answer.json()) == (
-            400, {"error": "JSON Parse error: The document is empty"})
+        assert answer.status_code == 400 and "JSON" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("method, path, body, status, message", [
-    ("GET", "/v1/models", None, 400, "Missing model name in request."),
-    ("GET", "/v1/models/other", None, 404, "Could not find any versions of model other"),
-    ("GET", "/v1/models/small/versions/8", None, 404, "Could not find version 8 of model small"),
-    ("GET", "/v1/models/other/metadata", None, 404,
-     "Servable not found for request: Latest(other)"),
-    ("GET", "/v1/models/small/labels/canary/metadata", None, 400,
-     "Unrecognized servable version label: canary"),
-    ("GET", "/v1/models/small/versions/99999999999999999999", None, 400,
-     "Failed to convert version: 99999999999999999999 to numeric."),
-    ("GET", "/v1/models/small/versions/x", None, 400,
-     "Malformed request: GET /v1/models/small/versions/x"),
-    ("GET", PREDICT, None, 400, f"Malformed request: GET {PREDICT}"),
+@pytest.mark.parametrize("method, path, body, status, named", [
+    ("GET", "/v1/models", None, 400, "no model"),
+    ("GET", "/v1/models/other", None, 404, "model other"),
+    ("GET", "/v1/models/small/versions/8", None, 404, "version 8"),
+    ("GET", "/v1/models/other/metadata", None, 404, "other"),
+    ("GET", "/v1/models/small/labels/canary/metadata", None, 400, "canary"),
+    ("GET", "/v1/models/small/versions/99999999999999999999", None, 400, "99999999999999999999"),
+    ("GET", "/v1/models/small/versions/x", None, 400, "GET /v1/models/small/versions/x"),
+    ("GET", "/v1/foo", None, 400, "GET /v1/foo"), ("POST", "/v1/foo", {}, 400, "POST /v1/foo"),
+    ("GET", "/v1/models/some/other", None, 400, "/v1/models/some/other"),
+    ("GET", PREDICT, None, 400, f"GET {PREDICT}"),
     ("GET", "/v1/models/small?verbose=1", None, 404,  # TensorFlow Serving knows no query string
-     "Could not find any versions of model small?verbose=1"),
-    ("POST", "/v1/models/small", {}, 400, "Malformed request: POST /v1/models/small"),
-    ("POST", "/v1/models/small:embed", {}, 400, "Malformed request: POST /v1/models/small:embed"),
-    ("PUT", PREDICT, {}, 400, f"Malformed request: PUT {PREDICT}"),
-    ("POST", "/v1/models/other:predict", {"instances": [""]}, 404,
-     "Servable not found for request: Latest(other)"),
-    ("POST", PREDICT, {"signature_name": "none", "instances": [""]}, 400,
-     'Serving signature name: "none" not found in signature def'),
-    ("POST", PREDICT, {"signature_name": 1}, 400, 'JSON Value: {\n    "signature_name": 1\n} not '
-     "formatted correctly. 'signature_name' key must be a string value."),
-    ("POST", PREDICT, {"instances": [1]}, 400, "Failed to process element: 0 of 'instances' list. "
-     "Error: INVALID_ARGUMENT: JSON Value: 1 Type: Number is not of expected type: string"),
-    ("POST", "/v1/models/small:classify", {"examples": [1]}, 400,
-     "Example must be JSON object but got JSON Number"),
-    ("OPTIONS", PREDICT, None, 400, "Origin header is missing in CORS preflight"),
+     "small?verbose=1"),
+    ("POST", "/v1/models", {}, 400, "POST /v1/models"),
+    ("POST", "/v1/models/small", {}, 400, "POST /v1/models/small"),
+    ("POST", "/v1/models/small/metadata", {}, 400, "POST /v1/models/small/metadata"),
+    ("POST", "/v1/models/small:embed", {}, 400, "POST /v1/models/small:embed"),
+    ("POST", "/v1/models/small/version/7:regress", {}, 400, "/version/7:regress"),
+    ("POST", "/v1/models/small/label/stable:regress", {}, 400, "/label/stable:regress"),
+    ("POST", "/v1/models/small/versions/stable:regress", {}, 400, "/versions/stable:regress"),
+    ("POST", "/v1/models/small/versions/7/labels/stable:regress", {}, 400, "/labels/stable"),
+    ("POST", "/v1/models/small/versions/18446744073709551615:regress", {}, 400, "184467440737"),
+    ("PUT", PREDICT, {}, 400, f"PUT {PREDICT}"),
+    ("POST", "/v1/models/other:predict", {"instances": [""]}, 404, "other"),
+    ("POST", "/v1/models/small99:predict", {"instances": [""]}, 404, "small99"),
+    ("POST", "/v1/models/small/versions/50:predict", {"instances": [""]}, 404, "50"),
+    ("POST", "/v1/models/small/labels/canary:predict", {"instances": [""]}, 400, "canary"),
+    ("POST", PREDICT, {"signature_name": "none", "instances": [""]}, 400, "signature none"),
+    ("POST", PREDICT, {"signature_name": 1}, 400, "signature_name is 1"),
+    ("POST", PREDICT, {"instances": [1]}, 400, "instance 0: 1 is no string"),
+    ("POST", "/v1/models/small:classify", {"examples": [1]}, 400, "example 1"),
+    ("OPTIONS", PREDICT, None, 400, "Origin"),
 ])
-def test_refusals(http, method, path, body, status, message):
+def test_refusals(http, method, path, body, status, named):
     answer = http.request(method, path, json=body)
-    assert (answer.status_code, answer.json()) == (status, {"error": message})
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"] and named in answer.json()["error"]
     assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("method", ["classify", "regress"])
+@pytest.mark.parametrize("signature", ["none", "embed", "echo", "predict"])
+def test_a_signature_for_something_else_is_the_request_s_fault(http, method, signature):
+    answer = http.post(f"/v1/models/small:{method}", json={
+        "signature_name": signature, "examples": [{"text": "a"}]})
+    assert answer.status_code == 400 and signature in answer.json()["error"]
 
 
 def test_other_paths_are_not_there(http):
@@ -176,7 +188,7 @@ def test_huge_bodies_are_refused_and_the_server_stays_up(http):
             yield bytes(1 << 20).replace(b"\0", b"a")
         yield b'"]}'
 
-    told = {"error": f"The request has more than {64 << 20} bytes"}
+    told = {"error": f"the request has more than {64 << 20} bytes"}
     whole = b"".join(body(100))
     for content, headers in ((body(100), {}), (whole, {}),
                              (gzip.compress(whole, 1), {"Content-Encoding": "gzip"})):
@@ -221,7 +233,9 @@ def test_requests_are_counted_of_models_that_are_there(base_path):
         client.post("/v1/models/small:classify", json={
             "signature_name": "classify", "examples": [{"text": "a"}]})
         client.post("/v1/models/other:predict", json={"instances": TEXTS})
-        counted = {(sample.name.rsplit(":")[-1], *sorted(sample.labels.items())): sample.value
+        # The parser ends the name of every counter in _total.
+        counted = {(sample.name.rsplit(":")[-1].removesuffix("_total"),
+                    *sorted(sample.labels.items())): sample.value
                    for family in text_string_to_metric_families(
                        served.core.metrics.text().decode()) for sample in family.samples}
     assert {key: value for key, value in counted.items() if key[0] == "request_count"} == {
