@@ -49,7 +49,7 @@ def test_text_to_saved_model_and_again(tmp_path, run_pretrain):
     code, out, err = run_pretrain()
     assert code == 0, err
     assert "unigram entropy" in out
-    assert out.count("[MASK]") == 3
+    assert out.count("\n  -> ") == 3
 
     run = tmp_path / "runs" / "bert_tiny_text"
     metrics = json.loads((run / "results.json").read_text())["metrics"]
