@@ -9,6 +9,7 @@ the largest of the times to an answer in milliseconds, beside those of an idle s
 """
 
 import argparse
+import collections
 import gzip
 import json
 import multiprocessing
@@ -21,6 +22,7 @@ import threading
 import time
 
 import grpc
+import httpx
 import numpy as np
 from processes import ModelServer
 
@@ -162,25 +164,27 @@ class Watch:
 
     @staticmethod
     def _status(server):
-        import httpx
-
         client = httpx.Client(base_url=server.rest, timeout=SHOT_SECONDS)
         return lambda: client.get("/v1/models/other").raise_for_status()
 
     def measure(self, ended):
-        """Ask until `ended()`; `{question: {p50, p99, max, answers}}` in milliseconds."""
-        results = {}
+        """Ask until `ended()`; `{question: {p50, p99, max, …}}` in milliseconds."""
+        results, failed = {}, collections.Counter()
 
         def ask(name, question):
             times = []
             while not ended():
                 start = time.perf_counter()
-                question()
+                try:
+                    question()
+                except (grpc.RpcError, httpx.HTTPError):
+                    failed[name] += 1
                 times.append(1000 * (time.perf_counter() - start))
                 time.sleep(PAUSE)
             p50, p99 = np.percentile(times, [50, 99])
             results[name] = {"p50": round(p50, 1), "p99": round(p99, 1),
-                             "max": round(max(times), 1), "answers": len(times)}
+                             "max": round(max(times), 1), "answers": len(times) - failed[name],
+                             "failed": failed[name]}
 
         threads = [threading.Thread(target=ask, args=each) for each in self.questions.items()]
         for thread in threads:
@@ -205,9 +209,9 @@ def main():
         maker.start()
         maker.join()
         config = folder / "models.config"
-        config.write_text("\n".join(
-            f'model_config_list {{ config {{ name: "{name}" base_path: "{folder / name}" '
-            'model_platform: "tensorflow" } }' for name in ("attacked", "other")))
+        config.write_text("model_config_list {\n%s}\n" % "".join(  # noqa: UP031 — braces
+            f'config {{ name: "{name}" base_path: "{folder / name}" model_platform: "tensorflow" }}'
+            for name in ("attacked", "other")))
         server = ModelServer(folder / "other", flags=(f"--model_config_file={config}",),
                              signature="serving_default")
         with server:

@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 
+from bert_tf.serving.cancelling import Cancellation
 from bert_tf.serving.messages import error
 
 
@@ -55,9 +56,12 @@ class Batcher:
         if size > batching.execution_size:
             return await self._run_parts(signature, inputs, outputs, batching, deadline, size)
         key = (signature, outputs)
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = _Queue(signature, outputs, batching)
+        queue = self._queues.get(key) or _Queue(signature, outputs, batching)
+        if not queue.has_room(size) and sum(
+                each.batches for each in self._queues.values()
+                if each.signature is signature) >= batching.max_enqueued_batches:
+            raise error("queue_full")
+        self._queues[key] = queue
         task = _Task(inputs, size, deadline)
         queue.add(task)
         self._look_soon()
@@ -65,13 +69,16 @@ class Batcher:
 
     async def _run_alone(self, signature, inputs, outputs, deadline):
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        cancellation = Cancellation()
         running = asyncio.get_running_loop().run_in_executor(
-            self._alone, signature.run, inputs, outputs)
+            self._alone, signature.run, inputs, outputs, cancellation)
         try:
             async with asyncio.timeout(left):
                 return await running  # if that is cancelled, what has not begun does not begin
         except TimeoutError as problem:
             raise error("deadline") from problem
+        finally:
+            cancellation.cancel()  # of what ended, nothing
 
     async def _run_parts(self, signature, inputs, outputs, batching, deadline, size):
         """Run a large request in parts, as `enable_large_batch_splitting` says."""
@@ -85,8 +92,7 @@ class Batcher:
         try:
             return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         except ValueError as problem:
-            raise error("internal", problem=f"Tensor concat operation failed: {problem}") \
-                from problem
+            raise error("output_size") from problem
 
     def close(self):
         """Let the threads end once they are idle."""
@@ -115,7 +121,7 @@ class Batcher:
                 return
             queue = self._queues[key]
             tasks = [task for task in queue.take() if task.wanted(now)]
-            if queue:
+            if queue.batches:
                 self._queues.move_to_end(key)
             else:
                 del self._queues[key]
@@ -130,9 +136,14 @@ class Batcher:
                             [now - task.enqueued for task in tasks])
         for task in tasks:
             task.runs = True
+        cancellation = Cancellation()
         future = asyncio.get_running_loop().run_in_executor(
-            self._pool, _run_batch, queue.signature, tasks, queue.outputs, queue.batching)
+            self._pool, _run_batch, queue.signature, tasks, queue.outputs, queue.batching,
+            cancellation)
         future.add_done_callback(lambda future: self._end(tasks, future))
+        for task in tasks:
+            task.when_unwanted(lambda: None if any(map(_Task.waits, tasks)) else
+                               cancellation.cancel())
 
     def _end(self, tasks, future):
         self._running -= 1
@@ -175,7 +186,15 @@ class _Task:
         """Whether somebody still waits."""
         if self.deadline is not None and self.deadline <= now:
             self._expire()
+        return self.waits()
+
+    def waits(self):
+        """Whether it is not answered, given up or cancelled yet."""
         return not self._future.done()
+
+    def when_unwanted(self, do):
+        """Call `do()` once it waits no more."""
+        self._future.add_done_callback(lambda _: do())
 
     def _expire(self):
         if not self._future.done():
@@ -200,8 +219,14 @@ class _Queue:
         self._batches = collections.deque()  # of lists of tasks
         self._open_size = 0
 
-    def __len__(self):
-        return sum(map(len, self._batches))
+    @property
+    def batches(self):
+        """How many wait."""
+        return len(self._batches)
+
+    def has_room(self, size):
+        """Whether a request of `size` rows fits into the open batch."""
+        return bool(self._batches) and self._open_size + size <= self.batching.execution_size
 
     @property
     def due(self):
@@ -214,15 +239,12 @@ class _Queue:
                 or self._open_size >= self.batching.execution_size or self.due <= now)
 
     def add(self, task):
-        batching = self.batching
-        if self._batches and self._open_size + task.size <= batching.execution_size:
+        if self.has_room(task.size):
             self._batches[-1].append(task)
             self._open_size += task.size
-            return
-        if len(self._batches) >= batching.max_enqueued_batches:
-            raise error("queue_full")
-        self._batches.append([task])
-        self._open_size = task.size
+        else:
+            self._batches.append([task])
+            self._open_size = task.size
 
     def take(self):
         return self._batches.popleft()
@@ -240,7 +262,7 @@ def _batch_size(inputs):
     return sizes.pop()
 
 
-def _run_batch(signature, tasks, outputs, batching):
+def _run_batch(signature, tasks, outputs, batching, cancellation):
     """In a thread: the answers to `tasks`, in order."""
     size = sum([task.size for task in tasks])
     filling = _allowed(size, batching.allowed_sizes) - size if size else 0
@@ -249,7 +271,7 @@ def _run_batch(signature, tasks, outputs, batching):
     else:
         merged = {name: _merge([task.inputs[name] for task in tasks], filling, batching.pad)
                   for name in tasks[0].inputs}
-    answer = signature.run(merged, outputs)
+    answer = signature.run(merged, outputs, cancellation)
     for values in answer.values():
         if not values.ndim:
             raise error("output_axis")

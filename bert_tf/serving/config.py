@@ -72,9 +72,11 @@ class Settings:
     max_text_bytes: int = MAX_TEXT_BYTES
 
     @property
-    def only_known_clients(self):
-        """Whether nobody but this machine's users and holders of a certificate can connect."""
-        return is_loopback(self.flags.host) or bool(self.ssl and self.ssl.verify)
+    def reload_roots(self):
+        """Folders below which the base paths of a `HandleReloadConfigRequest` must be."""
+        return self.flags.reload_roots or tuple(sorted({
+            os.path.dirname(one.base_path.rstrip("/"))
+            for one in self.models.model_config_list.config}))
 
 
 def is_loopback(host):
@@ -114,6 +116,11 @@ def parser(doc):
          "seconds between looks for versions; 0: look once")
     _add(group, "max_num_load_retries", cli.natural, 5, "tries after a version failed to load")
     _add(group, "load_retry_interval_micros", int, 60_000_000, "time between them")
+    _add(group, "allow_reload", _names, (), "whose HandleReloadConfigRequest is taken, with "
+         "commas: loopback, of clients on this machine, unix, through --grpc_socket_path, cn:NAME, "
+         "with a certificate of that common name; default: nobody's")
+    _add(group, "reload_roots", _names, (), "folders below which it may name models, with commas; "
+         "default: those that hold the models of the start")
     _add(group, "saved_model_tags", str, "serve", "of the graph in a SavedModel, with commas")
     _add(group, "enable_model_warmup", bool, True, "run assets.extra/tf_serving_warmup_requests")
     _add(group, "num_request_iterations_for_warmup", int, 0, "runs of each; 0: one")
@@ -179,6 +186,10 @@ def _truth(text):
     return values[text.lower()]
 
 
+def _names(text):
+    return tuple(filter(None, text.split(",")))
+
+
 def _port(text):
     return cli.number(text, int, lambda value: 0 <= value < 2**16, "a port from 0 to 65535")
 
@@ -206,16 +217,32 @@ def settings(flags):
     for name, _, default in _INEFFECTIVE:
         if getattr(flags, name) != default:
             _log.warning("--%s has no effect on this server", name)
+    ssl = flags.ssl_config_file and ServerTls.read(flags.ssl_config_file) or None
     if not flags.port and not flags.grpc_socket_path:
         raise UsageError(explain("--port=0", "a port, or --grpc_socket_path"))
     if flags.rest_api_port and flags.rest_api_port == flags.port:
         raise UsageError(explain(f"--rest_api_port={flags.port} and --port={flags.port}",
                                  "two different ports"))
+    _check_reload(flags, ssl)
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)
-    return Settings(flags, read_models(flags), _read_batching(flags),
-                    flags.ssl_config_file and ServerTls.read(flags.ssl_config_file) or None,
-                    monitoring or None)
+    return Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None)
+
+
+def _check_reload(flags, ssl):
+    for name in flags.allow_reload:
+        kind, colon, common_name = name.partition(":")
+        if not (name in ("loopback", "unix") or kind == "cn" and common_name):
+            raise UsageError(explain(f"--allow_reload={name}", "loopback, unix or cn:NAME"))
+        if name == "unix" and not flags.grpc_socket_path:
+            raise UsageError(explain("--allow_reload=unix without --grpc_socket_path",
+                                     "a socket"))
+        if colon and not (ssl and ssl.verify):
+            raise UsageError(explain(f"--allow_reload={name}, but clients show no certificates",
+                                     "client_verify in --ssl_config_file"))
+    for root in flags.reload_roots:
+        if not os.path.isabs(root) and not files.is_remote(root):
+            raise UsageError(explain(f"--reload_roots={root}", "an absolute path"))
 
 
 def read_models(flags):

@@ -176,6 +176,10 @@ class Core:
         """Let a `ModelServerConfig` take the place of the present one; wait for what is new."""
         await self._store.reload(config)
 
+    async def configure(self, config):
+        """As `reload`, without waiting for versions."""
+        await self._store.configure(config)
+
     async def close(self):
         """Stop looking for versions and let the threads end."""
         await self._store.close()

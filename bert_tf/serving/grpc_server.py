@@ -5,7 +5,10 @@
 
 import contextlib
 import logging
+import os
+import socket
 import time
+import urllib.parse
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -26,6 +29,7 @@ from bert_tf.serving.decoder import AT_ONCE
 from bert_tf.serving.decoding import read_spec
 from bert_tf.serving.messages import error
 from bert_tf.serving.request import ServingError
+from bert_tf.serving.wanted_versions import check_roots
 
 _SIGNATURE_DEF = "signature_def"
 # What a client may cost; gRPC's own bounds of time are minutes or none.
@@ -37,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class GrpcServer:
-    """The gRPC side of a server: ports are taken when it is made, calls answered from `start` on.
+    """The gRPC side of a server: its port is reserved when it is made, and open from `start` on.
 
     Args:
         core: `Core`.
@@ -47,7 +51,7 @@ class GrpcServer:
         port: on which it listens.
 
     Raises:
-        BertTfError: the port is in use, or the certificate cannot be used.
+        BertTfError: the port is in use.
     """
 
     def __init__(self, core, settings):
@@ -61,26 +65,41 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers([_PredictionService(
             core, flags.enable_serialization_as_tensor_content).handler()])
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-            _ModelService(core, settings.only_known_clients), self._server)
+            _ModelService(core, settings), self._server)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self.port = flags.port and self._listen(
-            f"[{flags.host}]:{flags.port}" if ":" in flags.host else f"{flags.host}:{flags.port}",
-            settings.ssl)
-        if flags.grpc_socket_path:
-            self._listen(f"unix:{flags.grpc_socket_path}", None)
+        self._reserved = flags.port and _reserve(flags.host, flags.port)
+        self.port = flags.port
+        self._settings = settings
 
-    def _listen(self, address, tls):
+    def _listen(self):
+        flags, tls = self._settings.flags, self._settings.ssl
+        if flags.port:
+            host = f"[{flags.host}]" if ":" in flags.host else flags.host
+            self.port = self._add(f"{host}:{flags.port}", tls)
+            self._reserved.close()
+        if flags.grpc_socket_path:
+            before = os.umask(0o177)  # for its owner alone
+            try:
+                self._add(f"unix:{flags.grpc_socket_path}", tls if tls and tls.verify else None)
+            finally:
+                os.umask(before)
+
+    def _add(self, address, tls):
         try:
             if tls is None:
                 return self._server.add_insecure_port(address)
             return self._server.add_secure_port(address, tls.credentials())
         except RuntimeError as problem:
-            raise BertTfError(explain(f"cannot listen on {address} for gRPC: is it in use?",
-                                      attempt="another --port")) from problem
+            raise _in_use(address) from problem
 
     async def start(self):
-        """Answer calls; the health service says SERVING from now on, for all services."""
+        """Listen and answer calls; the health service says SERVING from now on, of all services.
+
+        Raises:
+            BertTfError: the port is in use, or the certificate cannot be used.
+        """
+        self._listen()
         for service in ("", "PredictionService", "ModelService",
                         "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
@@ -88,8 +107,28 @@ class GrpcServer:
 
     async def stop(self, grace):
         """Take no more calls, and wait up to `grace` seconds for those that are under way."""
+        if self._reserved:
+            self._reserved.close()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace)
+
+
+def _reserve(host, port):
+    """A socket that holds a port without listening; whoever listens on it is found out."""
+    reserved = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # As gRPC does: so that both may have the port until one of them listens.
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        reserved.bind((host, port))
+    except OSError as problem:
+        reserved.close()
+        raise _in_use(f"{host}, port {port},") from problem
+    return reserved
+
+
+def _in_use(address):
+    return BertTfError(explain(f"cannot listen on {address} for gRPC: is it in use?",
+                               attempt="another --port"))
 
 
 @contextlib.asynccontextmanager
@@ -107,10 +146,10 @@ async def _answering(context, ended=lambda status: None):
     except ServingError as problem:
         status = problem.code
         await context.abort(grpc.StatusCode[status], problem.message)
-    except Exception as problem:
+    except Exception:
         status = "INTERNAL"
         _log.exception("a request failed")
-        await context.abort(grpc.StatusCode.INTERNAL, f"{type(problem).__name__}: {problem}")
+        await context.abort(grpc.StatusCode.INTERNAL, error("rest_internal").message)
     finally:
         ended(status)
 
@@ -212,9 +251,10 @@ class _PredictionService:
 
 
 class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    def __init__(self, core, may_reload):
+    def __init__(self, core, settings):
         self._core = core
-        self._may_reload = may_reload
+        self._allowed = settings.flags.allow_reload
+        self._roots = settings.reload_roots
 
     async def GetModelStatus(self, request, context):  # noqa: N802
         async with _answering(context):
@@ -231,12 +271,24 @@ class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
     async def HandleReloadConfigRequest(self, request, context):  # noqa: N802
         async with _answering(context):
-            if not self._may_reload:  # a SavedModel is a program
+            if not _names_of(context).intersection(self._allowed):  # a SavedModel is a program
                 raise error("no_reload")
             if request.config.WhichOneof("config") != "model_config_list":
                 raise error("not_a_list")
+            check_roots(request.config, self._roots)
             await self._core.reload(request.config)
             return model_management_pb2.ReloadConfigResponse(status={"error_code": "OK"})
+
+
+def _names_of(context):
+    """What `--allow_reload` may call the client of a call."""
+    kind, _, address = context.peer().partition(":")
+    names = {f"cn:{name.decode()}"
+             for name in context.auth_context().get("x509_common_name", ())}
+    if kind == "unix":
+        return {"unix", *names}
+    host = urllib.parse.unquote(address).rpartition(":")[0].strip("[]")
+    return {"loopback", *names} if config.is_loopback(host) else names
 
 
 def write_spec(spec, model_spec):

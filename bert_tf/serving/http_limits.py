@@ -2,6 +2,8 @@
 
 Heads are bounded in bytes and in number of fields, requests in bytes and in the time that they
 take to arrive, answers in the time that a client may leave them unread; and so are connections.
+What is overridden and read here is no public interface: setup.cfg names one uvicorn and one
+httptools, and `tests/serving/test_http_limits.py` fails where a bound does not hold with another.
 """
 
 import json

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import gc
 import importlib.util
+import logging
 import os
 import re
 import threading
@@ -23,7 +24,15 @@ from bert_tf.serving.tf1_saved_model import Tf1SavedModel
 
 DEFAULT_SIGNATURE = "serving_default"
 _CODES = {getattr(tf.errors, name): name for name in HTTP_STATUS}
+_TOLD = {"INVALID_ARGUMENT", "OUT_OF_RANGE", "FAILED_PRECONDITION", "UNIMPLEMENTED",
+         "RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"}
+# What eager execution says around an error, and what of the server is in it.
+_UNTOLD = tuple((re.compile(pattern, re.DOTALL), instead) for pattern, instead in (
+    (r"^Graph execution error:\s.*?(?:<stack traces unavailable>|\nNode: [^\n]*)\n", ""),
+    (r"\s*\[Op:[^\]]*\]( name: [^\n]*)?$", ""), (r"\s*\[\[[^\]]*\]\]", ""),
+    (r"\{\{(?:function_)?node [^}]*\}\}\s*", ""), (r"(?<![\w/.])(?:/[\w.+~-]+){2,}", "<path>")))
 _LOADING = threading.Lock()
+_log = logging.getLogger(__name__)
 # The ops of tensorflow-text alone: what its module imports besides takes longer than all of them.
 tf.load_library(os.path.join(
     importlib.util.find_spec("tensorflow_text").submodule_search_locations[0], "python", "ops"))
@@ -83,19 +92,25 @@ class Signature:
                 if alias in outputs[:position]:
                     raise error("output_twice", alias=alias)
 
-    def run(self, inputs, outputs=()):
+    def run(self, inputs, outputs=(), cancellation=None):
         """`{name: np.ndarray}` of all outputs or of those named, for inputs that were checked.
+
+        Args:
+            inputs, outputs: as of `check`.
+            cancellation: a `Cancellation` by which another thread may end it.
 
         Raises:
             ServingError: the graph refuses the values.
         """
         try:
-            given = self.function(**{name: tf.constant(value) for name, value in inputs.items()})
+            tensors = {name: tf.constant(value) for name, value in inputs.items()}
+            with cancellation.around() if cancellation else contextlib.nullcontext():
+                given = self.function(**tensors)
             return {name: _array(given[name]) for name in outputs or self.outputs}
         except tf.errors.OpError as problem:
             raise _serving_error(problem) from problem
         except (TypeError, ValueError) as problem:  # a function of fixed shapes
-            raise error("shapes", problem=problem) from problem
+            raise error("shapes") from problem
 
 
 class LoadedVersion:
@@ -132,8 +147,8 @@ class LoadedVersion:
         except tf.errors.OpError as problem:
             raise _serving_error(problem) from problem
         except Exception as problem:
-            # What a damaged file does to the loader; the version is reported with it.
-            raise error("internal", problem=f"{type(problem).__name__}: {problem}") from problem
+            # What a damaged file does to the loader.
+            raise error("not_loaded") from problem
         self.signatures = {name: Signature(name, self.definitions[name], function)
                            for name, function in functions.items() if name in self.definitions}
         self.input_types = {
@@ -186,21 +201,21 @@ def _check(path):
     try:
         checksums.check(path)
     except BertTfError as problem:
-        raise error("internal", problem=str(problem)) from problem
+        raise error("not_loaded") from problem
 
 
 def _read_meta_graph(path, tags):
     file = os.path.join(path, "saved_model.pb")
     if not files.exists(file):
-        raise error("no_saved_model", path=path)
+        raise error("no_saved_model")
     saved_model = saved_model_pb2.SavedModel()
     try:
         with files.open_binary(file) as stream:
             saved_model.ParseFromString(stream.read())
     except BertTfError as problem:
-        raise error("internal", problem=str(problem)) from problem
+        raise error("not_loaded") from problem
     except Exception as problem:  # DecodeError is private to the implementation in use
-        raise error("saved_model", path=file) from problem
+        raise error("saved_model") from problem
     for meta_graph in saved_model.meta_graphs:
         if set(meta_graph.meta_info_def.tags) == set(tags):
             return meta_graph
@@ -229,9 +244,15 @@ def _names(names):
 
 
 def _serving_error(problem):
-    """TensorFlow's error without what eager execution says around it."""
+    """TensorFlow's error as a client may see it: no stacks, no names of nodes, no paths.
+
+    What is no fault of the request is not told at all.
+    """
+    code = _CODES.get(problem.error_code, "UNKNOWN")
+    if code not in _TOLD:
+        _log.error("a model failed", exc_info=problem)
+        return ServingError(code, error("failed").message)
     text = str(problem.message)
-    text = re.sub(r"^Graph execution error:\s+Detected at node .*?<stack traces unavailable>\n",
-                  "", text, flags=re.DOTALL)
-    text = re.sub(r"\s*\[Op:[^\]]*\]( name: .*)?$", "", text)
-    return ServingError(_CODES.get(problem.error_code, "UNKNOWN"), text)
+    for pattern, instead in _UNTOLD:
+        text = pattern.sub(instead, text)
+    return ServingError(code, text.strip())

@@ -22,7 +22,7 @@ _BY_CODE = {
         "output_twice": "output {alias} is asked for twice",
         "dtype": "input {alias} has type {given}; expected {wanted}",
         "shape": "input {alias} has shape {given}; expected {wanted}",
-        "shapes": "inputs do not fit the signature: {problem}",
+        "shapes": "inputs do not fit the signature",
         "text_size": "input {alias} holds a text of {given} bytes; expected at most {wanted}",
         "rows": "a request of {given} rows; expected at most {wanted}",
         # Classify, Regress and MultiInference.
@@ -43,8 +43,8 @@ _BY_CODE = {
         "listed_twice": "model {name} is listed twice",
         "relative_path": "model {name}: base_path {path!r}; expected an absolute one",
         "platform": "model {name}: model_platform is {platform}; expected tensorflow alone",
-        "warmup_records": "{path}: more than {limit} warm-up records",
-        "warmup_record": "{path}: record {number} is no PredictionLog",
+        "warmup_records": "more than {limit} warm-up records",
+        "warmup_record": "warm-up record {number} is no PredictionLog",
         # The REST API's paths.
         "rest_malformed_request": "no such path: {method} {path}",
         "rest_version_not_numeric": "version {version}; expected a number below 2^63",
@@ -85,7 +85,7 @@ _BY_CODE = {
         "no_version": "model {name} has no version {version}",
         "no_versions": "model {name} has no versions",
         "tags": "the SavedModel has no graph with the tags {tags}",
-        "no_saved_model": "no saved_model.pb in {path}"},
+        "no_saved_model": "the version's folder has no saved_model.pb"},
     "FAILED_PRECONDITION": {
         "no_signature": "the model has no signature {signature}",
         "merged_shapes": "requests that were merged have rows of different shapes: expected one "
@@ -107,19 +107,20 @@ _BY_CODE = {
         "warmup_kind": "a warm-up record of the kind {kind}",
         "json_unreadable_type": "JSON cannot give type {dtype}"},
     "INTERNAL": {
-        "internal": "{problem}",
+        "not_loaded": "the version could not be loaded; the log says why",
+        "failed": "the model failed; the server's log says why",
         "predict_method": "signature {signature} has method {method!r}, which is none for Predict",
         "rest_internal": "The server failed; its log says why"},
     "DATA_LOSS": {
-        "saved_model": "{path} is no SavedModel",
-        "warmup_file": "the warm-up file is no TFRecord: {problem}"},
+        "saved_model": "saved_model.pb is no SavedModel",
+        "warmup_file": "the warm-up file is no TFRecord"},
     "UNKNOWN": {"unavailable": "{number} models did not become available: {models}"},
     "CANCELLED": {"rest_disconnected": "the client went before its request was whole"},
     "DEADLINE_EXCEEDED": {"deadline": "the request's time ended"},
     "PERMISSION_DENIED": {
-        "no_reload": "This server is open to clients that it does not know: it takes its models "
-                     "from --model_config_file alone (client_verify in --ssl_config_file changes "
-                     "that)"},
+        "no_reload": "--allow_reload does not name this client: the server takes its models from "
+                     "elsewhere",
+        "not_below_roots": "model {name}: base_path is not below --reload_roots"},
 }
 _MESSAGES = {name: (code, text) for code, texts in _BY_CODE.items() for name, text in texts.items()}
 

@@ -100,11 +100,20 @@ class ModelStore:
     async def reload(self, model_config):
         """Take another `ModelServerConfig` in place of the present one.
 
-        Returns once every model that is new has an available version.
+        Returns once every model that is new has an available version. Another configuration may
+        come while one waits for that.
 
         Raises:
             ServingError: the configuration cannot be; the present one stays. Or a new model has no
                 version that loads; the configuration holds.
+        """
+        await self._until_available(await self.configure(model_config))
+
+    async def configure(self, model_config):
+        """Take another configuration, without waiting; the names of models that are new.
+
+        Raises:
+            ServingError: the configuration cannot be; the present one stays.
         """
         async with self._configuring:
             configs = checked_configs(model_config)
@@ -126,7 +135,7 @@ class ModelStore:
             await self._poll()
             if self._poller is None and self._flags.file_system_poll_wait_seconds > 0:
                 self._poller = self._spawn(self._keep_polling())
-            await self._until_available(new)
+        return new
 
     def _checked_labels(self, configs):
         labels = {}
@@ -163,7 +172,10 @@ class ModelStore:
     async def _keep_polling(self):
         while True:
             await asyncio.sleep(self._flags.file_system_poll_wait_seconds)
-            await self._poll()
+            try:
+                await self._poll()
+            except Exception:
+                _log.exception("cannot look for versions; the next look comes")
 
     async def _poll(self):
         """Look for versions of all models."""
@@ -195,7 +207,8 @@ class ModelStore:
         """Load and keep the versions `{number: path}`, and no others."""
         for number, path in paths.items():
             version = model.versions.get(number)
-            if version is None or (version.state == "END" and not version.aspired):
+            if version is None or version.state == "END" and (
+                    not version.aspired or version.path != path):
                 model.versions[number] = Version(number, path)
             else:
                 version.aspired = True
@@ -235,10 +248,10 @@ class ModelStore:
                     started = time.monotonic()
                     version.loaded, version.batching = await self._in_thread(
                         self._load_now, version.path)
-            except ServingError as error_now:
-                problem = error_now
-                _log.error("model %s version %d failed to load (%d of %d): %s", name,
-                           version.number, attempt, tries, problem.message)
+            except Exception as failure:
+                problem = failure if isinstance(failure, ServingError) else error("not_loaded")
+                _log.error("model %s version %d failed to load (%d of %d)", name, version.number,
+                           attempt, tries, exc_info=failure)
                 if attempt < tries and version.aspired:
                     await self._wait_to_retry(version)
             else:
@@ -262,17 +275,14 @@ class ModelStore:
             with files.staged(path) as local:
                 return self._load_local(path, local)
         except BertTfError as problem:  # of the store, or of the cache
-            raise error("internal", problem=str(problem)) from problem
+            raise error("not_loaded") from problem
 
     def _load_local(self, path, local):
         """Load the version `path`, whose files are in the folder `local`."""
         flags = self._flags
         batching = self._settings.batching
         if batching is not None and flags.enable_per_model_batching_parameters:
-            try:
-                batching = config.model_batching(local, batching)
-            except Exception as problem:
-                raise error("internal", problem=str(problem)) from problem
+            batching = config.model_batching(local, batching)
         loaded = LoadedVersion(local, tuple(flags.saved_model_tags.split(",")),
                                flags.constant_kernels)
         if flags.enable_model_warmup:
@@ -290,7 +300,10 @@ class ModelStore:
     async def _unload(self, model, version):
         await version.unused()
         loaded, version.loaded = version.loaded, None
-        await self._in_thread(loaded.close)
+        try:
+            await self._in_thread(loaded.close)
+        except Exception:
+            _log.exception("model %s version %d", model.config.name, version.number)
         version.state = "END"
         _log.info("model %s version %d is unloaded", model.config.name, version.number)
         if version.aspired:  # again, since it began to unload

@@ -8,7 +8,7 @@ import socket
 
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.serving import config
 from bert_tf.serving.core import Core
 from bert_tf.serving.grpc_server import GrpcServer
@@ -83,17 +83,27 @@ async def _serve(settings, attention):
 
 
 async def _watch_config(core, settings):
-    """Take the model configuration anew whenever its file has changed."""
-    flags, last = settings.flags, settings.models
+    """Take the model configuration anew whenever its file has changed.
+
+    One that cannot be taken changes nothing and is tried again at every look: a label may name a
+    version that is still loading, a file may be half written.
+    """
+    flags, last, said = settings.flags, settings.models, None
     while True:
         await asyncio.sleep(flags.model_config_file_poll_wait_seconds)
         try:
             models = await asyncio.to_thread(config.read_models, flags)
-            if models != last:
-                last = models
-                await core.reload(models)
-        except (BertTfError, ServingError) as problem:
-            _log.error("%s: %s", flags.model_config_file, problem)
+            if models == last:
+                continue
+            if not models.model_config_list.config:
+                raise UsageError(f"{flags.model_config_file} names no model")
+            await core.configure(models)
+            last, said = models, None
+        except Exception as problem:
+            if str(problem) != said:  # not at every look
+                said = str(problem)
+                _log.error("%s is not taken: %s", flags.model_config_file, said, exc_info=not
+                           isinstance(problem, BertTfError | ServingError))
 
 
 class _RestServer:

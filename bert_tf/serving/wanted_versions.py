@@ -39,6 +39,26 @@ def checked_configs(model_config):
     return configs
 
 
+def check_roots(model_config, roots):
+    """Refuse a configuration that cannot be, or has base paths not below one of `roots`.
+
+    Links count as what they lead to.
+    """
+    for one in checked_configs(model_config).values():
+        if not any(_is_below(one.base_path, root) for root in roots):
+            raise error("not_below_roots", name=one.name)
+
+
+def _is_below(path, root):
+    if files.is_remote(path) or files.is_remote(root):
+        return path.startswith(root.rstrip("/") + "/") and ".." not in path.split("/")
+    try:
+        root = os.path.realpath(root)
+        return os.path.commonpath([root, os.path.realpath(path)]) == root
+    except ValueError:  # a relative path, or one that cannot be
+        return False
+
+
 def find_versions(configs):
     """`{model: {number: path}}`, or in place of the versions what is wrong with the folder."""
     return {name: _find(one) for name, one in configs.items()}
@@ -52,7 +72,7 @@ def _find(model_config):
             return _wanted(model_config, os.listdir(folder), lambda path: True)
         # On a disk a version has its name once it is whole, in a store from its first file on.
         return _wanted(model_config, files.list_folder(folder), files.is_whole)
-    except (OSError, BertTfError) as problem:
+    except (OSError, ValueError, BertTfError) as problem:  # such as of a zero byte in the path
         return (f"Could not find base path {folder} for servable {model_config.name} with error "
                 f"{getattr(problem, 'strerror', problem)}")
 

@@ -51,12 +51,12 @@ def _read(path):
     try:
         for record in tf.data.TFRecordDataset(path, buffer_size=1 << 20).as_numpy_iterator():
             if len(logs) == MAX_RECORDS:
-                raise error("warmup_records", limit=MAX_RECORDS, path=path)
+                raise error("warmup_records", limit=MAX_RECORDS)
             logs.append(prediction_log_pb2.PredictionLog.FromString(record))
     except DecodeError as problem:
-        raise error("warmup_record", number=len(logs) + 1, path=path) from problem
+        raise error("warmup_record", number=len(logs) + 1) from problem
     except tf.errors.DataLossError as problem:
-        raise error("warmup_file", problem=problem.message) from problem
+        raise error("warmup_file") from problem
     return logs
 
 

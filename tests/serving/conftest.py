@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from server_harness import Server
+from server_harness import BINARY, Server
 
 pytest.importorskip("grpc_health", reason="the extra [serving] is not installed")
 pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
@@ -33,6 +33,7 @@ class Models:
         monitoring.write_text("prometheus_config { enable: true path: '/metrics' }\n")
         self.server = Server(
             f"--model_config_file={path}", "--max_num_load_retries=0", "--enable_batching=true",
+            *([] if BINARY else ["--allow_reload=loopback"]),
             f"--batching_parameters_file={batching}", "--enable_per_model_batching_parameters=true",
             f"--monitoring_config_file={monitoring}")
 

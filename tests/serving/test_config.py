@@ -39,11 +39,9 @@ def test_defaults_are_those_of_tensorflow_serving():
         1000, 0, 10)
 
 
-@pytest.mark.parametrize("host, known", [
-    ("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.1.2.3", True),
-    ("0.0.0.0", False), ("::", False), ("10.0.0.1", False)])
-def test_who_can_connect(host, known):
-    assert _settings("--model_base_path=/m", f"--host={host}").only_known_clients == known
+def test_hosts():
+    for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::", "10.0.0.1"):
+        assert _settings("--model_base_path=/m", f"--host={host}").flags.host == host
     with pytest.raises(UsageError, match="nowhere.example; expected an IP address"):
         _settings("--model_base_path=/m", "--host=nowhere.example")
 
@@ -117,10 +115,23 @@ def test_batching_parameters_that_cannot_be(written, text, expected):
     (["--model_base_path=/m", "--enable_batching=maybe"], "true or false"),
     (["--model_base_path=/m", "--enable_batch"], "try --enable_batching"),
     (["--model_base_path=/m", "--use_alts_credentials"], "cannot follow"),
-    (["--model_base_path=/m", "--grpc_channel_arguments=a"], "name=value")])
+    (["--model_base_path=/m", "--grpc_channel_arguments=a"], "name=value"),
+    (["--model_base_path=/m", "--allow_reload=all"], "loopback, unix or cn:NAME"),
+    (["--model_base_path=/m", "--allow_reload=loopback,unix"], "without --grpc_socket_path"),
+    (["--model_base_path=/m", "--allow_reload=cn:me"], "client_verify"),
+    (["--model_base_path=/m", "--reload_roots=models"], "an absolute path")])
 def test_flags_that_cannot_be(flags, expected):
     with pytest.raises(UsageError, match=expected):
         _settings(*flags)
+
+
+def test_who_may_change_the_models():
+    told = _settings("--model_base_path=/models/m/")
+    assert (told.flags.allow_reload, told.reload_roots) == ((), ("/models",))
+    told = _settings("--model_base_path=/models/m", "--allow_reload=unix,loopback",
+                     "--grpc_socket_path=/s", "--reload_roots=/a,gs://b/c")
+    assert told.flags.allow_reload == ("unix", "loopback")
+    assert told.reload_roots == ("/a", "gs://b/c")
 
 
 def test_the_declared_messages_have_tensorflow_serving_s_fields():

@@ -1,8 +1,11 @@
 """What one HTTP client can cost: heads, bodies, time and connections of a bounded server."""
 
 import asyncio
+import configparser
 import contextlib
+import importlib.metadata
 import json
+import pathlib
 import socket
 import threading
 import time
@@ -108,6 +111,15 @@ def wait_for_room(port):
             if asks(another):
                 return
     raise AssertionError("the server does not let go of a connection")
+
+
+def test_one_version_is_named_of_what_has_no_public_interface():
+    """The tests below are of these; another one comes with them, and on purpose."""
+    wanted = configparser.ConfigParser()
+    wanted.read(pathlib.Path(__file__).parents[2] / "setup.cfg")
+    serving = wanted["options.extras_require"]["serving"].split()
+    for name in ("uvicorn", "httptools"):
+        assert f"{name}=={importlib.metadata.version(name)}" in serving
 
 
 @pytest.mark.parametrize("pieces", [

@@ -187,7 +187,7 @@ def answers(channel):
 
 
 @own_words
-def test_a_server_that_is_open_to_all_takes_its_models_from_nobody(model_folder):
+def test_a_server_takes_connections_up_to_a_number_and_models_from_nobody(model_folder):
     server = Server("--host=0.0.0.0", "--model_name=m", f"--model_base_path={model_folder}",
                     "--max_connections=3")
     try:
@@ -201,7 +201,7 @@ def test_a_server_that_is_open_to_all_takes_its_models_from_nobody(model_folder)
         request = model_server_config_pb2.ModelServerConfig()
         request.model_config_list.config.add(name="m", base_path=str(model_folder),
                                              model_platform="tensorflow")
-        with refused("PERMISSION_DENIED", "models from --model_config_file alone"):
+        with refused("PERMISSION_DENIED", "--allow_reload does not name this client"):
             server.reload(request)
     finally:
         server.stop()

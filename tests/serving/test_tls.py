@@ -113,7 +113,8 @@ def serving(pki, model_folder, *flags, **options):
 
 @pytest.fixture(scope="module")
 def mutual(pki, model_folder):
-    with serving(pki, model_folder, "--host=0.0.0.0", verify=True) as found:
+    with serving(pki, model_folder, "--host=0.0.0.0", "--allow_reload=cn:client", verify=True
+                 ) as found:
         yield found
 
 
@@ -155,7 +156,7 @@ class TestMutual:
         assert "length: 3" in capsys.readouterr().out
 
 
-def test_a_known_client_may_change_the_models(mutual, model_folder):
+def test_a_named_client_may_change_the_models(mutual, model_folder):
     server = mutual[1]
     assert server.status("m")[1][0] == "AVAILABLE"
     config = model_server_config_pb2.ModelServerConfig()

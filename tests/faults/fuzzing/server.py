@@ -100,12 +100,13 @@ def _grpc():
 
     from bert_tf.serving import config, grpc_server
 
-    settings = config.Settings(config.parser("").parse_args([]), None)
+    flags = config.parser("").parse_args(["--model_base_path=/m", "--allow_reload=loopback"])
+    settings = config.Settings(flags, config.read_models(flags))
     servers = []
 
     class OnAnyPort(grpc_server.GrpcServer):
-        def _listen(self, address, tls):
-            return super()._listen("127.0.0.1:0", tls)
+        def _add(self, address, tls):
+            return super()._add("127.0.0.1:0", tls)
 
     async def start():
         servers.append(OnAnyPort(Core(), settings))
@@ -120,7 +121,8 @@ def _grpc():
         "PredictionService/MultiInference", "PredictionService/GetModelMetadata",
         "ModelService/GetModelStatus", "ModelService/HandleReloadConfigRequest")]
     refusals = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND,
-                grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNIMPLEMENTED)
+                grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNIMPLEMENTED,
+                grpc.StatusCode.PERMISSION_DENIED)  # of models that are not below /
 
     def check(data):
         if data[:1] >= b"\xf0":  # behind the preface that every HTTP/2 connection begins with

@@ -84,6 +84,18 @@ class Core:
     def __init__(self):
         self.signatures = {"serving_default": _signatures()[0], "s": _signatures()[1]}
 
+    async def decode(self, function, data, *arguments, deadline=None):
+        from bert_tf.serving.decoding import Limits
+
+        return function(data, *arguments, Limits(4096, 4096))
+
+    def check(self, spec):
+        self.metadata(spec)
+
+    def input_types(self, spec):
+        return {name: {alias: info.dtype for alias, info in signature.inputs.items()}
+                for name, signature in self.signatures.items()}
+
     async def predict(self, spec, inputs, outputs=(), deadline=None):
         return dataclasses.replace(spec, version=1), inputs
 
