@@ -113,7 +113,7 @@ def test_predict_messages():
         decoding.predict_message, request(["a"] * 5), LIMITS)[1]
     for damaged in (b"\xff", message[:-1], b"\x0a\xff\xff\xff\xff\xff"):
         assert refusal(decoding.predict_message, damaged, LIMITS) == (
-            "INVALID_ARGUMENT", "The request is damaged")
+            "INVALID_ARGUMENT", "the request is damaged")
     assert decoding.first_spec(b"") is None
     assert decoding.first_spec(b"\x0a\xff\xff\xff\xff\xff") is None
     assert decoding.first_spec(b"\x12\x00") is None
@@ -141,7 +141,7 @@ def test_examples_are_their_bytes():
     made.tasks.add(method_name="x").model_spec.name = "m"
     assert decoding.tasks_message(made.SerializeToString(), LIMITS) == (
         Spec("m"), [(Spec("m"), "x")], [b""])
-    assert refusal(decoding.tasks_message, b"", LIMITS)[1] == "Input is empty."
+    assert refusal(decoding.tasks_message, b"", LIMITS)[1] == "the request has no examples"
 
 
 @pytest.mark.parametrize("key", ["instances", "inputs"])
