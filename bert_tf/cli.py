@@ -210,6 +210,17 @@ def add_overwrite_flag(parser):
                         help="replace the result of a run with other options")
 
 
+def add_input_flags(parser, checkpoints=False):
+    """`--overwrite` and `--verify_inputs`; with `checkpoints` also `--discard_checkpoints`."""
+    add_overwrite_flag(parser)
+    if checkpoints:
+        parser.add_argument("--discard_checkpoints", action="store_true",
+                            help="with --overwrite: also where it deletes checkpoints")
+    parser.add_argument("--verify_inputs", action="store_true",
+                        help="when going on, read inputs beyond 64 MiB whole to see whether they "
+                             "changed, not only where their size, time or samples did")
+
+
 def _terminate(number, frame):
     raise KeyboardInterrupt
 

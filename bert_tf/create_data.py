@@ -36,7 +36,7 @@ def _parser():
         help="local: processes of this machine; beam: Apache Beam (extra: beam), whose own flags "
              "follow behind --; the examples are the same")
     cli.add_seed_flag(parser)
-    cli.add_overwrite_flag(parser)
+    cli.add_input_flags(parser)
     return parser
 
 

@@ -109,6 +109,12 @@ def size(path):
     return os.path.getsize(path)
 
 
+def version(path):
+    """`(size, mark)` of a file; the mark is another one once it is written again."""
+    found = os.stat(path)
+    return found.st_size, str(found.st_mtime_ns)
+
+
 def remove(path):
     """Delete a file or a whole folder; nothing there is fine."""
     if os.path.isdir(path) and not os.path.islink(path):

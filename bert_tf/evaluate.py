@@ -27,7 +27,7 @@ def _parser():
         help="folder for the results (default: named after the model and the data)")
     options.add_column_flags(parser)
     options.add_answer_flags(parser, trained=True)
-    cli.add_overwrite_flag(parser)
+    cli.add_input_flags(parser)
     return parser
 
 

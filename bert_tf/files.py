@@ -197,6 +197,12 @@ def size(path):
         return _place(path).size(path)
 
 
+def version(path):
+    """`(size, mark)` of a file; the mark is another one once it is written again."""
+    with explained("read", path):
+        return _place(path).version(path)
+
+
 def absolute(path):
     """The path from the root, without what leads nowhere."""
     return _place(path).absolute(path)

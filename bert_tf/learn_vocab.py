@@ -28,7 +28,7 @@ def main(argv=None):
     cli.add_pretokenize_flag(parser)
     add("--min_frequency", type=cli.positive, default=2,
         help="how often a character or piece must occur to become an entry")
-    cli.add_overwrite_flag(parser)
+    cli.add_input_flags(parser)
     arguments = parser.parse_args(argv)
 
     from bert_tf.data.documents import expand_inputs
@@ -54,7 +54,8 @@ def main(argv=None):
             if not files.exists(record) and not arguments.overwrite:
                 raise UsageError(explain(f"{output} exists, from elsewhere",
                                          attempt="another --output, or --overwrite"))
-            if manifest.finished(record, options, paths, arguments.overwrite):
+            if manifest.finished(record, options, paths, arguments.overwrite,
+                                 arguments.verify_inputs):
                 print(f"{output} is there already, from the same text and options")
                 return
         _learn(paths, output, record, options, arguments.overwrite)

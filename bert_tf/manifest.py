@@ -1,6 +1,7 @@
 """Which stage made a folder, from what: finished work is reused, other work never overwritten."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -8,9 +9,19 @@ import os
 from bert_tf import checksums, files
 from bert_tf.errors import BertTfError, UsageError, explain
 
+# Options that say how and where to work, not what comes out: a run goes on under others.
+MAY_CHANGE = frozenset({
+    "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
+    "num_processes", "num_devices", "strategy", "log_every", "eval_every", "eval_examples",
+    "checkpoint_every", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
 _AGAIN = "--overwrite, which makes anew what it is about"
+
+
+def result_options(options):
+    """Of a dict of options those that decide what comes out."""
+    return {name: value for name, value in options.items() if name not in MAY_CHANGE}
 
 
 def digest_file(path):
@@ -30,21 +41,54 @@ def digest_file(path):
     return digest.hexdigest()
 
 
-def fingerprint(options, inputs=()):
-    """Digest of a stage's `options` (plain values) and of the files in `inputs`."""
-    stated = {"options": options, "inputs": [digest_file(path) for path in inputs]}
-    text = json.dumps(stated, sort_keys=True)
+@functools.lru_cache
+def _read_whole(path, version):
+    """Digest of all of a file, read once for all stages as long as its `version` stays."""
+    with files.explained("read", path), files.open_stored(path) as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _facts(path, known=None, verify=False):
+    """What tells a file from another: `{"content"}`, of a large one with `version` and `samples`.
+
+    Args:
+        path: the file.
+        known: facts from before, or None. Of a large file with that version and those samples the
+            content is taken to be the same, too, which is said.
+        verify: read it whole all the same.
+    """
+    size, mark = files.version(path)
+    samples = digest_file(path)
+    if size <= _BLOCK * _BLOCKS:
+        return {"content": samples}
+    facts = {"version": [size, mark], "samples": samples}
+    if known and not verify and facts.items() <= known.items():
+        _say_unread(path)
+        return known
+    return {**facts, "content": _read_whole(path, (size, mark))}
+
+
+@functools.cache
+def _say_unread(path):
+    print(f"note: {path} is taken for unchanged by its size, time and samples; --verify_inputs "
+          "reads all of it")
+
+
+def fingerprint(options, digests=()):
+    """Digest of a stage's `options` (plain values) and of its inputs' digests."""
+    text = json.dumps({"options": options, "inputs": list(digests)}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def finished(path, options, inputs=(), overwrite=False):
+def finished(path, options, inputs=(), overwrite=False, verify=False):
     """The manifest at `path` if the same stage finished there, else None.
 
     Args:
         path: the manifest file.
-        options: the stage's options, plain values.
+        options: the stage's options, plain values; those of `MAY_CHANGE` have no say.
         inputs: files the stage reads.
         overwrite: take a different manifest for none.
+        verify: read inputs beyond 64 MiB whole, also where size, time and samples are the same.
 
     Raises:
         UsageError: another stage's result is there; the options that differ are named.
@@ -56,7 +100,11 @@ def finished(path, options, inputs=(), overwrite=False):
         manifest = read(path)
         if "fingerprint" not in manifest:
             raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
-        same = manifest["fingerprint"] == fingerprint(options, inputs)
+        stated = manifest.get("options", {})
+        before = result_options(stated)
+        now = json.loads(json.dumps(result_options(options)))
+        same = before == now and manifest["fingerprint"] == fingerprint(
+            stated, _digests(manifest, inputs, verify))
         if same:
             _check_made(path, manifest)
     except BertTfError:
@@ -67,10 +115,8 @@ def finished(path, options, inputs=(), overwrite=False):
         return manifest
     if overwrite:
         return None
-    before = manifest.get("options", {})
-    plain = json.loads(json.dumps(options))
-    changed = [f"{key} was {before.get(key)!r}, now {plain.get(key)!r}"
-               for key in sorted({*before, *plain}) if before.get(key) != plain.get(key)]
+    changed = [f"{key} was {before.get(key)!r}, now {now.get(key)!r}"
+               for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     what = "; ".join(changed) or "the input files changed"
     folder = os.path.dirname(path) or "."
     raise UsageError(explain(f"{folder} holds the result of another run ({what})",
@@ -109,6 +155,16 @@ def replacing(folder, names, begun):
             files.remove(aside)
 
 
+def _digests(manifest, inputs, verify):
+    """Digests of `inputs`, in the way in which those of a manifest were made."""
+    known = manifest.get("input_facts")
+    if known is None:  # made before there were any
+        return [digest_file(path) for path in inputs]
+    known = [*known, *[None] * len(inputs)]
+    return [_facts(path, before, verify)["content"]
+            for path, before in zip(inputs, known, strict=False)]
+
+
 def check_own(path, names, option):
     """Refuse a folder that holds what the stage would replace, though another made it.
 
@@ -144,8 +200,10 @@ def write(path, options, inputs=(), **facts):
         facts: further plain values; among them may be `files`, `checksums.facts` of files beside
             the manifest.
     """
-    manifest = {"fingerprint": fingerprint(options, inputs), "options": options,
-                "inputs": list(inputs), **facts}
+    options = result_options(options)
+    input_facts = [_facts(source) for source in inputs]
+    manifest = {"fingerprint": fingerprint(options, [each["content"] for each in input_facts]),
+                "options": options, "inputs": list(inputs), "input_facts": input_facts, **facts}
     checksums.write_sealed(path, manifest)
     return manifest
 

@@ -85,7 +85,7 @@ def _parser():
     add("--export_dir", metavar="saved_models/NAME", help="where the SavedModel goes "
                                                           "(default: named as the run folder)")
     cli.add_seed_flag(parser)
-    cli.add_overwrite_flag(parser)
+    cli.add_input_flags(parser, checkpoints=True)
     return parser
 
 

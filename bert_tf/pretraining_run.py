@@ -24,15 +24,13 @@ from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_saved_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.strategy import barrier, explained_loss_of_workers, is_chief
 
-# Flags that say how and where to work, not what comes out.
-_NOT_RESULT = ("num_processes", "overwrite", "output_dir", "log_every", "keep_checkpoints",
-               "strategy", "num_devices")
 # The model of each objective: its task, and options of that.
 _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
            "mlm+nsp": ("pretraining", {"sentence_task": "next_sentence"}),
@@ -74,21 +72,23 @@ class PretrainingRun:
             self.check()
             inputs = self.read_inputs()
             self.claim(inputs)
-            if not self.published():
+            if not self.is_trained():
                 tokenizer = self.make_vocabulary(inputs)
                 self.make_examples(inputs, tokenizer)
         barrier(self.strategy)
         if not self.is_chief:
             self.check_options()
-        done = self.published()  # every process sees the same: none exports before all train
+        trained, done = self.is_trained(), self.published()
+        barrier(self.strategy)  # all have looked before one changes anything
         if done:
             print(f"{self.path()}: this run is finished already; nothing to do")
-            metrics = read_results(self.path())["metrics"]
-            return metrics, done if self.is_chief else None
-        metrics = self.train()
-        version = self.export(metrics) if self.is_chief else None
+        elif trained:
+            print(f"{self.path()}: this run is trained already; it is exported to "
+                  f"{self.arguments.export_dir}")
+        metrics = read_results(self.path())["metrics"] if trained else self.train()
+        version = done or (self.export(metrics) if self.is_chief else None)
         barrier(self.strategy)
-        return metrics, version
+        return metrics, version if self.is_chief else None
 
     def check(self):
         """Refuse before anything is written: another's folder, a vocabulary that does not do."""
@@ -114,20 +114,22 @@ class PretrainingRun:
         manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
         replace = self.arguments.overwrite or not files.exists(self.path("vocab.json"))
-        if manifest.finished(record, options, inputs, replace):
+        if manifest.finished(record, options, inputs, replace, self.arguments.verify_inputs):
             return
+        if not self.arguments.discard_checkpoints:
+            refuse_loss([self.path("checkpoints")])
         for name in _MADE_BY_TRAINING:
             files.remove(self.path(name))
         manifest.write(record, options, inputs)
 
     def options(self):
         """The flags that decide what comes out."""
-        return {name: value for name, value in vars(self.arguments).items()
-                if name not in _NOT_RESULT and (value or name != "pretokenize")}
+        return {name: value for name, value in manifest.result_options(
+            vars(self.arguments)).items() if value or name != "pretokenize"}
 
     def check_options(self):
         """Refuse flags that are not the chief's."""
-        chiefs = manifest.read(self.path("run.json"))["options"]
+        chiefs = manifest.result_options(manifest.read(self.path("run.json"))["options"])
         own = json.loads(json.dumps(self.options()))
         different = [f"{name} is {own.get(name)!r} here, {chiefs.get(name)!r} on worker 0"
                      for name in sorted({*own, *chiefs}) if own.get(name) != chiefs.get(name)]
@@ -302,12 +304,18 @@ class PretrainingRun:
         """What tells this run's SavedModel from others."""
         return manifest.read(self.path("run.json"))["fingerprint"]
 
+    def is_trained(self):
+        """Whether the model is there, trained and measured."""
+        return files.exists(self.path(RESULTS)) and (
+            read_results(self.path()).get("run") == self.mark())
+
     def published(self):
         """Path of the version that this run has exported, or None."""
         return published_version(self.arguments.export_dir, self.path())
 
     def export(self, metrics):
         """Publish the trained model once; return the version's path."""
-        checksums.write_sealed(self.path(RESULTS), {"run": self.mark(), "metrics": metrics})
+        if not self.is_trained():
+            checksums.write_sealed(self.path(RESULTS), {"run": self.mark(), "metrics": metrics})
         return self.published() or export_saved_model(
             self.path(), self.arguments.export_dir, seq_length=self.arguments.seq_length)

@@ -68,6 +68,16 @@ def test_text_to_saved_model_and_again(tmp_path, run_pretrain):
     code, out, err = run_pretrain()
     assert code == 0, err
     assert "finished already" in out
+    # How and where to work may change; what is trained is exported where it is not yet.
+    code, out, err = run_pretrain("--eval_every", "5", "--checkpoint_every", "4",
+                                  "--eval_examples", "8", "--export_dir", "saved_models/elsewhere")
+    assert code == 0, err
+    assert "trained already; it is exported to saved_models/elsewhere" in out
+    elsewhere = tf.saved_model.load(str(tmp_path / "saved_models/elsewhere/1"))
+    ask = {"text": tf.constant(["The [MASK] crosses."])}
+    for name, value in elsewhere.signatures["fill_mask"](**ask).items():
+        assert tf.reduce_all(value == model.signatures["fill_mask"](**ask)[name])
+    assert lines == [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [path.name for path in exported.iterdir()] == ["1"]
 
     code, _, err = run_pretrain("--learning_rate", "0.01")

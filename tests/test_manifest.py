@@ -1,6 +1,7 @@
 """What a stage leaves about itself."""
 
 import json
+import os
 
 import pytest
 
@@ -50,6 +51,61 @@ def test_digest_sees_every_byte_of_a_file_and_both_ends_of_a_huge_one(tmp_path, 
     for size in (0, 1, 39, 40):
         assert len({digest(size), *(digest(size, place) for place in range(size))}) == size + 1
     assert len({digest(1000), digest(1001), digest(1000, 0), digest(1000, 999)}) == 4
+
+
+def test_a_large_input_is_read_again_where_it_may_have_changed(tmp_path, monkeypatch, capsys):
+    """Size, time and samples stand for the content, unless all of it is to be read."""
+    monkeypatch.setattr(manifest, "_BLOCK", 10)
+    monkeypatch.setattr(manifest, "_BLOCKS", 4)
+    path, source = str(tmp_path / "manifest.json"), tmp_path / "text.txt"
+
+    def write(letter, time):
+        source.write_bytes(b"a" * 500 + letter + b"a" * 499)  # between two samples
+        os.utime(source, ns=(time, time))
+        manifest._read_whole.cache_clear()
+        manifest._say_unread.cache_clear()
+
+    write(b"a", 10)
+    manifest.write(path, {}, [str(source)])
+    samples = manifest.digest_file(str(source))
+    assert manifest.finished(path, {}, [str(source)])
+    assert "taken for unchanged by its size, time and samples" in capsys.readouterr().out
+    write(b"a", 20)  # touched, or copied
+    assert manifest.finished(path, {}, [str(source)])
+    assert capsys.readouterr().out == ""
+    write(b"b", 20)
+    assert manifest.digest_file(str(source)) == samples
+    with pytest.raises(UsageError, match="the input files changed"):
+        manifest.finished(path, {}, [str(source)])
+    write(b"b", 10)  # somebody set the time back
+    assert manifest.finished(path, {}, [str(source)])
+    with pytest.raises(UsageError, match="the input files changed"):
+        manifest.finished(path, {}, [str(source)], verify=True)
+    write(b"a", 10)
+    assert manifest.finished(path, {}, [str(source)], verify=True)
+
+
+def test_options_of_how_and_where_may_change(tmp_path):
+    path = str(tmp_path / "manifest.json")
+    manifest.write(path, {"seed": 1, **dict.fromkeys(manifest.MAY_CHANGE, "a")})
+    assert manifest.read(path)["options"] == {"seed": 1}
+    assert manifest.finished(path, {"seed": 1, **dict.fromkeys(manifest.MAY_CHANGE, "b")})
+    with pytest.raises(UsageError, match=r"another run \(seed was 1, now 2\)"):
+        manifest.finished(path, {"seed": 2, "eval_every": 3})
+
+
+def test_manifests_from_before_there_were_facts_are_known(tmp_path):
+    """Their fingerprint is of all options, and of samples of the inputs."""
+    path, source = str(tmp_path / "manifest.json"), tmp_path / "text.txt"
+    source.write_text("some text")
+    options = {"seed": 1, "export_dir": "a"}
+    checksums.write_sealed(path, {
+        "fingerprint": manifest.fingerprint(options, [manifest.digest_file(str(source))]),
+        "options": options, "inputs": [str(source)]})
+    assert manifest.finished(path, {"seed": 1, "export_dir": "b"}, [str(source)])
+    source.write_text("same size")
+    with pytest.raises(UsageError, match="the input files changed"):
+        manifest.finished(path, {"seed": 1, "export_dir": "b"}, [str(source)])
 
 
 def test_what_another_stage_made_is_not_replaced(tmp_path):

@@ -38,6 +38,31 @@ def test_a_batch_keeps_its_size_on_other_replicas(tmp_path):
     assert start(tmp_path, 1).final_configs()[1].batch_size == 8
 
 
+def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
+    text = tmp_path / "a.txt"
+    text.write_text("some text")
+    options = {"overwrite": False, "discard_checkpoints": False, "verify_inputs": False,
+               "objective": "mlm", "eval_every": 5}
+    folder = tmp_path / "run"
+    folder.mkdir()
+    start(folder, 1, **options).claim([str(text)])
+    (folder / "vocab.json").touch()
+    checkpoint = folder / "checkpoints/step_00001200"
+    checkpoint.mkdir(parents=True)
+    start(folder, 1, **{**options, "eval_every": 7, "checkpoint_every": 1,
+                        "export_dir": "elsewhere"}).claim([str(text)])
+    start(folder, 1, **{**options, "overwrite": True}).claim([str(text)])  # the same run
+    other = {**options, "learning_rate": 0.1}
+    with pytest.raises(UsageError, match="another run .learning_rate was 0.001, now 0.1"):
+        start(folder, 1, **other).claim([str(text)])
+    with pytest.raises(UsageError, match="1,200 steps of training would be lost; try another "
+                                         "output folder, or --overwrite --discard_checkpoints"):
+        start(folder, 1, **{**other, "overwrite": True}).claim([str(text)])
+    assert checkpoint.exists()
+    start(folder, 1, **{**other, "overwrite": True, "discard_checkpoints": True}).claim([str(text)])
+    assert not checkpoint.exists()
+
+
 def test_other_flags_than_the_chiefs_are_refused(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).options()}))
     start(tmp_path, 2, num_devices=2, strategy="multi_worker").check_options()

@@ -37,7 +37,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
                     format, masking, whole_word, dupe_factor, max_predictions_per_seq,
                     short_seq_prob, seed, num_processes, split, pairs=None, max_ngram=1,
                     masked_share=MASKED_SHARE, holdout=0.0, pretokenize=None, overwrite=False,
-                    progress=True, runner="local", beam_options=()):
+                    verify_inputs=False, progress=True, runner="local", beam_options=()):
     """Write shards, indexes and `manifest.json` into `output_dir`; what is finished is reused.
 
     Args:
@@ -63,6 +63,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         holdout: share of the documents that go to the split `eval`; the others to `train`.
         pretokenize: option of the tokenizer: `"morphemes"` or None.
         overwrite: replace the result of other options.
+        verify_inputs: see `manifest.finished`.
         progress: show a bar (`local`).
         runner: `local`, processes of this machine, or `beam`, Apache Beam (extra `beam`); the
             examples are the same.
@@ -106,7 +107,7 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         del stated["pretokenize"]  # as in manifests from before there was any
     sources = [*inputs, vocab_path]
     path = os.path.join(output_dir, MANIFEST)
-    before = manifest.finished(path, stated, sources, overwrite)
+    before = manifest.finished(path, stated, sources, overwrite, verify_inputs)
     if before:
         if progress:
             print(f"{output_dir}: examples are there already, reused", file=sys.stderr)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.data.task_input import batch_rows
 from bert_tf.data.text_features import read_texts
 from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization.datasets import as_analysed
 from bert_tf.tokenization.morphemes import pretokenize
 
 
@@ -16,8 +17,8 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
         model.fit(data)
 
     Args:
-        texts: list of strings, or of pairs a dict of two lists, `text_a` and `text_b`. They come
-            out cut into morphemes where the reader's tokenizer was trained so.
+        texts: strings, as of `text_list`, or of pairs a dict of two such, `text_a` and `text_b`.
+            They come out cut into morphemes where the reader's tokenizer was trained so.
         labels: list or array `[n, …]`, as the model takes them.
         reader: the `TextReader` of the model; it tells how long a text is.
         batch_size: texts of a batch, over all replicas.
@@ -34,7 +35,7 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
         UsageError: there are no texts, or not as many labels.
     """
     columns = texts if isinstance(texts, dict) else {"text": texts}
-    columns = {name: np.array(pretokenize(reader.tokenizer, list(column)), object)
+    columns = {name: np.array(pretokenize(reader.tokenizer, column, name=name), object)
                for name, column in columns.items()}
     labels = np.asarray(labels)
     sizes = {name: len(column) for name, column in columns.items()} | {"labels": len(labels)}
@@ -53,6 +54,7 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
         read = {name: tf.gather(column, rows) for name, column in values.items()}
         return read if isinstance(texts, dict) else read["text"], tf.gather(label_values, rows)
 
-    return tf.data.Dataset.from_tensor_slices(rows).map(
+    made = tf.data.Dataset.from_tensor_slices(rows).map(
         tf.autograph.experimental.do_not_convert(batch), num_parallel_calls=2,
         deterministic=True).prefetch(4)
+    return as_analysed(made)

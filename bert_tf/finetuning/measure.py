@@ -57,8 +57,7 @@ class Measurement:
         parent, name = os.path.split(folder)
         self.run = parent if name == "model" else folder  # of a SavedModel what is kept of it
         self.complete()
-        options = {name: value for name, value in vars(arguments).items()
-                   if name not in ("overwrite", "output_dir")}
+        options = vars(arguments)
         inputs = [arguments.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
                                     if files.is_file(os.path.join(folder, name)))]
         record = self.path("evaluation.json")
@@ -67,7 +66,7 @@ class Measurement:
         manifest.check_own(record, made, "data")
         measured = files.exists(self.path(RESULTS))
         replace = arguments.overwrite or not measured
-        same = manifest.finished(record, options, inputs, replace)
+        same = manifest.finished(record, options, inputs, replace, arguments.verify_inputs)
         if same and measured and not missing(self.path()):
             print(f"{self.path()}: this is measured already; nothing to do")
             return read_results(self.path())

@@ -59,7 +59,7 @@ def add_finetune_flags(parser):
     add("--export_dir", metavar="saved_models/NAME",
         help="where the SavedModel goes (default: named as the run folder)")
     cli.add_seed_flag(parser)
-    cli.add_overwrite_flag(parser)
+    cli.add_input_flags(parser, checkpoints=True)
 
 
 def add_column_flags(parser):

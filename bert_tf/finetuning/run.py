@@ -39,11 +39,10 @@ from bert_tf.finetuning.trial import RECORD, Settings, Trial
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import BEST, best_weights
 from bert_tf.variables import assign_variables
 
-# Flags that say how and where to work, not what comes out.
-_NOT_RESULT = ("overwrite", "output_dir")
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
 _KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_ids.json", TRAINED_ON,
          *_OF_TRIAL)  # with the results
@@ -128,16 +127,18 @@ class FinetuningRun:
 
         It is as it was where what is asked for is refused before a training has begun.
         """
-        options = {name: value for name, value in vars(self.options).items()
-                   if name not in _NOT_RESULT}
+        options = vars(self.options)
         record = self.path("run.json")
         manifest.check_own(record, _MADE, "task")
         # A run without a trial has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("trials"))
         inputs = self.inputs()
-        if manifest.finished(record, options, inputs, replace):
+        if manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
             yield
             return
+        if not self.options.discard_checkpoints:
+            refuse_loss([self.path("trials", name, "checkpoints")
+                         for name in files.list_folder(self.path("trials"))])
         with manifest.replacing(self.path(), ("run.json", *_MADE), self.has_begun):
             manifest.write(record, options, inputs)
             yield

@@ -1,18 +1,17 @@
 """Answers to questions about a text."""
 
 import os
+import types
 
 import numpy as np
-import tensorflow as tf
 
-from bert_tf.data.analysed_spans import analysed_spans
 from bert_tf.data.span_features import span_features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.span import best_null_threshold, korquad_metrics, squad_metrics
 from bert_tf.finetuning.kind import Kind, served_batches
 from bert_tf.finetuning.results import write_lines
+from bert_tf.tasks.answers import answers_to
 from bert_tf.tasks.question_reader import QuestionReader
-from bert_tf.tokenization.morphemes import original_offsets
 
 WRONG_ANSWERS = "wrong_answers.jsonl"
 _DIGITS = 6  # of a score in predictions.jsonl
@@ -100,8 +99,7 @@ class SpanKind(Kind):
         if {**reading, **self._given(_OF_READER)} != reading:
             model.reader = QuestionReader(model.reader.tokenizer,
                                           **{**reading, **self._given(_OF_READER)})
-        return _answered(model.answer, examples, model.null_threshold,
-                         getattr(model.reader.tokenizer, "pretokenize", None))
+        return _answered(model.answer, examples, model.null_threshold)
 
     def predict_dev(self, model, examples):
         """`predict`, after the threshold of having no answer was tuned on these examples."""
@@ -123,12 +121,14 @@ class SpanKind(Kind):
             examples: list of `SpanExample`.
         """
         def ask(question, context):
-            return signatures["answer"](question=question, context=context)
+            return answers_to(lambda question, context: signatures["answer"](
+                question=question, context=context), question, context,
+                types.SimpleNamespace(pretokenize=about.get("pretokenize")))
 
         threshold = self.options.null_threshold
         if threshold is None:
             threshold = about.get("null_threshold")
-        return _answered(ask, examples, threshold, about.get("pretokenize"))
+        return _answered(ask, examples, threshold)
 
     def metrics(self, examples, predictions):
         """`{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is measured."""
@@ -186,26 +186,15 @@ def decided(line, null_threshold):
             "no_answer_score": line["no_answer_score"], "answers": answers}
 
 
-def _answered(ask, examples, null_threshold, pretokenize):
-    """A line for every example, of what `ask(question, context)` answers, strings `[b]` each."""
+def _answered(ask, examples, null_threshold):
+    """A line for every example, of what `ask(questions, contexts)` answers, lists of str each."""
     lines = [None] * len(examples)
-    read = analysed_spans(examples) if pretokenize else examples
-    sizes = np.array([len(example.context) for example in read])
+    sizes = np.array([len(example.context) for example in examples])
     for rows in served_batches(sizes, _BATCH_CHARACTERS):
-        found = ask(tf.constant([read[row].question for row in rows]),
-                    tf.constant([read[row].context for row in rows]))
+        found = ask([examples[row].question for row in rows],
+                    [examples[row].context for row in rows])
         found = {name: value.numpy() for name, value in found.items()}
         for index, row in enumerate(rows):
             own = {name: values[index] for name, values in found.items()}
-            if pretokenize:
-                own |= _in_original(own, examples[row].context, read[row].context)
             lines[row] = answer_line(examples[row], own, null_threshold)
     return lines
-
-
-def _in_original(found, context, analysed):
-    """`answers`, `starts` and `ends` found in an analysed context as those of the context."""
-    offsets = original_offsets(context, analysed)
-    starts, ends = offsets[found["starts"]], offsets[found["ends"]]
-    return {"answers": [context[start:end].encode() for start, end in zip(
-        starts, ends, strict=True)], "starts": starts, "ends": ends}

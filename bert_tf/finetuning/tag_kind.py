@@ -14,7 +14,7 @@ from bert_tf.finetuning.kind import Kind, served_batches
 from bert_tf.finetuning.results import write_lines
 from bert_tf.tasks.entities import OUTSIDE, join_units
 from bert_tf.tasks.word_reader import WordReader
-from bert_tf.tokenization.morphemes import analyse, original_offsets
+from bert_tf.tokenization.morphemes import analyse, in_original
 
 ENTITY_REPORT, WRONG_SENTENCES = "entities.json", "wrong_sentences.jsonl"
 _ENTITY = ("text", "label", "start", "end")
@@ -134,12 +134,13 @@ class TagKind(Kind):
             answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
             answer = {name: values.numpy() for name, values in answer.items()}
             for index, row in enumerate(rows):
-                count = answer["num_entities"][index]
-                offsets = original_offsets(examples[row].text, texts[row])
-                entities = [(int(offsets[start]), int(offsets[end]), label.decode(), float(score))
-                            for start, end, label, score in zip(*(
-                                answer[name][index, :count] for name in (
-                                    "starts", "ends", "labels", "scores")), strict=True)]
+                starts, ends, labels, scores = (
+                    answer[name][index, :answer["num_entities"][index]]
+                    for name in ("starts", "ends", "labels", "scores"))
+                starts, ends, _ = in_original(examples[row].text, texts[row], starts, ends)
+                entities = [(int(start), int(end), label.decode(), float(score))
+                            for start, end, label, score in zip(starts, ends, labels, scores,
+                                                                strict=True)]
                 lines[row] = _line(examples[row], _tags(examples[row], entities), entities)
         return lines
 

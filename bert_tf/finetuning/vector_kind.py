@@ -9,7 +9,7 @@ from bert_tf.evaluation.similarity import regression_metrics
 from bert_tf.finetuning.kind import Kind, served_batches
 from bert_tf.finetuning.text_kind import TextKind
 from bert_tf.tasks.reader import TextReader
-from bert_tf.tokenization.morphemes import analyse, pretokenize
+from bert_tf.tokenization.morphemes import analyse
 
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
@@ -41,8 +41,7 @@ class VectorKind(Kind):
 
     def predict(self, model, examples):
         """`{"id", "score"}`: the cosine."""
-        return self._lines(examples, lambda texts: model.embed(
-            pretokenize(model.reader.tokenizer, texts, progress=True)))
+        return self._lines(examples, model.embed)
 
     def predict_served(self, signatures, about, examples):
         """The same from a SavedModel's signature `embed`; see `TextKind.predict_served`."""

@@ -2,9 +2,12 @@
 
 import functools
 
+import numpy as np
+
 from bert_tf.errors import UsageError, explain
 from bert_tf.serving import client_rows, protocol
 from bert_tf.serving.client_steps import Steps
+from bert_tf.tokenization.texts import text_list
 
 
 def _asks(steps):
@@ -18,7 +21,8 @@ def _asks(steps):
 class Methods(Steps):
     """What both clients can be asked.
 
-    Where a method takes a list of texts it also takes a single str, and gives a single result.
+    Where a method takes a list of texts it takes whatever `text_list` does, such as a Series or a
+    generator, and also a single str, for which it gives a single result.
     Each takes `timeout`: seconds after which the whole call has failed, by default any number.
     Text goes to the server as it is; where the model was trained on morphemes it is cut into them
     here (extra `korean`), and offsets are those of the text as given.
@@ -53,6 +57,9 @@ class Methods(Steps):
         """
         texts, single = _listed(texts)
         vectors = client_rows.vectors((yield from self.rows("embed", text=texts)))
+        if not len(vectors):
+            shape = self._signatures["embed"].outputs["embedding"].tensor_shape
+            vectors = np.zeros([0, max(shape.dim[-1].size, 0)], np.float32)
         return vectors[0] if single else vectors
 
     @_asks
@@ -65,6 +72,7 @@ class Methods(Steps):
 
         Returns: list of dicts of `sentence`, `index`, `score`, highest first.
         """
+        sentences = text_list(sentences, "sentences")
         rows = yield from self.rows("embed", text=[query, *sentences])
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
@@ -188,7 +196,7 @@ class Methods(Steps):
 
 def _listed(texts):
     """`(list of texts, whether it was a single one)`."""
-    return ([texts], True) if isinstance(texts, str) else (list(texts), False)
+    return ([texts], True) if isinstance(texts, str) else (text_list(texts), False)
 
 
 def _beside(question, context):

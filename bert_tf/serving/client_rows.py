@@ -3,7 +3,7 @@
 import numpy as np
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.tokenization.morphemes import original_offsets
+from bert_tf.tokenization import morphemes
 
 # count: what has so many elements in a row, and padding behind them
 _COUNTED = {
@@ -59,10 +59,8 @@ def in_original(row, texts, analysed):
     """
     for name, source in _CUT.items():
         if name in row and source in texts:
-            text = texts[source]
-            offsets = original_offsets(text, analysed[source])
-            starts, ends = offsets[row["starts"]], offsets[row["ends"]]
-            cut = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+            starts, ends, cut = morphemes.in_original(texts[source], analysed[source],
+                                                      row["starts"], row["ends"])
             row = {**row, "starts": starts, "ends": ends, name: cut}
     return row
 

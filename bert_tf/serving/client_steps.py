@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 
+import numpy as np
 import tenacity
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
@@ -15,6 +16,7 @@ from bert_tf.serving import client_rows, protocol
 from bert_tf.serving.client_wire import Address
 from bert_tf.serving.request import ServingError, Spec
 from bert_tf.tokenization.morphemes import MORPHEMES, analyse
+from bert_tf.tokenization.texts import text_list
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
 _TEXTS = ("text", "text_a", "text_b", "question", "context")  # inputs that are read as language
@@ -83,16 +85,19 @@ class Steps:
             raise UsageError(explain(f"inputs {' '.join(inputs)} for the signature {name!r}",
                                      " ".join(sorted(signature.inputs))))
         inputs |= _padded({key: inputs[key] for key in _IDS if key in inputs}, self._pad_to)
+        # What `describe` is given is no text.
+        texts = {key: text_list(inputs[key], key) for key in _TEXTS if key in inputs
+                 and name != _DESCRIBE and len(signature.inputs[key].tensor_shape.dim) == 1}
+        inputs = {**inputs, **texts}
         arrays = {key: _batched(key, values, signature.inputs[key])
                   for key, values in inputs.items()}
         if len({len(array) for array in arrays.values()}) > 1:
             sizes = ", ".join(f"{len(array)} of {key}" for key, array in arrays.items())
             raise UsageError(explain(sizes, "as many of each"))
-        texts = {key: arrays[key] for key in _TEXTS if key in arrays}
-        # What it describes is no text.
-        analysed = (yield from self._analysed(texts)) if name != _DESCRIBE else None
-        rows = yield from self._answered(name, signature, {**arrays, **(analysed or {})})
-        if not analysed:
+        analysed = yield from self._analysed(texts)
+        rows = yield from self._answered(name, signature, {**arrays, **{
+            key: np.array(column, object) for key, column in (analysed or {}).items()}})
+        if analysed is None:
             return rows
         return [client_rows.in_original(row, *({key: values[index] for key, values in each.items()}
                                                for each in (texts, analysed)))
@@ -124,7 +129,7 @@ class Steps:
         return version
 
     def _analysed(self, texts):
-        """Arrays of texts cut into morphemes; None for a model that takes text as it is."""
+        """Texts cut into morphemes; None for a model that takes text as it is."""
         if not texts:
             return None
         if self._pretokenize is None:
@@ -136,8 +141,7 @@ class Steps:
 
         def cut():
             with _ANALYSER:
-                return {key: protocol.as_array(analyse(list(map(_text, array))), "DT_STRING")
-                        for key, array in texts.items()}
+                return {key: analyse(column) for key, column in texts.items()}
 
         return (yield cut)
 
@@ -232,7 +236,3 @@ def _batched(name, values, info):
     if array.ndim == 0 or not info.tensor_shape.unknown_rank and array.ndim != rank:
         raise UsageError(explain(f"{name} with {array.ndim} axes", f"{rank}, the first the rows"))
     return array
-
-
-def _text(value):
-    return value if isinstance(value, str) else value.decode(errors="replace")

@@ -7,9 +7,12 @@ of a window are ranked and not only those between its twenty best starts and end
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.tasks.question_reader import valid_text
+from bert_tf.tokenization.morphemes import in_original, pretokenize
 from bert_tf.tokenization.offsets import character_offsets
+from bert_tf.tokenization.texts import text_list
 
 _AT_ONCE = 32  # windows that the model sees together
 _NEVER = -np.inf  # logit of where no answer may start or end
@@ -32,6 +35,37 @@ def answer(model, reader, question, context, null_threshold=None):
     spans = best_spans(windows, start_logits, end_logits, tf.size(question), model.n_best,
                        model.max_answer_length)
     return answers_from(spans, valid_text(context), null_threshold)
+
+
+def answers_to(ask, question, context, tokenizer):
+    """Answers in the context as given, whatever of it the model was shown.
+
+    Args:
+        ask: called with question and context, string tensors `[b]`; gives what `answers_from` does.
+        question, context: as many of each, of what `text_list` takes.
+        tokenizer: says whether the model is to see morphemes, see `pretokenize`.
+
+    Returns: what `answers_from` gives.
+
+    Raises: as `pretokenize`, or
+        UsageError: there are not as many of each.
+    """
+    texts = [text_list(texts, name) for texts, name in ((question, "question"),
+                                                        (context, "context"))]
+    if len(texts[0]) != len(texts[1]):
+        raise UsageError(explain(f"{len(texts[0])} questions and {len(texts[1])} contexts",
+                                 "as many of each"))
+    seen = [pretokenize(tokenizer, each) for each in texts]
+    found = dict(ask(*(tf.constant(each, tf.string) for each in seen)))
+    if seen[1] is texts[1]:
+        return found
+    rows = [in_original(*row) for row in zip(texts[1], seen[1], found["starts"].numpy(),
+                                             found["ends"].numpy(), strict=True)]
+    shape = found["starts"].shape
+    for name, values in zip(("starts", "ends", "answers"),
+                            zip(*rows, strict=True) if rows else ([], [], []), strict=True):
+        found[name] = tf.reshape(tf.constant(list(values), found[name].dtype), shape)
+    return found
 
 
 def window_logits(model, windows):

@@ -1,8 +1,9 @@
 """A vector for a text: pooled hidden states of an encoder."""
 
+import functools
+
 import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
@@ -11,7 +12,7 @@ from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.models.pretrained import Saved
 from bert_tf.models.states import states_of
 from bert_tf.tasks.long_texts import average_windows
-from bert_tf.tasks.reader import ReadsText
+from bert_tf.tasks.reader import ReadsText, text_tensors
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -79,7 +80,7 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
         """Vectors of any number of texts, in their order.
 
         Args:
-            texts: list of str, or of `(text_a, text_b)`.
+            texts: what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two lists.
             batch_size: texts of a batch; texts of similar length share one.
 
         Returns: float32 array `[len(texts), width]`.
@@ -90,13 +91,20 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
         if self.pooling.pooling == "none":
             raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
                                      "different lengths", attempt="calling the model"))
-        texts = np.array(texts, object)
-        texts = texts[:, np.newaxis] if texts.ndim == 1 else texts  # [n, 1 or 2]
-        vectors = np.zeros((len(texts), self.width), "float32")
-        order = np.argsort([sum(map(len, row)) for row in texts], kind="stable")
+        columns = text_tensors(texts, self.reader and self.reader.tokenizer,
+                               make=functools.partial(np.array, dtype=object))
+        columns = columns if isinstance(columns, tuple) else (columns,)
+        if not all(isinstance(column, np.ndarray) for column in columns):
+            raise UsageError(explain("inputs that are no texts", "strings, or pairs of strings"))
+        if len(set(map(len, columns))) > 1:
+            raise UsageError(explain(" and ".join(f"{len(column)} texts" for column in columns),
+                                     "as many second texts as first ones"))
+        vectors = np.zeros((len(columns[0]), self.width), "float32")
+        order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
+                           kind="stable")
         for start in range(0, len(order), batch_size):
             rows = order[start:start + batch_size]
-            batch = tuple(tf.constant(list(column), tf.string) for column in texts[rows].T)
+            batch = tuple(column[rows] for column in columns)
             vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])
         return vectors
 

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.masks import padding_adder
-from bert_tf.tasks.answers import answer
+from bert_tf.tasks.answers import answer, answers_to
 from bert_tf.tasks.labelled import Labelled
-from bert_tf.tasks.question_reader import QuestionReader, questions_of
+from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.reader import is_text
 
 
@@ -85,25 +85,29 @@ class Span(Labelled):
         """Answer questions, each from its context, as the exported model does.
 
         Args:
-            question, context: strings `[b]`.
+            question, context: as many of each, of what `text_list` takes.
 
-        Returns: see `answers.answers_from`; `context[start:end]` is the answer.
+        Returns: see `answers.answers_from`; `context[start:end]`, of the context as given, is the
+            answer.
 
         Raises:
-            UsageError: the model has no reader.
+            UsageError: the model has no reader, or these are not as many texts.
         """
         self._need_reader()
         threshold = self.null_threshold
-        compiled = self._compiled_answer(self.reader, self.n_best, self.max_answer_length,
-                                         threshold is None)
-        return compiled(*questions_of((question, context)),
-                        tf.constant(0.0 if threshold is None else threshold, tf.float32))
+        compiled = self._compiled_answer(self.reader, tuple(self.reader.reading().items()),
+                                         self.n_best, self.max_answer_length, threshold is None)
+        return answers_to(
+            lambda question, context: compiled(
+                question, context,
+                tf.constant(0.0 if threshold is None else threshold, tf.float32)),
+            question, context, self.reader.tokenizer)
 
     @functools.cached_property
     def _compiled_answer(self):
         """`answers.answer` as a graph, made once for each choice of what is fixed in it."""
         @functools.cache
-        def compiled(reader, n_best, max_answer_length, always):
+        def compiled(reader, reading, n_best, max_answer_length, always):
             def answered(question, context, threshold):
                 return answer(self, reader, question, context, None if always else threshold)
 

@@ -7,6 +7,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.tasks.entities import tag_text
 from bert_tf.tasks.labelled import Labelled, check_labels
 from bert_tf.tasks.reader import is_text
+from bert_tf.tokenization.morphemes import in_original, pretokenize
+from bert_tf.tokenization.texts import text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -61,12 +63,12 @@ class Tagger(Labelled):
         """The labels and the entities of texts.
 
         Args:
-            texts: a list of str.
+            texts: what `text_list` takes.
             batch_size: texts that are tagged together.
 
         Returns: a list of dicts, `{"units": […], "entities": […]}`, each of these a dict of
-            `text`, `label`, `start` and `end` (characters of the text: `text[start:end]`) and
-            `score`, the label's probability; of an entity the mean of its units'.
+            `text`, `label`, `start` and `end` (characters of the text as given: `text[start:end]`)
+            and `score`, the label's probability; of an entity the mean of its units'.
 
         Raises:
             UsageError: the model has no reader.
@@ -74,13 +76,17 @@ class Tagger(Labelled):
         if self.reader is None:
             raise UsageError(explain(f"{self.name} was given text and has no reader",
                                      "reader=WordReader(tokenizer)"))
+        texts = text_list(texts)
+        analysed = pretokenize(self.reader.tokenizer, texts)
         answers = []
         for start in range(0, len(texts), batch_size):
-            found = tag_text(self, self.reader, tf.constant(texts[start:start + batch_size]))
+            rows = slice(start, start + batch_size)
+            found = tag_text(self, self.reader, tf.constant(analysed[rows], tf.string))
             answers += [{"units": units, "entities": entities} for units, entities in zip(
-                _records(found, "unit_texts", "unit_labels", "unit_starts", "unit_ends",
-                         "unit_scores"),
-                _records(found, "entities", "labels", "starts", "ends", "scores"), strict=True)]
+                _records(found, texts[rows], analysed[rows], "unit_labels", "unit_starts",
+                         "unit_ends", "unit_scores"),
+                _records(found, texts[rows], analysed[rows], "labels", "starts", "ends",
+                         "scores"), strict=True)]
         return answers
 
     def loss_sums(self, outputs, batch):
@@ -100,10 +106,13 @@ class Tagger(Labelled):
         return tf.cast(batch[key], tf.int32)
 
 
-def _records(found, *names):
+def _records(found, texts, analysed, *names):
     """Of each text a list of dicts of Python values."""
-    keys = ("text", "label", "start", "end", "score")
-    columns = [found[name].to_list() for name in names]
-    return [[{key: value.decode() if isinstance(value, bytes) else value
-              for key, value in zip(keys, values, strict=True)}
-             for values in zip(*row, strict=True)] for row in zip(*columns, strict=True)]
+    rows = []
+    for text, seen, labels, starts, ends, scores in zip(
+            texts, analysed, *(found[name].to_list() for name in names), strict=True):
+        starts, ends, cut = in_original(text, seen, starts, ends)
+        rows.append([{"text": part, "label": label.decode(), "start": int(start),
+                      "end": int(end), "score": score} for part, label, start, end, score in zip(
+                          cut, labels, starts, ends, scores, strict=True)])
+    return rows

@@ -8,7 +8,7 @@ import os
 import re
 
 from bert_tf import checksums, files
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.variables import read_variables, write_variables
 
 _STATE = "state.json"
@@ -98,6 +98,23 @@ class Checkpoints:
             raise BertTfError(f"every checkpoint in {self.folder} is damaged; try deleting the "
                               "folder, which starts the run again from step 0")
         return None
+
+
+def refuse_loss(folders):
+    """Refuse to delete checkpoints.
+
+    Args:
+        folders: those that checkpoints may be in.
+
+    Raises:
+        UsageError: some are; it says how many steps would be lost.
+    """
+    steps = {folder: found[-1] for folder in folders if (found := Checkpoints(folder).steps())}
+    if steps:
+        raise UsageError(explain(
+            f"--overwrite would delete the checkpoints in {', '.join(steps)}: "
+            f"{sum(steps.values()):,} steps of training would be lost",
+            attempt="another output folder, or --overwrite --discard_checkpoints"))
 
 
 def run_variables(model, optimizer):

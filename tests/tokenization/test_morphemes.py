@@ -6,6 +6,7 @@ import multiprocessing
 import types
 import unicodedata
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -31,6 +32,7 @@ ANALYSED = {
     "좋다ㅋㅋㅋ😀😀": "좋 다 ㅋㅋㅋ 😀😀",
     "뉴스는 [MASK]를": "뉴스 는 [MASK] 를",
     "don't U.S.A 3.14% 😀😀 日本語です": "don't U.S.A 3.14% 😀😀 日本語です",  # no Hangul
+    "영🗻영": "영 🗻영",  # the analyser's last word ends behind the text
     "": "", " ": " ", "\n영화를\r\n\t": "\n영화 를\r\n\t",
 }
 _KOREAN = st.text(st.sampled_from(
@@ -89,6 +91,17 @@ def test_offsets_lead_back(text):
     assert [text[offsets[place]] for place in kept] == list(text)
     assert [offsets[place + 1] for place in kept] == list(range(1, len(text) + 1))
     assert [offsets[place] for place in kept] == list(range(len(text)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(_TEXTS))
+def test_analysing_twice_is_analysing_once(texts):
+    analysed = analyse(texts)
+    again = analyse(np.array(analysed, object))
+    assert again == analysed
+    assert all(one is other for one, other in zip(again, analysed, strict=True))
+    mixed = analyse([*analysed, *texts])
+    assert mixed == analysed * 2
 
 
 def test_what_is_no_analysis_has_no_offsets():

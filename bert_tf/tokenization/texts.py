@@ -1,0 +1,48 @@
+"""Texts as a list, whatever held them: what every way into a model begins with."""
+
+from bert_tf.errors import UsageError, explain
+
+_SHOWN = 40  # characters of a value in an error
+
+
+def text_list(texts, name="texts"):
+    """The texts in any container.
+
+    Args:
+        texts: iterable of str or bytes: list, tuple, NumPy array, string tensor, pandas Series,
+            column of a `datasets.Dataset`, generator. Bytes are UTF-8.
+        name: what an error calls it.
+
+    Returns: list of str; `texts` itself where it is one.
+
+    Raises:
+        UsageError: a single string, a table or no container at all, or something in it is no text.
+    """
+    if isinstance(texts, str | bytes):
+        raise UsageError(explain(f"{name}: the string {texts[:_SHOWN]!r}", "a list of strings",
+                                 "[text]"))
+    if hasattr(texts, "column_names") or hasattr(texts, "columns"):
+        raise UsageError(explain(f"{name}: a table", "a column of it", 'table["text"]'))
+    if hasattr(texts, "numpy"):
+        texts = texts.numpy()
+    if hasattr(texts, "reshape") and len(getattr(texts, "shape", ())) == 2 and (
+            texts.shape[1] == 1):
+        texts = texts.reshape(-1)  # Keras makes columns of vectors
+    try:
+        listed = texts if isinstance(texts, list) else list(texts)
+    except TypeError:
+        raise UsageError(explain(f"{name}: {_shown(texts)}", "a list of strings")) from None
+    for place, value in enumerate(listed):
+        if not isinstance(value, str | bytes):
+            raise UsageError(explain(f"{name}[{place}] is {_shown(value)}", "a string",
+                                     "leaving it out, or ''"))
+    if any(isinstance(value, bytes) for value in listed):
+        return [value.decode(errors="replace") if isinstance(value, bytes) else value
+                for value in listed]
+    return listed
+
+
+def _shown(value):
+    text = repr(value)
+    kind = "" if value is None else f" of type {type(value).__name__}"
+    return (text if len(text) <= _SHOWN else text[:_SHOWN] + "…") + kind

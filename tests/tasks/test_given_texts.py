@@ -1,0 +1,179 @@
+"""Every way into a model takes texts from whatever holds them, and analyses what it must.
+
+A model of morphemes is compared with the same weights behind a tokenizer that takes text as it is,
+given the analysed text.
+"""
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+from bert_tf import analyse
+from bert_tf.config import ModelConfig
+from bert_tf.data.text_batches import text_batches
+from bert_tf.errors import UsageError
+from bert_tf.tasks.classifier import Classifier
+from bert_tf.tasks.question_reader import QuestionReader
+from bert_tf.tasks.reader import TextReader
+from bert_tf.tasks.sentence_embedder import SentenceEmbedder
+from bert_tf.tasks.span import Span
+from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+TEXTS = ["나는 영화를 봤다", "영화가 좋다", "학교에서 먹었다 영화를"]
+PIECES = sorted({"##는", *" ".join(analyse(TEXTS)).split()})
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *PIECES])
+CONFIG = ModelConfig(vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1,
+                     num_attention_heads=2, intermediate_size=8, max_position_embeddings=16,
+                     initializer_range=0.5, hidden_dropout_prob=0.0,
+                     attention_probs_dropout_prob=0.0)
+
+
+def pair(make, reader):
+    """Models of morphemes and of text as it is, with the same weights."""
+    return [make(CONFIG, seed=1, reader=reader(Tokenizer(VOCABULARY, pretokenize=way), 16))
+            for way in ("morphemes", None)]
+
+
+@pytest.fixture(scope="module")
+def classifiers():
+    return pair(lambda config, **options: Classifier(config, ["no", "yes"], **options), TextReader)
+
+
+@pytest.fixture(scope="module")
+def embedders():
+    return pair(SentenceEmbedder, TextReader)
+
+
+HOLDERS = {
+    "list": list, "tuple": tuple, "array": np.array, "generator": iter, "tensor": tf.constant,
+    "series": lambda texts: pd.Series(texts, index=[7, 3, 5]), "analysed": analyse,
+    "dict": lambda texts: {"text": texts},
+    "objects": lambda texts: np.array(analyse(texts), object),
+    "dataset": lambda texts: tf.data.Dataset.from_tensor_slices(texts).batch(2),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_predict(classifiers, name):
+    ours, plain = classifiers
+    expected = plain.predict(analyse(TEXTS), verbose=0)
+    assert np.abs(plain.predict(TEXTS, verbose=0) - expected).max() > 0.01
+    np.testing.assert_allclose(ours.predict(HOLDERS[name](TEXTS), verbose=0), expected, atol=1e-6)
+    if name not in ("dataset", "generator"):
+        np.testing.assert_allclose(ours(HOLDERS[name](TEXTS)), expected, atol=1e-6)
+
+
+def test_pairs(classifiers):
+    ours, plain = classifiers
+    others = TEXTS[::-1]
+    expected = plain.predict((analyse(TEXTS), analyse(others)), verbose=0)
+    for form in ((TEXTS, others), list(zip(TEXTS, others, strict=True)),
+                 {"text_a": TEXTS, "text_b": pd.Series(others)}):
+        np.testing.assert_allclose(ours.predict(form, verbose=0), expected, atol=1e-6)
+
+
+def test_fit_and_evaluate(classifiers):
+    ours, plain = classifiers
+    labels = [0, 1, 0]
+    for model in classifiers:
+        model.compile(keras.optimizers.SGD(0.0))
+    expected = plain.evaluate(analyse(TEXTS), labels, verbose=0)
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(3)
+    ours_batches = text_batches(pd.Series(TEXTS), labels, ours.reader, 3, seed=1)
+    for given in ((TEXTS, labels), (pd.Series(TEXTS), np.array(labels)), (dataset,),
+                  (ours_batches,)):
+        np.testing.assert_allclose(ours.evaluate(*given, verbose=0), expected, rtol=1e-5)
+    history = ours.fit(iter(TEXTS), labels, validation_data=(TEXTS, labels), verbose=0).history
+    np.testing.assert_allclose([history["loss"][0], history["val_loss"][0]], expected[0], rtol=1e-5)
+
+
+def test_embed(embedders):
+    ours, plain = embedders
+    expected = plain.embed(analyse(TEXTS))
+    for name in set(HOLDERS) - {"dict", "dataset"}:
+        np.testing.assert_allclose(ours.embed(HOLDERS[name](TEXTS)), expected, atol=1e-6)
+    pairs = plain.embed(list(zip(analyse(TEXTS), analyse(TEXTS[::-1]), strict=True)))
+    for form in ((TEXTS, TEXTS[::-1]), list(zip(TEXTS, TEXTS[::-1], strict=True))):
+        np.testing.assert_allclose(ours.embed(form), pairs, atol=1e-6)
+
+
+def test_tag_tells_places_in_the_text_as_given():
+    ours, plain = pair(lambda config, **options: Tagger(config, ["B-X", "O"], **options),
+                       WordReader)
+    texts = pd.Series(TEXTS, index=[2, 1, 0])
+    for text, found, seen in zip(TEXTS, ours.tag(texts), plain.tag(analyse(TEXTS)), strict=True):
+        for kind in ("units", "entities"):
+            assert [(each["label"], each["score"]) for each in found[kind]] == [
+                (each["label"], each["score"]) for each in seen[kind]]
+            for each, other in zip(found[kind], seen[kind], strict=True):
+                assert each["text"] == text[each["start"]:each["end"]]
+                assert each["text"].replace(" ", "") == other["text"].replace(" ", "")
+    assert any(each["text"] == "를" for each in ours.tag(TEXTS)[0]["units"])
+    assert ours.tag([]) == []
+
+
+def test_answer_tells_places_in_the_context_as_given():
+    ours, plain = pair(Span, QuestionReader)
+    found = ours.answer(iter(TEXTS[::-1]), np.array(TEXTS))
+    seen = plain.answer(analyse(TEXTS[::-1]), analyse(TEXTS))
+    np.testing.assert_allclose(found["scores"], seen["scores"], atol=1e-6)
+    for text, starts, ends, answers, others in zip(TEXTS, *(
+            found[name].numpy() for name in ("starts", "ends", "answers")),
+            seen["answers"].numpy(), strict=True):
+        assert [answer.decode() for answer in answers] == [
+            text[start:end] for start, end in zip(starts, ends, strict=True)]
+        assert [answer.decode().replace(" ", "") for answer in answers] == [
+            other.decode().replace(" ", "") for other in others]
+    none = ours.answer([], [])
+    assert {name: value.shape[0] for name, value in none.items()} == dict.fromkeys(found, 0)
+    with pytest.raises(UsageError, match="1 questions and 2 contexts; expected as many"):
+        ours.answer(["a"], ["b", "c"])
+
+
+def test_a_span_model_reads_as_its_reader_does_now():
+    model = pair(Span, QuestionReader)[1]
+    question, context = ["영화"], [" ".join(PIECES * 3)]
+    before = model.answer(question, context)["scores"].numpy()
+    model.reader.resize(8)
+    after = model.answer(question, context)["scores"].numpy()
+    fresh = Span(CONFIG, seed=1, reader=QuestionReader(model.reader.tokenizer,
+                                                       **model.reader.reading()))
+    np.testing.assert_allclose(after, fresh.answer(question, context)["scores"], atol=1e-6)
+    assert np.abs(after - before).max() > 1e-5
+
+
+def test_what_is_compiled_reads_as_the_reader_does_now():
+    model = Classifier(CONFIG, ["no", "yes"], seed=1, reader=TextReader(Tokenizer(VOCABULARY), 16))
+    text = [" ".join(PIECES)]
+    before = model.predict(text, verbose=0)
+    model.reader.resize(5)
+    after = model.predict(text, verbose=0)
+    np.testing.assert_allclose(after, model(text), atol=1e-6)
+    assert np.abs(after - before).max() > 1e-5
+
+
+def test_nothing_gives_nothing_of_the_right_shape(classifiers, embedders):
+    for nothing in ([], (), np.array([], object), iter(()), pd.Series([], dtype=object)):
+        assert classifiers[0].predict(nothing, verbose=0).shape == (0, 2)
+        assert embedders[0].embed(nothing).shape == (0, 8)
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    ("a text", r"texts: the string 'a text'; expected a list of strings; try \[text\]"),
+    ([None], r"texts\[0\] is None; expected a string"),
+    (["a", None], r"texts\[1\] is None"),
+    (pd.Series(["a", np.nan]), r"texts\[1\] is nan of type float"),
+    ([1, 2], r"texts\[0\] is 1 of type int"),
+    (pd.DataFrame({"text": ["a"]}), "texts: a table; expected a column"),
+    (["a", ("b", "c")], r"texts\[1\] is \('b', 'c'\)"),
+])
+def test_what_is_refused(classifiers, embedders, wrong, message):
+    for take in (lambda texts: classifiers[0].predict(texts, verbose=0), classifiers[0],
+                 embedders[0].embed):
+        with pytest.raises(UsageError, match=message):
+            take(wrong)
