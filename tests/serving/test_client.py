@@ -251,7 +251,7 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
                 ("predict", ["sample"], {"text": ["a"], "seed": [1.5]}, "seed: float64 values"),
                 ("predict", ["sample"], {"text": ["a"], "seed": [[1]]}, "seed with 2 axes"),
                 ("predict", ["sample"], {"text": [3], "seed": [1]}, "text\\[0\\] is 3 of type int"),
-                ("predict", ["sample"], {"text": "a", "seed": [1]}, "text with 0 axes"),
+                ("predict", ["sample"], {"text": "a", "seed": [1]}, "text: the string .a."),
                 ("predict", ["sample"], {"text": ["\ud800"], "seed": [1]}, "half a surrogate")):
             with pytest.raises(UsageError, match=message):
                 ask(address, method, *arguments, **inputs)
