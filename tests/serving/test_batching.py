@@ -189,7 +189,7 @@ def test_a_request_that_expires_in_the_queue_is_told_so_by_its_code():
     runs, goes = threading.Event(), threading.Event()
 
     class Signature:
-        def run(self, inputs, outputs):
+        def run(self, inputs, outputs, cancellation):
             runs.set()
             goes.wait(PATIENCE)
             return inputs
