@@ -134,12 +134,13 @@ def replacing(folder, names, begun):
             block made stays. In an object store, where moving is copying, nothing is put back.
     """
     paths = [os.path.join(folder, name) for name in names]
-    before = {path: files.temporary_name(path) for path in paths if files.exists(path)}
-    for path, aside in before.items():
+    before = {}
+    for path in filter(files.exists, paths):  # one in another one goes with that
         if files.is_remote(path):
             files.remove(path)
         else:
-            files.rename(path, aside)
+            before[path] = files.temporary_name(path)
+            files.rename(path, before[path])
     try:
         yield
     except BertTfError:
