@@ -158,7 +158,7 @@ def test_exclusions_of_both_kinds_add_up(kind):
     {}, {"weight_decay": 0.1, "clipnorm": 1.0, "name": "mine"},
     {"global_clipnorm": 1.0, "use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 3},
     {"clipvalue": 1.0, "loss_scale_factor": 2.0, "gradient_accumulation_steps": 2},
-    {"rate": keras.optimizers.schedules.CosineDecay(0.1, 10)}], ids=str)
+    {"rate": keras.optimizers.schedules.CosineDecay(0.1, 10)}], ids=",".join)
 def test_config_round_trip(pair, options):
     ours, theirs = (make(**options) for make in pair)
     config = ours.get_config()
