@@ -11,7 +11,7 @@ _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 class EncodingError(BertTfError):
     """Text that is not of the encoding that it was read as; `likely` names one, or is None."""
 
-    def __init__(self, message, likely):
+    def __init__(self, message, likely=None):
         super().__init__(message)
         self.likely = likely
 

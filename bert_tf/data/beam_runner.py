@@ -18,6 +18,7 @@ import sys
 from bert_tf import files
 from bert_tf.data.example_maker import ExampleMaker
 from bert_tf.data.plan import shard_facts
+from bert_tf.encodings import EncodingError
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _silence = logging.NullHandler()
@@ -191,7 +192,7 @@ def _wait(result):
 
 def _ours(error):
     """Our error in a worker, which comes as text inside one of Beam's; None where there is none."""
-    kinds = {kind.__name__: kind for kind in (BertTfError, UsageError)}
+    kinds = {kind.__name__: kind for kind in (BertTfError, UsageError, EncodingError)}
     found = re.findall(rf"({'|'.join(kinds)}): (.*)", _text(error))
     if not found:
         return None

@@ -28,7 +28,7 @@ def trained_on_notes(model, examples):
     if not files.exists(path):
         return []
     with files.explained("read", path), files.open_binary(path) as stream:
-        known = np.load(io.BytesIO(stream.read()))
+        known = np.load(io.BytesIO(stream.read()), allow_pickle=False)
     count = int(np.isin(_digests(examples), known).sum())
     if not count:
         return []

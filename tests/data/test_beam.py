@@ -170,7 +170,7 @@ def test_lost_work_is_done_again_without_duplicates(make, parts, small, monkeypa
 def test_errors_of_workers_are_ours(parts, vocab, options, tmp_path, capfd):
     pathlib.Path(parts[3]).write_bytes(b"fine\n\xff\n")
     folder = tmp_path / "data"
-    with pytest.raises(BertTfError, match=r"part-3\.txt line 2: byte 0xff .* iconv -t UTF-8$"):
+    with pytest.raises(BertTfError, match=r"part-3\.txt line 2: byte 0xff .* -t UTF-8$"):
         create_examples(parts, vocab, str(folder), **options, runner="beam")
     assert "Traceback" not in capfd.readouterr().err
     assert not (folder / "manifest.json").exists()

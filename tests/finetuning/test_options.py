@@ -88,4 +88,4 @@ def test_what_is_needed_is_said(capsys):
     assert cli.run(finetune.main, []) == 2
     assert "required: --task, --train, --dev, --output_dir" in capsys.readouterr().err
     assert cli.run(evaluate.main, []) == 2
-    assert "required: --task, --model, --data" in capsys.readouterr().err
+    assert "required: --model, --data" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_other_models_have_no_link_and_it_is_said_why(page, rest):
     ({"model": OURS, "text": "a" * MOST_CHARACTERS, "text_pair": "b"}, 413, "too long"),
     ({"model": "nobody", "text": "a"}, 404, "nobody"),
     ({"model": OURS, "version": "2", "text": "a"}, 404, "Specific"),
-    ({"model": OURS, "version": "9" * 5000, "text": "a"}, 400, "numeric")])
+    ({"model": OURS, "version": "9" * 5000, "text": "a"}, 400, "expected a number")])
 def test_what_cannot_be_shown_is_answered_with_a_sentence(rest, query, status, sentence):
     answer = httpx.get(f"{rest}/page/attention", params=query)
     assert (answer.status_code, answer.headers["content-type"]) == (

@@ -175,7 +175,9 @@ def test_many_coroutines(task_models, kind):
 @pytest.mark.parametrize("options", [{"model": "nothing"}, {"version": 7}, {"label": "stable"}])
 def test_unknown_models_and_versions(task_models, kind, options):
     with Client(getattr(task_models.server, kind), **{"model": "bert", **options}) as client:
-        for ask in (client.metadata, client.status, lambda: client.embed("a")):
+        # Of a label that no version has TensorFlow Serving tells the states of all versions.
+        status = [] if "label" in options else [client.status]
+        for ask in (client.metadata, lambda: client.embed("a"), *status):
             with pytest.raises(RequestError, match=str(next(iter(options.values())))):
                 ask()
 
