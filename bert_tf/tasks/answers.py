@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
+from bert_tf.tasks.long_texts import in_parts
 from bert_tf.tasks.question_reader import valid_text
 from bert_tf.tokenization.morphemes import in_original, pretokenize
 from bert_tf.tokenization.offsets import character_offsets
 from bert_tf.tokenization.texts import text_list
 
-_AT_ONCE = 32  # windows that the model sees together
 _NEVER = -np.inf  # logit of where no answer may start or end
 NO_SPAN = -10000.0  # score of the best span of a context that has none
 
@@ -69,24 +69,13 @@ def answers_to(ask, question, context, tokenizer):
 
 
 def window_logits(model, windows):
-    """The start and end logits, float32 `[w, seq_length]` each, some windows at a time.
+    """The start and end logits, float32 `[w, seq_length]` each, some windows at a time."""
+    def logits_of(part):
+        logits = model(part, training=False)
+        return [logits["start_logits"], logits["end_logits"]]
 
-    So that a long context takes time and not memory.
-    """
-    num_windows, length = tf.unstack(tf.shape(windows["input_word_ids"]))
-
-    def step(*done):
-        first = tf.shape(done[0])[0]
-        chunk = {name: windows[name][first:first + _AT_ONCE] for name in INPUTS}
-        # Without static sizes Keras cannot tell the rank.
-        logits = model({name: tf.ensure_shape(ids, [None, None]) for name, ids in chunk.items()},
-                       training=False)
-        return [tf.concat([part, logits[name]], axis=0)
-                for part, name in zip(done, ("start_logits", "end_logits"), strict=True)]
-
-    return tf.while_loop(lambda starts, _: tf.shape(starts)[0] < num_windows, step,
-                         [tf.zeros([0, length])] * 2, [tf.TensorShape([None, None])] * 2,
-                         parallel_iterations=1)
+    return in_parts(logits_of, {name: windows[name] for name in INPUTS},
+                    *[tf.TensorSpec([None, None])] * 2)
 
 
 def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_length):
@@ -110,12 +99,17 @@ def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_l
     may_start = windows["opens"] & windows["max_context"]
     first = tf.where(may_start, start_logits, _NEVER)
     last = tf.where(windows["closes"], end_logits, _NEVER)
-    num_windows, length = tf.unstack(tf.shape(first))
-    # [w, seq_length, max_answer_length]: of each first token the last ones from itself on.
-    behind = tf.range(length)[:, tf.newaxis] + tf.range(max_answer_length)
+    length = tf.shape(first)[1]
     last = tf.pad(last, [[0, 0], [0, max_answer_length - 1]], constant_values=_NEVER)
-    scores = first[:, :, tf.newaxis] + tf.gather(last, behind, axis=1)
-    scores, spans = _top(tf.reshape(scores, [num_windows, length * max_answer_length]), n_best)
+    behind = tf.range(length)[:, tf.newaxis] + tf.range(max_answer_length)
+
+    def best_of(part):
+        # [n, seq_length, max_answer_length]: of each first token the last ones from itself on.
+        scores = part["first"][:, :, tf.newaxis] + tf.gather(part["last"], behind, axis=1)
+        return _top(tf.reshape(scores, [tf.shape(scores)[0], length * max_answer_length]), n_best)
+
+    scores, spans = in_parts(best_of, {"first": first, "last": last},
+                             tf.TensorSpec([None, n_best]), tf.TensorSpec([None, n_best], tf.int32))
     first = spans // max_answer_length
     last = tf.minimum(first + spans % max_answer_length, length - 1)
 

@@ -1,8 +1,10 @@
-"""One vector for a text that is read in several windows."""
+"""Texts that are read in several windows: one vector for each, and windows some at a time."""
 
 import tensorflow as tf
 
 from bert_tf.models.families import INPUTS
+
+_AT_ONCE = 32  # windows
 
 
 def average_windows(inputs, vectors_of):
@@ -27,3 +29,32 @@ def average_windows(inputs, vectors_of):
     total = tf.math.unsorted_segment_sum(vectors, rows, tf.shape(real)[0])
     count = tf.reduce_sum(tf.cast(real, total.dtype), axis=1, keepdims=True)
     return tf.math.divide_no_nan(total, count)
+
+
+def in_parts(function, windows, *outputs):
+    """What `function` makes of windows, given some at a time: a long text takes no more memory.
+
+    Args:
+        function: from a dict of tensors `[n, …]` to a list of tensors `[n, …]`.
+        windows: dict of tensors `[w, …]`.
+        outputs: a `tf.TensorSpec` for each tensor of that list.
+
+    Returns: a list of tensors `[w, …]`.
+    """
+    count = tf.shape(next(iter(windows.values())))[0]
+    parts = tf.maximum((count + _AT_ONCE - 1) // _AT_ONCE, 1)
+
+    def step(part, *done):
+        first = part * _AT_ONCE
+        # Without static sizes Keras cannot tell the rank.
+        made = function({name: tf.ensure_shape(values[first:first + _AT_ONCE],
+                                               [None] * values.shape.rank)
+                         for name, values in windows.items()})
+        return part + 1, *(array.write(part, value)
+                           for array, value in zip(done, made, strict=True))
+
+    arrays = [tf.TensorArray(spec.dtype, parts, element_shape=spec.shape, infer_shape=False)
+              for spec in outputs]
+    _, *arrays = tf.while_loop(lambda part, *_: part < parts, step, (0, *arrays),
+                               parallel_iterations=1)
+    return [array.concat() for array in arrays]

@@ -4,8 +4,10 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.models.families import INPUTS
 from bert_tf.tasks.entities import tag_text
 from bert_tf.tasks.labelled import Labelled, check_labels
+from bert_tf.tasks.long_texts import in_parts
 from bert_tf.tasks.reader import is_text
 from bert_tf.tokenization.morphemes import in_original, pretokenize
 from bert_tf.tokenization.texts import text_list
@@ -56,7 +58,12 @@ class Tagger(Labelled):
 
     def unit_logits(self, read, training=False):
         """Logits float32 `[u, labels]` of the units that a `WordReader` has read."""
-        logits = self._logits(read, "sequence_output", training)
+        if training:
+            logits = self._logits(read, "sequence_output", training)
+        else:
+            [logits] = in_parts(lambda part: [self._logits(part, "sequence_output", False)],
+                                {name: read[name] for name in INPUTS},
+                                tf.TensorSpec([None, None, len(self.labels)]))
         return tf.gather_nd(logits, read["unit_places"])
 
     def tag(self, texts, batch_size=32):

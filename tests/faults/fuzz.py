@@ -31,9 +31,9 @@ _LISTED = 10  # crashes of a target whose inputs are kept
 
 def targets():
     """`{name: Target}`."""
-    from fuzzing import formats, server, text, tokenizing, wire
+    from fuzzing import formats, graphs, server, text, tokenizing, wire
 
-    return {target.name: target for module in (text, formats, wire, tokenizing, server)
+    return {target.name: target for module in (text, formats, wire, tokenizing, server, graphs)
             for target in module.TARGETS}
 
 

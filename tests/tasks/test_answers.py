@@ -10,7 +10,7 @@ from test_question_reader import TEXT, byte_pair, word_piece
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
-from bert_tf.tasks import answers
+from bert_tf.tasks import answers, long_texts
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.reader import TextReader
@@ -148,7 +148,7 @@ def test_more_windows_than_fit_together(models, monkeypatch):
     windows = model.reader((tf.constant(QUESTIONS), tf.constant(CONTEXTS)))
     assert len(windows["rows"]) > 32
     for at_once in (32, 7):
-        monkeypatch.setattr(answers, "_AT_ONCE", at_once)
+        monkeypatch.setattr(long_texts, "_AT_ONCE", at_once)
         logits = answers.window_logits(model, windows)
         for got, expected in zip(logits, model(windows).values(), strict=True):
             np.testing.assert_allclose(got, expected, atol=1e-4)
