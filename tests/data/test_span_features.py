@@ -111,13 +111,14 @@ def test_the_label_covers_the_answer_and_no_more(tokenizers, data, kind, context
         (tf.constant(["a b"]), tf.constant([context]))).items()}
     begin = len(context[:first + answer.index(visible)].encode())
     end = begin + len(visible.encode())
-    behind = len(context[:first + len(answer)].encode())  # a blank may be a piece of its own
+    # A blank may be a piece of its own.
+    whole = len(context[:first].encode()), len(context[:first + len(answer)].encode())
     positions = zip(features.rows["start_positions"], features.rows["end_positions"], strict=True)
     for row, (start, last) in enumerate(positions):
         inside = windows["is_context"][row]
         starts, ends = windows["starts"][row], windows["ends"][row]
         if last:
-            assert starts[start] <= begin < ends[start] and starts[last] < behind
+            assert starts[start] <= begin and whole[0] < ends[start] and starts[last] < whole[1]
             assert end <= ends[last]
             assert inside[start:last + 1].all()
             assert not inside[start - 1] or ends[start - 1] <= begin or kind == "byte_pair"
