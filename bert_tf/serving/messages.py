@@ -124,10 +124,13 @@ _BY_CODE = {
 }
 _MESSAGES = {name: (code, text) for code, texts in _BY_CODE.items() for name, text in texts.items()}
 
-_LONGEST = 1024  # characters of a text; what clients sent may be in it
+_LONGEST = 1024  # characters of a text
+_LONGEST_VALUE = 256  # of what a client sent and the text repeats
 
 
 def error(name, /, **values):
     """The `ServingError` of a row of the table, its text filled in with `values` and cut."""
     code, text = _MESSAGES[name]
+    values = {key: value[:_LONGEST_VALUE] if type(value) is str else value
+              for key, value in values.items()}
     return ServingError(code, text.format(**values)[:_LONGEST])
