@@ -177,7 +177,7 @@ def _parquet_rows(path, _):
         from pyarrow import ArrowException, parquet
     except ImportError as error:
         raise BertTfError(explain(f"{path}: Parquet is read by pyarrow, which is not installed",
-                                  attempt="pip install pyarrow, or saving it as CSV")) from error
+                                  attempt="pip install bert_tf[parquet], or CSV")) from error
     with files.staged(path) as local:
         try:
             batches = parquet.ParquetFile(local).iter_batches()
