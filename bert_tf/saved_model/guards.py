@@ -12,7 +12,7 @@ from bert_tf.saved_model.ops import read_saved_model
 
 
 def guarded(served, signature):
-    """The function of a `Signature` behind its guards, to be traced with `signature.inputs`.
+    """The function of a `Signature` after its guards, to be traced with `signature.inputs`.
 
     What a client gets for other inputs is INVALID_ARGUMENT, and nothing has been computed: all
     inputs have the ranks that the signature states and as many rows, token ids, mask and segment

@@ -197,7 +197,7 @@ class Steps:
 
 
 def _padded(ids, length):
-    """Ids and masks whose rows have one length: 0s behind them, which a mask leaves out.
+    """Ids and masks whose rows have one length: 0s after them, which a mask leaves out.
 
     Args:
         ids: dict of rows by name.
