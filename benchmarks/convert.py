@@ -15,10 +15,10 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.presets import preset
+from bert_tf.storage import files
 
 _TASK = {"task": "pretraining", "sentence_task": "next_sentence"}
 # What one process does, and what it prints at its end.

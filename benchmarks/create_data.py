@@ -192,8 +192,8 @@ def main():
     arguments = parser.parse_args()
     arguments.dupe_factor = arguments.dupe_factor or (10 if arguments.masking == "static" else 1)
 
-    from bert_tf import files
     from bert_tf.data.documents import read_documents
+    from bert_tf.storage import files
 
     documents = collections.defaultdict(list)
     for piece in read_documents([arguments.input]):

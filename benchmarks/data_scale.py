@@ -35,10 +35,10 @@ def _options(seq_length=128, format="segment_pair", masking="dynamic"):
 
 def _make(plan):
     """`{figure: value}` of cutting the text and making its shards."""
-    from bert_tf import files
     from bert_tf.data.example_maker import ExampleMaker
     from bert_tf.data.plan import shard_facts
     from bert_tf.data.records import index_path
+    from bert_tf.storage import files
 
     maker = ExampleMaker(plan.options, plan.vocab_path)
     maker(next(plan.chunks(0)), os.path.join(plan.output_dir, "first", "train.tfrecord"))
@@ -86,8 +86,8 @@ def _read(folder, seconds):
 
 def measure(arguments, kind):
     """All figures of one kind."""
-    from bert_tf import manifest
     from bert_tf.data.plan import Plan, make_sections, splits_of
+    from bert_tf.storage import manifest
     from bert_tf.tokenization.vocabulary import Vocabulary
 
     options = _options(**KINDS[kind])
@@ -127,7 +127,7 @@ def main():
 
     import tensorflow as tf
 
-    from bert_tf import files, manifest
+    from bert_tf.storage import files, manifest
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

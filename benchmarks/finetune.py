@@ -37,7 +37,6 @@ from finetune_rows import (
 )
 from peers import ngrams
 
-from bert_tf import files
 from bert_tf.data.task_split import split_examples
 from bert_tf.data.tasks import read_task, task
 from bert_tf.evaluation.classification import classification_metrics
@@ -45,6 +44,7 @@ from bert_tf.evaluation.similarity import regression_metrics
 from bert_tf.evaluation.span import squad_metrics
 from bert_tf.evaluation.tagging import tagging_metrics
 from bert_tf.finetuning.results import spread
+from bert_tf.storage import files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A third of the peer's time is what CoLA is held to.

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 
-from bert_tf import files
+from bert_tf.storage import files
 
 RUN_SIDES = ("ours", "peer")  # trained with settings and seeds
 SIDES = (*RUN_SIDES, "ngrams")

@@ -62,9 +62,9 @@ def main():
     parser.add_argument("--output", help="default: benchmarks/results/input_pipeline.json")
     arguments = parser.parse_args()
 
-    from bert_tf import files
     from bert_tf.data.create import create_examples
     from bert_tf.data.pretraining_input import PretrainingInput
+    from bert_tf.storage import files
 
     with tempfile.TemporaryDirectory() as folder:
         made = create_examples(

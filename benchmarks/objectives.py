@@ -17,8 +17,8 @@ import sys
 import tempfile
 import time
 
-from bert_tf import files
 from bert_tf.presets import preset
+from bert_tf.storage import files
 
 VOCAB_SIZE = 2000
 COMMON = {"seq_length": 64, "learning_rate": 2e-3, "batch_size": 32, "train_steps": 2000,

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from bert_tf import files
 from bert_tf.cli import COMMANDS
+from bert_tf.storage import files
 
 
 def _seconds(arguments):

@@ -64,7 +64,7 @@ def load_model(path, custom_objects=None, compile=True):
     """
     import keras
 
-    from bert_tf import files
+    from bert_tf.storage import files
 
     for module in sorted(set(_PUBLIC.values())):
         importlib.import_module(module)

@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 
-from bert_tf import __version__, files, staging
+from bert_tf import __version__
 from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
+from bert_tf.storage import files, staging
 
 # absl::SetMinLogLevel in TensorFlow 2.20, and the level from which on lines are shown.
 _SET_LOG_LEVEL = "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"

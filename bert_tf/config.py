@@ -4,8 +4,8 @@ import dataclasses
 import difflib
 import math
 
-from bert_tf import files
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.storage import files
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 ATTENTIONS = ("bidirectional", "causal")

@@ -16,8 +16,9 @@ import math
 import os
 import sys
 
-from bert_tf import cli, files, locks
+from bert_tf import cli
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files, locks
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint.
 _NEXT = {

@@ -14,7 +14,8 @@ any, --num_processes processes of this machine do it. Others name the engine, fo
 import os
 import sys
 
-from bert_tf import cli, locks
+from bert_tf import cli
+from bert_tf.storage import locks
 
 
 def _parser():

@@ -11,8 +11,9 @@ import os
 import shlex
 import sys
 
-from bert_tf import cli, files, locks
+from bert_tf import cli
 from bert_tf.finetuning import options
+from bert_tf.storage import files, locks
 
 
 def _parser():

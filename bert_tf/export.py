@@ -20,8 +20,9 @@ import argparse
 import os
 import sys
 
-from bert_tf import cli, files
+from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 
 
 def _parser():

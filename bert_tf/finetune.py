@@ -19,8 +19,9 @@ import shlex
 import sys
 import time
 
-from bert_tf import cli, locks
+from bert_tf import cli
 from bert_tf.finetuning import options
+from bert_tf.storage import locks
 
 
 def _parser():

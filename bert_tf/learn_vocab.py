@@ -13,8 +13,9 @@ import shutil
 import sys
 import tempfile
 
-from bert_tf import checksums, cli, files, locks, manifest
+from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import checksums, files, locks, manifest
 
 
 def main(argv=None):

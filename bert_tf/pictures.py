@@ -3,8 +3,8 @@
 import io
 import os
 
-from bert_tf import files
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 
 SUFFIXES = (".png", ".svg")
 

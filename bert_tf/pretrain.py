@@ -18,11 +18,12 @@ import contextlib
 import sys
 import time
 
-from bert_tf import cli, locks
+from bert_tf import cli
 from bert_tf.config import FAMILIES
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import SIZES
 from bert_tf.pretraining_options import OBJECTIVES, complete
+from bert_tf.storage import locks
 from bert_tf.training.config import DTYPES, OPTIMIZERS, STRATEGIES, TrainConfig
 
 # Defaults without --input: what learns most from 60,000 words of prose in a few minutes.

@@ -3,10 +3,10 @@
 import os
 import re
 
-from bert_tf import checksums, files
 from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import preset, training_defaults
+from bert_tf.storage import checksums, files
 
 # What the second segment of a pair is; other objectives take what always follows.
 _PAIRS = {"mlm+nsp": "random", "mlm+sop": "swapped"}

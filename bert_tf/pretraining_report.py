@@ -5,7 +5,6 @@ import shlex
 
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.data.pretraining_input import PretrainingInput
 from bert_tf.saved_model.next_commands import (
     print_next,
@@ -14,6 +13,7 @@ from bert_tf.saved_model.next_commands import (
     serve_command,
 )
 from bert_tf.saved_model.save import export_notes
+from bert_tf.storage import files
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SUFFIX
 

@@ -11,7 +11,6 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import checksums, files, manifest
 from bert_tf.data import python_prose
 from bert_tf.data.create import MANIFEST, create_examples
 from bert_tf.data.documents import expand_inputs
@@ -20,6 +19,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
+from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_saved_task
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer

@@ -16,8 +16,9 @@ import itertools
 import json
 import sys
 
-from bert_tf import cli, files
+from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 
 _MASKS = ("[MASK]", "<mask>")
 _AT_ONCE = 8  # batches between which results are printed

@@ -15,7 +15,7 @@ from bert_tf.errors import UsageError, explain
 
 
 def main(argv=None):
-    from bert_tf.serving import config
+    from bert_tf.serving.server import config
 
     flags = config.parser(__doc__).parse_args(argv)
     settings = config.settings(flags)
@@ -25,7 +25,7 @@ def main(argv=None):
     # needs none; who asks for a page that shows attention, waits for it.
     kept_out = sys.modules.setdefault("keras", None) is None
     try:
-        from bert_tf.serving import server
+        from bert_tf.serving.server import server
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] in ("bert_tf", "tensorflow"):
             raise

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checksums
+from bert_tf.storage import checksums
 
 
 def check_layer(make, inputs, folder, tolerance=0.05):

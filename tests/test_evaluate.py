@@ -9,10 +9,11 @@ from sentiment import config, examples, tokenizer, write_table
 from sklearn import metrics
 from tiny_model import own_signatures
 
-from bert_tf import checksums, cli, evaluate, files
+from bert_tf import cli, evaluate
 from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.storage import checksums, files
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.reader import TextReader
 

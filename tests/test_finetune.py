@@ -13,9 +13,10 @@ import tensorflow as tf
 from sentiment import TINY, config, examples, tokenizer, write_table
 from sklearn import metrics
 
-from bert_tf import cli, evaluate, files, finetune, query, variables
+from bert_tf import cli, evaluate, finetune, query
 from bert_tf.finetuning import trial
-from bert_tf.serving import config as serving_config
+from bert_tf.serving.server import config as serving_config
+from bert_tf.storage import files, variables
 from bert_tf.tasks.pretraining import Pretrainer
 
 

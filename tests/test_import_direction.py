@@ -8,12 +8,9 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "files", "disk", "object_store", "staging",
-          "lease", "mirror", "checksums", "locks", "manifest", "variables", "randomness",
-          "tensor_bundle", "pictures", "constant_kernels", "flat_graph", "json_texts",
-          "encodings"}
-LIGHT = {"config", "presets", "errors", "files", "encodings", "disk", "object_store", "staging",
-         "lease", "checksums", "locks", "manifest", "shapes", "cli"}
+GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "pictures",
+          "constant_kernels", "flat_graph"}
+LIGHT = {"config", "presets", "errors", "storage", "shapes", "cli"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},
@@ -75,15 +72,13 @@ def test_rooms_import_in_one_direction():
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_client_knows_the_protocol_and_nothing_of_the_server():
-    shared = {"protocol", "request"}
-    paths = [PACKAGE / "serving" / f"{name}.py" for name in shared]
-    paths += (PACKAGE / "serving").glob("client*.py")
-    wrong = [f"{path.name} imports {name}" for path in paths for name in _imports(path)
-             if name.startswith("bert_tf.serving")
-             and not name.startswith("bert_tf.serving.client")
-             and not set(name.split(".")) & shared]
-    assert len(paths) > len(shared) and not wrong, "\n".join(wrong)
+@pytest.mark.parametrize("room, others", [("wire", set()), ("client", {"wire"}),
+                                          ("server", {"wire"})])
+def test_server_and_client_share_the_wire_and_nothing_else(room, others):
+    wrong = [f"{path.name} imports {name}"
+             for path in (PACKAGE / "serving" / room).glob("*.py") for name in _imports(path)
+             if name.startswith("bert_tf.serving.") and name.split(".")[2] not in {room, *others}]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_ground_floor_and_entry_points_load_nothing_heavy():
@@ -105,8 +100,8 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
                                     "bert_tf.visualize",
                                     "bert_tf.visualization.served_attention",
                                     "bert_tf.serving.client",
-                                    "bert_tf.serving.client_grpc",
-                                    "bert_tf.serving.client_rest"])
+                                    "bert_tf.serving.client.grpc_wire",
+                                    "bert_tf.serving.client.rest_wire"])
 def test_import_is_light(module):
     code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -52,7 +52,7 @@ def test_a_file_from_elsewhere_stays(run, tmp_path):
 
 
 def test_a_stopped_run_goes_on(run, tmp_path, monkeypatch):
-    from bert_tf import files
+    from bert_tf.storage import files
 
     names = ["tokenizer_config.json", "vocab.txt", "vocab.txt.manifest.json"]
     write = files.write_bytes

@@ -227,12 +227,12 @@ def test_answers_served_of_analysed_text_are_cut_from_the_original():
 
 
 def test_an_export_says_that_text_must_be_analysed(folder, tmp_path):
-    from bert_tf import files
     from bert_tf.config import ModelConfig
     from bert_tf.errors import UsageError
     from bert_tf.finetuning.init import find_start
     from bert_tf.models.families import build_encoder
     from bert_tf.saved_model.save import EXPORT, export_saved_model
+    from bert_tf.storage import files
     from bert_tf.tokenization.load import load_tokenizer
 
     noted = {}

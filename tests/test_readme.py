@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from bert_tf import cli, evaluate, export, files, finetune, visualize
+from bert_tf import cli, evaluate, export, finetune, visualize
+from bert_tf.storage import files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import files
 from bert_tf.converters import safetensors_file, tokenizer_files
 from bert_tf.errors import BertTfError
+from bert_tf.storage import files
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bert_tf"

@@ -8,12 +8,13 @@ import pytest
 from store_server import BUCKET, Store, is_upload_of
 from tensorflow_serving.config import model_server_config_pb2
 
-from bert_tf import files, pretraining_run
+from bert_tf import pretraining_run
 from bert_tf.data import python_prose
 from bert_tf.errors import BertTfError
 from bert_tf.pretrain import main as pretrain
-from bert_tf.serving.loaded_version import LoadedVersion
-from bert_tf.serving.wanted_versions import find_versions
+from bert_tf.serving.server.loaded_version import LoadedVersion
+from bert_tf.serving.server.wanted_versions import find_versions
+from bert_tf.storage import files
 
 MODEL = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
          "intermediate_size": 64, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1,

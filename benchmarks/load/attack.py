@@ -26,7 +26,7 @@ import httpx
 import numpy as np
 from processes import ModelServer
 
-from bert_tf.serving import protocol
+from bert_tf.serving.wire import protocol
 
 SIZE = (64 << 20) - 4096  # bytes of a request
 SHOT_SECONDS = 120  # that an attacker waits for an answer

@@ -16,7 +16,7 @@ import time
 import grpc
 import numpy as np
 
-from bert_tf.serving import protocol
+from bert_tf.serving.wire import protocol
 
 
 def request_bytes(model, text):

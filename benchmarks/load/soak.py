@@ -20,8 +20,8 @@ from load.grpc_load import request_bytes
 from load.processes import HERE
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving import protocol
 from bert_tf.serving.client import AsyncClient
+from bert_tf.serving.wire import protocol
 
 _DEATHS_EVERY = 5.0  # seconds
 _ABANDONED = 4  # texts that a killed client, and one that is cut off, has asked for

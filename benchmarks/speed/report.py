@@ -4,8 +4,8 @@ import os
 import pathlib
 import platform
 
-from bert_tf import files
 from bert_tf.errors import BertTfError
+from bert_tf.storage import files
 
 RESULTS = pathlib.Path(__file__).resolve().parents[1] / "results"
 

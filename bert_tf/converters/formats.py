@@ -3,8 +3,8 @@
 import importlib
 import os
 
-from bert_tf import files, variables
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.storage import files, variables
 
 # Each module has read(path) -> Checkpoint and write(checkpoint, path) -> names not held.
 FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf import checksums, files, variables
 from bert_tf.config import UNREAD_KEYS, ModelConfig
 from bert_tf.converters import name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
 from bert_tf.converters.name_table import Row
 from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import checksums, files, variables
 
 _SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
           "intermediate_size", "max_position_embeddings", "type_vocab_size")

@@ -8,8 +8,8 @@ import math
 
 import h5py
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, explain
+from bert_tf.storage import files
 
 _NUMBERS = "fiuV"  # kinds of numpy types; bfloat16 is stored as two opaque bytes
 

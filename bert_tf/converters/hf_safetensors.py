@@ -8,7 +8,6 @@ import os
 
 import numpy as np
 
-from bert_tf import checksums, files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_config, safetensors_file, tokenizer_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
@@ -16,6 +15,7 @@ from bert_tf.converters.formats import PICKLES, refuse_pickle
 from bert_tf.converters.hf_names import ENCODER, MASKED_LM, MODELS, PREFIXES, ROWS, usual_names
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import checksums, files
 
 CONFIG = "config.json"
 _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",

@@ -11,13 +11,13 @@ import keras
 import keras_hub
 import numpy as np
 
-from bert_tf import checksums, files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hdf5_file, name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
 from bert_tf.converters.keras_hub_tokenizer import read_tokenizer, write_tokenizer
 from bert_tf.converters.name_table import Row, split_first, split_last
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import checksums, files
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"

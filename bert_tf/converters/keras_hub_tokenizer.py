@@ -7,9 +7,9 @@ import tempfile
 
 import keras_hub
 
-from bert_tf import files
 from bert_tf.converters.tokenizer_files import CASING, VOCABULARY, load_copied
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 from bert_tf.tokenization import byte_pair, sentence_piece
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer

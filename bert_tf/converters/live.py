@@ -1,9 +1,9 @@
 """Models in memory: those of keras-nlp and tf-models-official as ours, and ours as theirs."""
 
-from bert_tf import variables
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, parameter_shapes
 from bert_tf.converters.formats import load_format
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.storage import variables
 from bert_tf.tasks.pretrained import TASKS
 
 # The package that a model's class comes from -> the format.

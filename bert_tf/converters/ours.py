@@ -4,12 +4,12 @@ import os
 
 import numpy as np
 
-from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, parameter_shapes
 from bert_tf.converters.tokenizer_files import copy_tokenizer, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
+from bert_tf.storage import checksums, files, variables
 from bert_tf.tasks.pretrained import read_saved_task
 
 

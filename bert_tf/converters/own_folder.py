@@ -2,11 +2,11 @@
 
 import os
 
-from bert_tf import files
 from bert_tf.converters import ours
 from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.tokenizer_files import vocabulary_notes
 from bert_tf.models.pretrained import CONFIG
+from bert_tf.storage import files
 
 
 def own_folder(path, converted):

@@ -10,9 +10,9 @@ import os
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
 
 FILE = "model.safetensors"
 INDEX = FILE + ".index.json"  # names the file of each tensor where there are several files

@@ -9,7 +9,6 @@ import os
 
 import numpy as np
 
-from bert_tf import checksums, files, variables
 from bert_tf.converters import google_tf1, name_table, tf_models_config
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.name_table import TRANSPOSED, Row, split_first, split_last
@@ -22,6 +21,7 @@ from bert_tf.converters.tf_models_config import (
 )
 from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.storage import checksums, files, variables
 
 # What a training checkpoint holds beside the model.
 _TRAINING = ("*/.OPTIMIZER_SLOT/*", "optimizer/*", "global_step/*", "save_counter/*")

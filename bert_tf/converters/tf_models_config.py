@@ -9,11 +9,11 @@ import os
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.config import ModelConfig
 from bert_tf.converters import google_tf1
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.storage import files
 
 CONFIG = "config.json"
 # The library cannot be told another one.

@@ -3,9 +3,9 @@
 import os
 import tempfile
 
-from bert_tf import checksums, files
 from bert_tf.converters import tokenizer_json
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
+from bert_tf.storage import checksums, files
 
 VOCABULARY = "vocab.txt"
 CASING = "tokenizer_config.json"

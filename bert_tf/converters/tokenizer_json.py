@@ -2,8 +2,8 @@
 
 import json
 
-from bert_tf import files
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 
 NAME = "tokenizer.json"
 

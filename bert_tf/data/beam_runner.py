@@ -15,11 +15,11 @@ import re
 import shlex
 import sys
 
-from bert_tf import files
 from bert_tf.data.example_maker import ExampleMaker
 from bert_tf.data.plan import shard_facts
-from bert_tf.encodings import EncodingError
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.storage.encodings import EncodingError
 
 _silence = logging.NullHandler()
 logging.root.addHandler(_silence)  # Beam warns at its import of optional packages

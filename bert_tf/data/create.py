@@ -17,7 +17,6 @@ import threading
 
 from tqdm import tqdm
 
-from bert_tf import files, manifest
 from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS, PAIRS
 from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing
@@ -25,6 +24,7 @@ from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.data.masking import MASKED_SHARE
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.storage import files, manifest
 from bert_tf.tokenization.vocabulary import Vocabulary
 
 MANIFEST = "manifest.json"

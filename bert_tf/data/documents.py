@@ -16,9 +16,9 @@ import shutil
 import sys
 import typing
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, explain
-from bert_tf.json_texts import read_json_texts
+from bert_tf.storage import files
+from bert_tf.storage.json_texts import read_json_texts
 
 STDIN_NAME = "stdin.txt"
 

@@ -8,11 +8,11 @@ import collections
 import dataclasses
 import os
 
-from bert_tf import files
 from bert_tf.data import records
 from bert_tf.data.chunks import cut_into_chunks
 from bert_tf.data.documents import read_documents
 from bert_tf.data.example_maker import ExampleOptions
+from bert_tf.storage import files
 
 SECTION_BYTES = 256_000_000
 _LABELLED = {"random": "random_next", "swapped": "swapped"}  # what the share of labels 1 is called

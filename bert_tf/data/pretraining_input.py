@@ -12,11 +12,11 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, manifest
 from bert_tf.data import records
 from bert_tf.data.masking import ELECTRA_FATES, MASK_FATES, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.randomness import stream_key
+from bert_tf.storage import files, manifest
 
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.

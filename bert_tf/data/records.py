@@ -14,9 +14,9 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, object_store
 from bert_tf.errors import BertTfError, explain
-from bert_tf.staging import CacheFullError
+from bert_tf.storage import files, object_store
+from bert_tf.storage.staging import CacheFullError
 
 # Labels by what the second segment is: 1 where it is random, or has changed places with the first.
 PAIR_LABELS = {"random": "next_sentence_labels", "swapped": "sentence_order_labels"}

@@ -6,12 +6,12 @@ refused, never moved or left out, and the message says where it does stand.
 
 import functools
 
-from bert_tf import files
 from bert_tf.data.table_form import AS_FOUND, suffix
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.data.task_examples import SpanExample
 from bert_tf.data.text_files import check_text
 from bert_tf.errors import explain
+from bert_tf.storage import files
 
 _FIELDS = {"data": list, "paragraphs": list, "qas": list, "answers": list, "id": str, "text": str,
            "answer_start": int, "is_impossible": bool}

@@ -13,8 +13,8 @@ import dataclasses
 import itertools
 import os
 
-from bert_tf import files
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";"}
 _TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".xlsx", ".xls", ".ods")

@@ -13,9 +13,9 @@ import csv
 import json
 import textwrap
 
-from bert_tf import files
 from bert_tf.data.table_form import AS_FOUND, quoted_rows, split_rows, written_as
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
 
 _MISSING = object()
 

@@ -7,12 +7,12 @@ neighbours, becomes the second, and a broken sequence a sound one.
 
 import re
 
-from bert_tf import files
 from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.data.task_examples import TagExample
 from bert_tf.data.text_files import check_text
 from bert_tf.errors import explain
+from bert_tf.storage import files
 
 KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
                   for begin in "BI") + ("O",)

@@ -8,8 +8,8 @@ from bert_tf.data import span_files, tag_files
 from bert_tf.data.table_form import AS_FOUND
 from bert_tf.data.tables import BadRow, NoColumn
 from bert_tf.data.text_files import SEPARATOR, BadLabel, Columns, read_texts
-from bert_tf.encodings import EncodingError
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.storage.encodings import EncodingError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,9 @@ import os
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.evaluation.classification import indicators, label_report
 from bert_tf.pictures import new_figure, text_style, write_figure
+from bert_tf.storage import files
 
 _MOST_NUMBERED = 25  # labels; of more the cells are too small for numbers
 _LONGEST = 24  # characters of a label in the picture

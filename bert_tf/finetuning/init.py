@@ -5,7 +5,6 @@ import os
 
 import tqdm
 
-from bert_tf import checksums, files
 from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.own_folder import own_folder
@@ -14,6 +13,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetuning.options import SCRATCH
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
+from bert_tf.storage import checksums, files
 from bert_tf.tasks.pretrained import TASKS, from_pretrained
 from bert_tf.tokenization.learn_wordpiece import learn_pieces
 from bert_tf.tokenization.load import load_tokenizer, tokenizer_files

@@ -8,9 +8,10 @@ import codecs
 import math
 import os
 
-from bert_tf import cli, files
+from bert_tf import cli
 from bert_tf.data.table_form import DELIMITERS, TableForm
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.storage import files
 from bert_tf.training.config import DTYPES, STRATEGIES
 
 SCRATCH = "scratch"

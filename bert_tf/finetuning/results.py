@@ -5,8 +5,8 @@ import math
 import os
 import statistics
 
-from bert_tf import checksums, files
 from bert_tf.saved_model.source import RESULTS, read_results
+from bert_tf.storage import checksums, files
 
 PREDICTIONS = "predictions.jsonl"
 TEST = "test"  # folder of predictions and report of --test

@@ -14,7 +14,6 @@ import time
 
 import tensorflow as tf
 
-from bert_tf import files, manifest
 from bert_tf.data.label_counts import label_counts, labels_said, likeness_notes
 from bert_tf.data.split_notes import split_notes
 from bert_tf.data.task_split import split_examples
@@ -38,10 +37,11 @@ from bert_tf.finetuning.trained_on import TRAINED_ON, write_trained_on
 from bert_tf.finetuning.trial import RECORD, Settings, Trial
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
+from bert_tf.storage import files, manifest
+from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import BEST, best_weights
-from bert_tf.variables import assign_variables
 
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
 _KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_ids.json", TRAINED_ON,

@@ -5,13 +5,13 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.data.tag_features import tag_features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.evaluation.tagging import entities_of, entity_report, tagging_metrics
 from bert_tf.evaluation.unit_tags import tag_macro_f1
 from bert_tf.finetuning.kind import Kind, served_batches
 from bert_tf.finetuning.results import write_lines
+from bert_tf.storage import files
 from bert_tf.tasks.entities import OUTSIDE, join_units
 from bert_tf.tasks.word_reader import WordReader
 from bert_tf.tokenization.morphemes import analyse, in_original

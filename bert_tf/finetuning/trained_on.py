@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.data.task_split import content_digest
+from bert_tf.storage import files
 
 TRAINED_ON = "trained_on.npy"
 

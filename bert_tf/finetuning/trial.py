@@ -6,9 +6,9 @@ import time
 
 import tensorflow as tf
 
-from bert_tf import checksums, files
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
+from bert_tf.storage import checksums, files
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import BEST, train
 from bert_tf.training.optimizers import build_optimizer

@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import checksums, files, variables
+from bert_tf.storage import checksums, files, variables
 
 CONFIG = "model_config.json"
 TASK = "task.json"

@@ -11,10 +11,10 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG
+from bert_tf.storage import checksums, files, variables
 
 EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not served), description
 _UNNAMED = "Variable"  # what TensorFlow calls a variable without a name

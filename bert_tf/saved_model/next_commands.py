@@ -3,7 +3,7 @@
 import shlex
 import shutil
 
-from bert_tf import files
+from bert_tf.storage import files
 
 _LONGEST = 200  # characters of a text in a command
 

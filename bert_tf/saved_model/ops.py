@@ -11,8 +11,8 @@ import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.protobuf import saved_model_pb2
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, explain
+from bert_tf.storage import files
 
 # What tensorflow-text 2.20.0's `tensorflow_text:ops_lib` registers.
 SERVING_TEXT_OPS = frozenset((

@@ -9,7 +9,6 @@ import os
 
 import tensorflow as tf
 
-from bert_tf import checksums, files, locks
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
@@ -22,9 +21,10 @@ from bert_tf.saved_model.signatures import signatures, unanswered
 from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.verify import verify
 from bert_tf.saved_model.warmup import warmup_requests, write_warmup
+from bert_tf.storage import checksums, files, locks
+from bert_tf.storage.variables import explained_writing
 from bert_tf.tokenization.load import tokenizer_files
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
-from bert_tf.variables import explained_writing
 
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
 DTYPES = {"float32": 1e-4, "bfloat16": 0.1}

@@ -3,7 +3,7 @@
 import json
 import os
 
-from bert_tf import files, locks
+from bert_tf.storage import files, locks
 
 _WRITTEN = "# Written by every export: all models of saved_models/, the latest version of each.\n"
 # Under which path a server finds saved_models/: containers mount it, others see this machine's.

@@ -3,10 +3,10 @@
 import dataclasses
 import os
 
-from bert_tf import checksums, files, manifest
 from bert_tf.errors import BertTfError, explain
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.saved_model.server_config import versions
+from bert_tf.storage import checksums, files, manifest
 
 RESULTS = "results.json"  # of a finished run, whose mark it has as `run`
 _RECORDS = ("train_config.json", "metrics.jsonl", RESULTS)

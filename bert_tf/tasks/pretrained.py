@@ -2,11 +2,11 @@
 
 import os
 
-from bert_tf import checksums, files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import build_encoder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
+from bert_tf.storage import checksums, files, variables
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer

@@ -14,9 +14,9 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.shapes import check_rank
+from bert_tf.storage import files
 from bert_tf.tokenization.offsets import whole_characters
 from bert_tf.tokenization.special import tokenize_around
 from bert_tf.tokenization.vocabulary import Vocabulary

@@ -2,8 +2,8 @@
 
 import os
 
-from bert_tf import checksums, files
 from bert_tf.errors import NoTextError, explain
+from bert_tf.storage import checksums, files
 from bert_tf.tokenization import byte_pair, sentence_piece, tokenizer
 
 # The files that a kind needs, beside which tokenizer_config.json may stand -> the kind.

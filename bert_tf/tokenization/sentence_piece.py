@@ -17,9 +17,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.shapes import check_rank
+from bert_tf.storage import files
 from bert_tf.tokenization import normalization
 from bert_tf.tokenization.special import WHITE_SPACE, tokenize_around
 from bert_tf.tokenization.vocabulary import Vocabulary

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf import checksums, files
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.shapes import check_rank
+from bert_tf.storage import checksums, files
 from bert_tf.tokenization import normalization
 from bert_tf.tokenization.morphemes import MORPHEMES
 from bert_tf.tokenization.offsets import before_nfc

@@ -4,8 +4,8 @@ import os
 
 import numpy as np
 
-from bert_tf import checksums, files, manifest
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import checksums, files, manifest
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX = "##"

@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, explain
-from bert_tf.json_texts import read_json_texts
+from bert_tf.storage import files
+from bert_tf.storage.json_texts import read_json_texts
 from bert_tf.tokenization.morphemes import MORPHEMES
 from bert_tf.tokenization.morphemes import pretokenize as pretokenized
 from bert_tf.tokenization.tokenizer import Tokenizer

@@ -7,9 +7,9 @@ names, and `state.json` with the rest of the run's state and each file's size an
 import os
 import re
 
-from bert_tf import checksums, files
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.variables import read_variables, write_variables
+from bert_tf.storage import checksums, files
+from bert_tf.storage.variables import read_variables, write_variables
 
 _STATE = "state.json"
 _TENSORS = "variables"

@@ -9,8 +9,9 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.storage.variables import assign_variables
 from bert_tf.training.checkpoint import Checkpoints, run_variables
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.metrics import MetricsLog
@@ -23,7 +24,6 @@ from bert_tf.training.strategy import (
     explained_loss_of_workers,
     is_chief,
 )
-from bert_tf.variables import assign_variables
 
 BEST = "best"  # folder of the weights of the best evaluation
 

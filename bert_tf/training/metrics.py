@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from bert_tf import files
-from bert_tf.mirror import Mirror
+from bert_tf.storage import files
+from bert_tf.storage.mirror import Mirror
 
 
 class MetricsLog:

@@ -15,8 +15,9 @@ import os
 
 import numpy as np
 
-from bert_tf import cli, files
+from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 from bert_tf.visualization.packed_tokens import packed_tokens, sources
 from bert_tf.visualization.single_page import single_page
 from bert_tf.visualization.source import add_model_flag, load_encoder

@@ -16,8 +16,9 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import cli, files, manifest
+from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files, manifest
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
 OUTPUTS = (".html", ".json")

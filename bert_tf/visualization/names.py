@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import files
+from bert_tf.storage import files
 
 # Names that every model or run has: it goes by its folder's.
 _USUAL = ("model", "metrics.jsonl", "vocab.txt")

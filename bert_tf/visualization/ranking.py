@@ -18,8 +18,9 @@ import textwrap
 
 import numpy as np
 
-from bert_tf import cli, files
+from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.static_page import element, table, write_page
 from bert_tf.visualization.vectors import (

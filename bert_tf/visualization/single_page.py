@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 
-from bert_tf import files
+from bert_tf.storage import files
 
 # What the page names, in the order in which it names it, is put in its place.
 _STYLE = re.compile(r'<link rel="stylesheet" href="([\w-]+\.css)">')

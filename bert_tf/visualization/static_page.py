@@ -2,7 +2,7 @@
 
 import xml.etree.ElementTree as tree
 
-from bert_tf import files
+from bert_tf.storage import files
 
 # The reader's own colours and fonts, light or dark; what a view marks has colours for both.
 _STYLE = """

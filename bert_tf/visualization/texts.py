@@ -1,6 +1,6 @@
 """The texts that a view is given."""
 
-from bert_tf import files
+from bert_tf.storage import files
 
 
 def add_text_flags(parser):

@@ -2,8 +2,9 @@
 
 import os
 
-from bert_tf import cli, files
+from bert_tf import cli
 from bert_tf.errors import NoTextError, UsageError, explain
+from bert_tf.storage import files
 
 
 def add_tokenizer_flags(parser, model):

@@ -18,7 +18,7 @@ import re
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf.storage import files
 from bert_tf.visualization.names import short_names
 from bert_tf.visualization.texts import add_text_flags, read_given_texts
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer

@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 
-from bert_tf import files, manifest
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.storage import files, manifest
 
 AXES = ("steps", "tokens", "seconds")
 _METRICS = "metrics.jsonl"

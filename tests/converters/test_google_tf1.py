@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 from harness import unsealed
 
-from bert_tf import variables
 from bert_tf.config import ModelConfig
 from bert_tf.converters import google_tf1
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
+from bert_tf.storage import variables
 from bert_tf.tasks.pretraining import Pretrainer
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
 

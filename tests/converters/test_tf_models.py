@@ -11,10 +11,10 @@ from official.modeling import activations
 from official.nlp.modeling import networks
 from tf_models_objects import BERT, LIVE, made, prefix_in, pretrainer, sentence_head, write_config
 
-from bert_tf import variables
 from bert_tf.converters import google_tf1, tf_models
 from bert_tf.errors import UsageError
 from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.storage import variables
 from bert_tf.tasks.pretraining import Pretrainer
 
 # Largest error of any output allowed; seen: 1e-5.

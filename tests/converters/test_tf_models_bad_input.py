@@ -13,9 +13,9 @@ from harness import unsealed
 from official.nlp.modeling import networks
 from tf_models_objects import BERT, LIVE, made, prefix_in, write_config
 
-from bert_tf import variables
 from bert_tf.converters import tf_models
 from bert_tf.errors import BertTfError
+from bert_tf.storage import variables
 
 
 def other_checkpoint(folder, make=LIVE["BertEncoderV2"], **changes):

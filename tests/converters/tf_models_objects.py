@@ -7,9 +7,9 @@ import tensorflow as tf
 from official.modeling import activations
 from official.nlp.modeling import layers, models, networks
 
-from bert_tf import variables
 from bert_tf.config import ModelConfig
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.storage import variables
 
 SIZES = {"vocab_size": 30, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2,
          "max_sequence_length": 12, "type_vocab_size": 2}

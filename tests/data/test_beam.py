@@ -11,11 +11,12 @@ import sys
 import numpy as np
 import pytest
 
-from bert_tf import cli, create_data, files
+from bert_tf import cli, create_data
 from bert_tf.data import chunks, plan
 from bert_tf.data.create import create_examples
 from bert_tf.data.example_maker import ExampleMaker
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.storage import files
 
 beam_runner = pytest.importorskip("bert_tf.data.beam_runner")
 

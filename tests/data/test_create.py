@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import cli, create_data, disk, files
+from bert_tf import cli, create_data
 from bert_tf.data import chunks, create, records
 from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.randomness import stream_key
+from bert_tf.storage import disk, files
 
 
 @pytest.fixture

@@ -29,14 +29,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import numpy as np  # noqa: E402
 
 import bert_tf  # noqa: E402
-from bert_tf import checksums, files, manifest  # noqa: E402
 from bert_tf.converters import hf_safetensors, ours  # noqa: E402
 from bert_tf.data import python_prose  # noqa: E402
 from bert_tf.data.create import create_examples  # noqa: E402
 from bert_tf.data.pretraining_input import PretrainingInput  # noqa: E402
 from bert_tf.errors import BertTfError  # noqa: E402
-from bert_tf.serving.loaded_version import LoadedVersion  # noqa: E402
-from bert_tf.serving.request import ServingError  # noqa: E402
+from bert_tf.serving.server.loaded_version import LoadedVersion  # noqa: E402
+from bert_tf.serving.wire.request import ServingError  # noqa: E402
+from bert_tf.storage import checksums, files, manifest  # noqa: E402
 from bert_tf.tasks.pretraining import Pretrainer  # noqa: E402
 from bert_tf.tokenization.load import load_tokenizer  # noqa: E402
 from bert_tf.tokenization.tokenizer import Tokenizer  # noqa: E402

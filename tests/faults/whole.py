@@ -3,8 +3,8 @@
 import json
 import re
 
-from bert_tf import checksums, manifest
 from bert_tf.data import records
+from bert_tf.storage import checksums, manifest
 from bert_tf.training.checkpoint import Checkpoints
 
 _SEALED = ("run.json", "vocab.json", "manifest.json", "started.json", "evaluation.json",

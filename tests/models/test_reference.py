@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.converters import google_tf1
 from bert_tf.models.families import build_encoder
+from bert_tf.storage import files, variables
 from bert_tf.tasks.pretraining import Pretrainer
 
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")

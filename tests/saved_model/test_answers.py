@@ -16,13 +16,13 @@ from tiny_model import (
     word_piece,
 )
 
-from bert_tf import files
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model import verify as verifying
 from bert_tf.saved_model.answers import clear_decisions
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures, unanswered
+from bert_tf.storage import files
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.question_reader import QuestionReader
 from bert_tf.tasks.span import Span

@@ -10,7 +10,7 @@ from tiny_model import TEXTS
 
 from bert_tf.constant_kernels import with_constant_kernels
 from bert_tf.flat_graph import body_of, flat_graph, library_of
-from bert_tf.serving.loaded_version import LoadedVersion
+from bert_tf.serving.server.loaded_version import LoadedVersion
 
 
 def kernels_of(function):

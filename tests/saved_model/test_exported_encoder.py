@@ -9,10 +9,10 @@ import tensorflow as tf
 from harness import unsealed
 from tiny_model import SEQ_LENGTH, TEXTS
 
-from bert_tf import files
 from bert_tf.errors import BertTfError, NoTextError, UsageError
 from bert_tf.saved_model import exported_encoder
 from bert_tf.saved_model.exported_encoder import exported_window, load_exported
+from bert_tf.storage import files
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 from bert_tf.visualization.source import load_encoder

@@ -7,7 +7,7 @@ import pytest
 
 from bert_tf import export, query
 from bert_tf.saved_model import next_commands
-from bert_tf.serving import config
+from bert_tf.serving.server import config
 
 FOLDER = "it's $HOME/my models/a b"
 

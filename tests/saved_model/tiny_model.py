@@ -8,7 +8,6 @@ from unittest import mock
 
 import tensorflow as tf
 
-from bert_tf import files, locks
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.guards import guarded
@@ -16,6 +15,7 @@ from bert_tf.saved_model.requests import make_examples
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT, signatures
+from bert_tf.storage import files, locks
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretraining import Pretrainer

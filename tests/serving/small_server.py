@@ -14,9 +14,9 @@ import uvicorn
 from google.protobuf import text_format
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-from bert_tf.serving.config import Settings, parser
-from bert_tf.serving.core import Core
-from bert_tf.serving.rest_server import make_app
+from bert_tf.serving.server.config import Settings, parser
+from bert_tf.serving.server.core import Core
+from bert_tf.serving.server.rest_server import make_app
 
 VERSION = 7
 CITY, FACE, MASK = "서울", "😀", "<mask>"

@@ -16,8 +16,8 @@ from tiny_model import (
     own_signatures,
 )
 
-from bert_tf import files, locks
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.storage import files, locks
 from bert_tf.tasks.tagger import Tagger
 from bert_tf.tasks.word_reader import WordReader
 from bert_tf.tokenization.tokenizer import Tokenizer

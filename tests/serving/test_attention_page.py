@@ -14,7 +14,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from tiny_model import export_once
 
 from bert_tf.errors import UsageError
-from bert_tf.serving.page import MOST_CHARACTERS
+from bert_tf.serving.server.page import MOST_CHARACTERS
 from bert_tf.visualization.attention import attention
 from bert_tf.visualization.source import load_encoder
 

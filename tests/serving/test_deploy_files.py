@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from bert_tf.saved_model.server_config import BATCHING_PARAMS
-from bert_tf.serving.config import parser
-from bert_tf.serving.text_protos import read
+from bert_tf.serving.server.config import parser
+from bert_tf.serving.server.text_protos import read
 
 check_jsonschema = pytest.importorskip("check_jsonschema.builtin_schemas")
 kubernetes_validate = pytest.importorskip("kubernetes_validate")

@@ -13,7 +13,7 @@ from server_harness import PATIENCE, Server, arrays, refused, wait_until
 from tiny_model import export_once
 
 from bert_tf.saved_model.server_config import write_configs
-from bert_tf.serving.text_protos import read
+from bert_tf.serving.server.text_protos import read
 
 SERVING = pathlib.Path(__file__).resolve().parents[2] / "serving"
 

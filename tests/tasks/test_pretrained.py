@@ -9,13 +9,13 @@ import tensorflow as tf
 from harness import unsealed
 from test_families import TINY, batch
 
-from bert_tf import files, variables
 from bert_tf.config import ModelConfig
 from bert_tf.data.term_weights import read_texts
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.storage import files, variables
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.language_model import LanguageModel
 from bert_tf.tasks.pretrained import TASKS, from_pretrained

@@ -11,9 +11,9 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters import google_tf1
 from bert_tf.errors import UsageError
 from bert_tf.presets import generator_config
+from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks import replaced_tokens
 from bert_tf.tasks.replaced_tokens import ReplacedTokens
-from bert_tf.variables import assign_variables
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TINY = ModelConfig.from_dict({

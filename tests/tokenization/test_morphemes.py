@@ -174,7 +174,7 @@ def test_without_the_analyser_the_extra_is_named(monkeypatch):
 
 
 def test_real_reviews_keep_their_text(shared):
-    from bert_tf import files
+    from bert_tf.storage import files
 
     path = shared / "data" / "corpus" / "ko_reviews.txt.gz"
     if not path.exists():

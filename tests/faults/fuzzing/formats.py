@@ -58,8 +58,8 @@ def _config():
 
 
 def _hf_config():
-    from bert_tf import files
     from bert_tf.converters import checkpoint, hf_config
+    from bert_tf.storage import files
 
     def check(data):
         path = write("hf_config.json", bytes_or_json((HF, GPT), data))
@@ -74,8 +74,8 @@ def _hf_config():
 
 
 def _tf_models_config():
-    from bert_tf import files
     from bert_tf.converters import google_tf1, tf_models_config
+    from bert_tf.storage import files
 
     def check(data):
         path = write("tf_models.json", bytes_or_json((OFFICIAL, MODEL), data))
@@ -126,7 +126,7 @@ def _tokenizer_files():
 
 
 def _manifest():
-    from bert_tf import checksums, manifest
+    from bert_tf.storage import checksums, manifest
     from bert_tf.tasks import pretrained
 
     def check(data):
@@ -189,7 +189,7 @@ def _shards():
 
 
 def _tensor_bundle():
-    from bert_tf import tensor_bundle
+    from bert_tf.storage import tensor_bundle
 
     def check(data):
         prefix = write("bundle.index", data).removesuffix(".index")
@@ -313,7 +313,7 @@ def _index_seeds():
 
 
 def _bundle_seed():
-    from bert_tf import variables
+    from bert_tf.storage import variables
 
     prefix = os.path.join(folder(), "seed")
     variables.write_variables(prefix, {"a/b": [1.0, 2.0], "a/c": [[3]]})

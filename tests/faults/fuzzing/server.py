@@ -66,8 +66,8 @@ def _http():
     """Any bytes to the HTTP port."""
     import uvicorn
 
-    from bert_tf.serving.http_limits import bounded
-    from bert_tf.serving.rest_server import make_app
+    from bert_tf.serving.server.http_limits import bounded
+    from bert_tf.serving.server.rest_server import make_app
 
     async def start():
         listening = socket.socket()
@@ -98,7 +98,7 @@ def _grpc():
     """Any bytes as the messages of calls, and to the port itself."""
     import grpc
 
-    from bert_tf.serving import config, grpc_server
+    from bert_tf.serving.server import config, grpc_server
 
     flags = config.parser("").parse_args(["--model_base_path=/m", "--allow_reload=loopback"])
     settings = config.Settings(flags, config.read_models(flags))

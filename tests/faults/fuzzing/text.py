@@ -20,8 +20,8 @@ _TEXTS = (TEXT, TSV, CSV, JSONL, TAGS, KLUE, b"", b"\xef\xbb\xbfa\n", b"\xff\n",
 
 
 def _lines():
-    from bert_tf import files
     from bert_tf.errors import BertTfError
+    from bert_tf.storage import files
 
     def check(data):
         data = Bytes(data)
@@ -46,7 +46,7 @@ def _lines():
 
 
 def _gzip():
-    from bert_tf import files
+    from bert_tf.storage import files
 
     def check(data):
         path = write("lines.txt.gz", data)
@@ -60,8 +60,8 @@ def _gzip():
 
 
 def _json_texts():
-    from bert_tf import files
-    from bert_tf.json_texts import read_json_texts
+    from bert_tf.storage import files
+    from bert_tf.storage.json_texts import read_json_texts
 
     def check(data):
         path = write("texts.jsonl", data)

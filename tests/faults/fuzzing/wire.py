@@ -43,7 +43,7 @@ def _rest_json():
     """What is read is written, and read again as the same."""
     import numpy as np
 
-    from bert_tf.serving import rest_json, rest_text
+    from bert_tf.serving.wire import rest_json, rest_text
 
     signatures = _signatures()
 
@@ -68,7 +68,7 @@ def _rest_json():
 def _rest_examples():
     import tensorflow as tf
 
-    from bert_tf.serving import rest_examples, rest_text
+    from bert_tf.serving.wire import rest_examples, rest_text
 
     def check(data):
         document = rest_text.parse(_body(EXAMPLES, Bytes(data)))
@@ -85,7 +85,7 @@ class Core:
         self.signatures = {"serving_default": _signatures()[0], "s": _signatures()[1]}
 
     async def decode(self, function, data, *arguments, deadline=None):
-        from bert_tf.serving.decoding import Limits
+        from bert_tf.serving.wire.decoding import Limits
 
         return function(data, *arguments, Limits(4096, 4096))
 
@@ -109,19 +109,19 @@ class Core:
         return [("regress", dataclasses.replace(spec, version=1), [0.5]) for spec, _ in tasks]
 
     async def reload(self, config):
-        from bert_tf.serving import wanted_versions
+        from bert_tf.serving.server import wanted_versions
 
         wanted_versions.checked_configs(config)
 
     def metadata(self, spec):
-        from bert_tf.serving.messages import error
+        from bert_tf.serving.wire.messages import error
 
         if spec.name != "m":
             raise error("not_found", request=f"{spec.name}")
         return dataclasses.replace(spec, version=1), self.signatures
 
     def status(self, name, version=None, label=None):
-        from bert_tf.serving.messages import error
+        from bert_tf.serving.wire.messages import error
 
         raise error("no_versions", name=name)
 
@@ -134,7 +134,7 @@ class Core:
 
 def _rest():
     """Whole requests: any path, query, headers and body get a JSON answer that is no 500."""
-    from bert_tf.serving.rest_server import RestApi, RestSettings
+    from bert_tf.serving.server.rest_server import RestApi, RestSettings
 
     async def beyond(scope, receive, send):
         await send({"type": "http.response.start", "status": 404, "headers": []})
@@ -189,7 +189,7 @@ def _tensors():
     from tensorflow_serving.apis import predict_pb2
 
     from bert_tf.errors import BertTfError
-    from bert_tf.serving import protocol, tensor_proto
+    from bert_tf.serving.wire import protocol, tensor_proto
 
     def check(data):
         try:
@@ -218,13 +218,15 @@ def _client():
     """Answers of a server that lies."""
     import httpx
 
-    from bert_tf.serving import client_grpc, client_rest, protocol
-    from bert_tf.serving.client_wire import Address
-    from bert_tf.serving.request import Spec
+    from bert_tf.serving.client.address import Address
+    from bert_tf.serving.client.grpc_wire import GrpcWire
+    from bert_tf.serving.client.rest_wire import RestWire
+    from bert_tf.serving.wire import protocol
+    from bert_tf.serving.wire.request import Spec
 
     address = Address.parse("http://localhost:1")
-    rest = client_rest.RestWire(address, Spec("m"))
-    grpc_wire = client_grpc.GrpcWire(Address.parse("localhost:1"), Spec("m"))
+    rest = RestWire(address, Spec("m"))
+    grpc_wire = GrpcWire(Address.parse("localhost:1"), Spec("m"))
     signatures = [protocol.SignatureDefMap.FromString(_signature_map(signature)).signature_def["s"]
                   for signature in _signatures()[:4]]
     documents = ({"outputs": [["a"]]}, {"outputs": {"ids": [[1]], "mask": [[2]]}},
@@ -257,7 +259,7 @@ def _signature_map(signature):
 
 
 def _text_protos():
-    from bert_tf.serving import config, text_protos
+    from bert_tf.serving.server import config, text_protos
 
     names = ("ModelServerConfig", "BatchingParameters", "MonitoringConfig", "SSLConfig")
 
@@ -277,7 +279,7 @@ def _served_models():
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
     from bert_tf.errors import BertTfError
-    from bert_tf.serving import wanted_versions
+    from bert_tf.serving.server import wanted_versions
 
     def check(data):
         try:
@@ -290,7 +292,7 @@ def _served_models():
 
 
 def _addresses():
-    from bert_tf.serving.client_wire import Address
+    from bert_tf.serving.client.address import Address
 
     def check(data):
         address = Address.parse(data.decode("utf-8", "replace"))
@@ -317,7 +319,7 @@ def request_seeds():
 
 def _refused():
     from bert_tf.errors import BertTfError
-    from bert_tf.serving.request import ServingError
+    from bert_tf.serving.wire.request import ServingError
 
     return BertTfError, ServingError
 

@@ -1,0 +1,222 @@
+"""What a client can be asked, told apart from how it is waited for."""
+
+import functools
+
+import numpy as np
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.serving.client import rows as client_rows
+from bert_tf.serving.client.steps import Steps
+from bert_tf.serving.wire import protocol
+from bert_tf.tokenization.texts import text_list
+
+
+def _asks(steps):
+    """A public method from a generator of steps, which `_run` of either client does."""
+    @functools.wraps(steps)
+    def method(self, *arguments, timeout=None, **inputs):
+        return self._run(steps(self, *arguments, **inputs), timeout)
+    return method
+
+
+class Methods(Steps):
+    """What both clients can be asked.
+
+    Where a method takes a list of texts it takes whatever `text_list` does, such as a Series or a
+    generator, and also a single str, for which it gives a single result.
+    Each takes `timeout`: seconds after which the whole call has failed, by default any number.
+    Text goes to the server as it is; where the model was trained on morphemes it is cut into them
+    here (extra `korean`), and offsets are those of the text as given.
+
+    Args:
+        address: `host:8500` for gRPC; `http://host:8501` or `https://host:8501` for REST.
+            `http_proxy`, `no_proxy` and so on of the environment count, except that
+            no proxy is asked for this machine.
+        model: its name on the server.
+        version: its number, or
+        label: a name that the server's configuration gives to a version; default the latest.
+        timeout: seconds within which every request, with its retries, must be answered.
+        retries: times that what is UNAVAILABLE is asked again.
+        batch_size: texts of a request at most.
+        concurrency: requests of one call under way at the same time.
+        pretokenize: `"morphemes"` where texts have to be cut into them, `"none"` where not; by
+            default the model is asked, once, by the signature `describe` if it has that.
+        pad_to: tokens to which rows of ids are padded: the model's window, where the server merges
+            requests, which have to be of one length then. By default the longest row of a call.
+        tls: a `Tls`: an encrypted gRPC connection, or the certificates for `https://`.
+
+    Raises:
+        UsageError: an argument is wrong. The methods also raise
+        RequestError: the server refuses the request, does not answer in time or is not there.
+    """
+
+    @_asks
+    def embed(self, texts):
+        """Vectors, float32 `[N, W]`, of one text `[W]`.
+
+        Of an export that does not pool a list of `[tokens, W]`.
+        """
+        texts, single = _listed(texts)
+        vectors = client_rows.vectors((yield from self.rows("embed", text=texts)))
+        if not len(vectors):
+            shape = self._signatures["embed"].outputs["embedding"].tensor_shape
+            vectors = np.zeros([0, max(shape.dim[-1].size, 0)], np.float32)
+        return vectors[0] if single else vectors
+
+    @_asks
+    def rank(self, query, sentences):
+        """Sentences by the cosine of their vectors to the query's.
+
+        Args:
+            query: str.
+            sentences: list of str.
+
+        Returns: list of dicts of `sentence`, `index`, `score`, highest first.
+        """
+        sentences = text_list(sentences, "sentences")
+        rows = yield from self.rows("embed", text=[query, *sentences])
+        vectors = client_rows.vectors(rows)
+        if isinstance(vectors, list):
+            raise UsageError(explain(f"{self._spec.name} gives a vector for each token",
+                                     "an export that pools them"))
+        return client_rows.ranking(vectors[0], vectors[1:], sentences)
+
+    @_asks
+    def classify(self, texts, text_pairs=None):
+        """Labels of texts, or of pairs of texts.
+
+        Args:
+            texts: str or list of str.
+            text_pairs: as many second texts, of a model of pairs.
+
+        Returns: for each a dict of `label`, `score`, its probability, and `probabilities`, a dict
+            by label. Where a text may have several labels also `chosen`, a list of those it has.
+        """
+        rows, single = yield from self._predicted(texts, text_pairs)
+        if rows and "label" not in rows[0]:
+            raise UsageError(explain(f"{self._spec.name} gives numbers, no labels",
+                                     attempt="regress"))
+        results = [client_rows.classification(row) for row in rows]
+        return results[0] if single else results
+
+    @_asks
+    def regress(self, texts, text_pairs=None):
+        """Numbers for texts, or for pairs of texts: a list of float, for one text a float."""
+        rows, single = yield from self._predicted(texts, text_pairs)
+        if rows and "label" in rows[0]:
+            raise UsageError(explain(f"{self._spec.name} gives labels, no numbers",
+                                     attempt="classify"))
+        results = [row["score"] for row in rows]
+        return results[0] if single else results
+
+    @_asks
+    def answer(self, question, context):
+        """Answers to questions, each from its context.
+
+        Args:
+            question, context: str or lists of str; a single one stands beside each of the others.
+
+        Returns: for each a dict of `answer`, `score`, `start` and `end` (characters of the
+            context), None where the context does not answer the question, `no_answer_score`, and
+            `answers`, a list of the best ones.
+        """
+        questions, contexts = _beside(question, context)
+        rows = yield from self.rows("answer", question=questions, context=contexts)
+        results = [client_rows.answers(row) for row in rows]
+        return results[0] if isinstance(question, str) and isinstance(context, str) else results
+
+    @_asks
+    def tag(self, texts):
+        """Entities: for each text a list of dicts of `text`, `label`, `start`, `end`, `score`."""
+        texts, single = _listed(texts)
+        results = [client_rows.entities(row) for row in (yield from self.rows("tag", text=texts))]
+        return results[0] if single else results
+
+    @_asks
+    def fill_mask(self, texts):
+        """What may stand for the mask tokens, such as `[MASK]`, written in texts.
+
+        Returns: for each text, for each mask, a list of dicts of `token` and `score`, best first.
+        """
+        texts, single = _listed(texts)
+        rows = yield from self.rows("fill_mask", text=texts)
+        results = [client_rows.candidates(row) for row in rows]
+        return results[0] if single else results
+
+    @_asks
+    def predict(self, signature, **inputs):
+        """Any signature: for each row a dict of its outputs, without padding.
+
+        Args:
+            signature: its name; `""` for `serving_default`.
+            inputs: by name lists, or arrays, of as many rows.
+        """
+        return (yield from self.rows(signature or "serving_default", **inputs))
+
+    @_asks
+    def describe(self):
+        """What the model says of itself, a dict: `labels`, `seq_length`, `pretokenize` and so on.
+
+        See `bert_tf.saved_model.description`.
+        """
+        return (yield from self.description())
+
+    @_asks
+    def metadata(self):
+        """The model's signatures.
+
+        Returns: dict of `name`, `version`, and `signatures`: by name `inputs` and `outputs`, by
+            name `dtype`, such as `DT_STRING`, and `shape`, a list with -1 for any size.
+        """
+        version = yield from self.hear()
+        return {"name": self._spec.name, "version": version,
+                "signatures": {name: {"inputs": _told(signature.inputs),
+                                      "outputs": _told(signature.outputs)}
+                               for name, signature in sorted(self._signatures.items())}}
+
+    @_asks
+    def status(self):
+        """The model's versions: list of dicts of `version`, `state`, `error_code` and `_message`.
+
+        A state is `START`, `LOADING`, `AVAILABLE`, `UNLOADING` or `END`.
+        """
+        [response] = yield [self._wire.status()]
+        return [{"version": each.version, "state": _enum_name(each, "state"),
+                 "error_code": _enum_name(each.status, "error_code"),
+                 "error_message": each.status.error_message}
+                for each in response.model_version_status]
+
+    def _predicted(self, texts, text_pairs):
+        """Rows of a classifier's signature, and whether a single one was asked for."""
+        texts, single = _listed(texts)
+        if text_pairs is None:
+            return (yield from self.rows("predict", text=texts)), single
+        pairs, _ = _listed(text_pairs)
+        return (yield from self.rows("predict", text_a=texts, text_b=pairs)), single
+
+
+def _listed(texts):
+    """`(list of texts, whether it was a single one)`."""
+    return ([texts], True) if isinstance(texts, str) else (text_list(texts), False)
+
+
+def _beside(question, context):
+    questions, one_question = _listed(question)
+    contexts, one_context = _listed(context)
+    if one_question:
+        questions *= len(contexts)
+    elif one_context:
+        contexts *= len(questions)
+    return questions, contexts
+
+
+def _told(infos):
+    return {name: {"dtype": protocol.dtype_name(info.dtype),
+                   "shape": [dim.size for dim in info.tensor_shape.dim]}
+            for name, info in sorted(infos.items())}
+
+
+def _enum_name(message, field):
+    number = getattr(message, field)
+    value = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
+    return value.name if value else str(number)

@@ -1,0 +1,158 @@
+"""A client's requests over REST: https://www.tensorflow.org/tfx/serving/api_rest."""
+
+import base64
+import json
+import urllib.parse
+
+import httpx
+import numpy as np
+from google.protobuf import json_format
+
+from bert_tf.errors import BertTfError
+from bert_tf.serving.client.address import Request
+from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
+
+# Of several codes with one status the first; then what HTTP servers and proxies say themselves.
+_CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
+    408: "DEADLINE_EXCEEDED", 413: "RESOURCE_EXHAUSTED", 502: "UNAVAILABLE"}
+_SHOWN = 300  # characters of an answer that is no JSON
+
+
+class RestWire:
+    """Makes `Request`s of one model, as `GrpcWire` does.
+
+    Args:
+        address: an `Address`.
+        spec: a `Spec`: the model, its version or label.
+        asynchronous: a request's `send` gives an awaitable.
+    """
+
+    errors = (httpx.HTTPError,)
+
+    def __init__(self, address, spec, asynchronous=False):
+        scheme = "https" if address.tls else "http"
+        path = f"/v1/models/{urllib.parse.quote(spec.name, safe='')}"
+        if spec.version is not None:
+            path += f"/versions/{spec.version}"
+        elif spec.label is not None:
+            path += f"/labels/{urllib.parse.quote(spec.label, safe='')}"
+        self._url = f"{scheme}://{address.target}{path}"
+        factory = httpx.AsyncClient if asynchronous else httpx.Client
+        # How many connections there are is the caller's to bound.
+        self._http = factory(verify=address.tls.context() if address.tls else True,
+                             trust_env=not address.loopback,  # http_proxy, no_proxy and so on
+                             limits=httpx.Limits(max_connections=None))
+        # Ends the connections; of an asynchronous wire an awaitable.
+        self.close = self._http.aclose if asynchronous else self._http.close
+
+    def predict(self, name, signature, inputs):
+        """As of `GrpcWire`."""
+        def send(seconds):
+            body = json.dumps({"signature_name": name, "inputs": inputs}, ensure_ascii=False,
+                              separators=(",", ":"), default=_jsonable)
+            return self._http.post(f"{self._url}:predict", content=body.encode(), timeout=seconds)
+
+        def read(answer):
+            outputs = _field(_parse(answer), "outputs")
+            # Of a single one the value alone is sent.
+            if len(signature.outputs) == 1:
+                outputs = dict.fromkeys(signature.outputs, outputs)
+            return {key: _array(key, _field(outputs, key), info)
+                    for key, info in signature.outputs.items()}
+
+        return Request(send, read)
+
+    def metadata(self):
+        """As of `GrpcWire`."""
+        def read(answer):
+            body = _parse(answer)
+            signatures = _message(_field(_field(body, "metadata"), "signature_def"),
+                                  protocol.SignatureDefMap)
+            version = _field(_field(body, "model_spec"), "version")
+            if not isinstance(version, str | int) or not str(version).isdecimal():
+                raise ServingError("INTERNAL", f"the answer has the version {version!r}")
+            return int(version), dict(signatures.signature_def)
+
+        return Request(lambda seconds: self._http.get(f"{self._url}/metadata", timeout=seconds),
+                       read)
+
+    def status(self):
+        """As of `GrpcWire`."""
+        return Request(lambda seconds: self._http.get(self._url, timeout=seconds),
+                       lambda answer: _message(_parse(answer), protocol.GetModelStatusResponse))
+
+    def refusal(self, error):
+        """What one of `errors` says, as a `ServingError`: a broken connection may be tried anew."""
+        late = isinstance(error, httpx.TimeoutException)
+        return ServingError("DEADLINE_EXCEEDED" if late else "UNAVAILABLE",
+                            f"{type(error).__name__}: {error}")
+
+
+def _jsonable(value):
+    """What `json` does not know: arrays, and bytes as TF Serving takes them."""
+    return {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value.tolist()
+
+
+def _parse(answer):
+    """The JSON object in a response.
+
+    Raises:
+        ServingError: it tells an error, or is none.
+    """
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    if answer.is_success and isinstance(body, dict):
+        return body
+    if isinstance(body, dict) and "error" in body:
+        message = str(body["error"])
+    else:
+        message = (f"the answer, status {answer.status_code}, is no JSON object: "
+                   f"{answer.text[:_SHOWN]!r}")
+    code = "INTERNAL" if answer.is_success else _CODES.get(answer.status_code, "UNKNOWN")
+    raise ServingError(code, message)
+
+
+def _field(body, name):
+    if not isinstance(body, dict) or name not in body:
+        raise ServingError("INTERNAL", f"the answer has no field {name!r}")
+    return body[name]
+
+
+def _message(body, message):
+    """A protobuf message from the JSON form of it."""
+    try:
+        return json_format.ParseDict(body, message(), ignore_unknown_fields=True)
+    # The latter two of what is no object, and of a name with half of a surrogate pair.
+    except (json_format.ParseError, TypeError, SystemError) as error:
+        raise ServingError("INTERNAL", f"the answer is no {message.DESCRIPTOR.name}: "
+                                       f"{error}") from error
+
+
+def _array(name, value, info):
+    """Nested lists as an array; strings as bytes."""
+    dtype = protocol.dtype_name(info.dtype)
+    shape = info.tensor_shape
+    rank = None if shape.unknown_rank else len(shape.dim)
+    try:
+        if dtype == "DT_STRING":
+            array = np.array(value, object)
+            array = np.frompyfunc(_string, 1, 1)(array) if array.size else array
+        else:
+            array = protocol.as_array(value, dtype)
+            array = array.astype(np.float32) if dtype == "DT_HALF" else array
+        if rank and not array.size:
+            # JSON does not tell the sizes behind one that is 0.
+            array = array.reshape(array.shape + (0,) * (rank - array.ndim))
+        if rank not in (None, array.ndim):
+            raise ValueError(f"{array.ndim} axes")
+        return array
+    except (BertTfError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ServingError("INTERNAL", f"the output {name!r} is no {dtype} of {rank} axes: "
+                                       f"{error}") from error
+
+
+def _string(value):
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else value.encode()

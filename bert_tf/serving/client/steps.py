@@ -1,0 +1,239 @@
+"""How a client's methods ask: signatures, batches, morphemes, and attempts."""
+
+import contextlib
+import functools
+import itertools
+import json
+import textwrap
+import threading
+import time
+
+import numpy as np
+import tenacity
+
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.serving.client import rows as client_rows
+from bert_tf.serving.client.address import Address
+from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire.request import ServingError, Spec
+from bert_tf.tokenization.morphemes import MORPHEMES, analyse
+from bert_tf.tokenization.texts import text_list
+
+_DESCRIBE = "describe"  # the signature that tells what a client must know
+_TEXTS = ("text", "text_a", "text_b", "question", "context")  # inputs that are read as language
+_IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
+_CONNECT_SECONDS = 5.0  # for finding out why there is no connection
+_ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
+
+
+class RequestError(BertTfError):
+    """The server refused a request or did not answer; `code` is gRPC's name for how."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+class Steps:
+    """One model on one server; generators that yield what is to be done and get what came of it.
+
+    They yield lists of `Request`s, for whose results, in their order, it is waited, and functions,
+    which may take long. So each is written once, for clients that wait and those that do not.
+    Arguments: see `Methods`.
+    """
+
+    _asynchronous = False
+
+    def __init__(self, address, model, *, version=None, label=None, timeout=60.0, retries=5,
+                 batch_size=32, concurrency=4, pretokenize=None, pad_to=None, tls=None):
+        self._address = Address.parse(address, tls)
+        if version is not None and label is not None:
+            raise UsageError(explain(f"version={version} and label={label!r}", "one of them"))
+        for name, value, least in (("retries", retries, 0), ("batch_size", batch_size, 1),
+                                   ("concurrency", concurrency, 1), ("pad_to", pad_to, 1)):
+            if value is not None and value < least:
+                raise UsageError(explain(f"{name}={value}", f"at least {least}"))
+        if pretokenize is not None:
+            check_choice("pretokenize", pretokenize, (MORPHEMES, "none"))
+        self._spec = Spec(model, version, label)
+        self._timeout = timeout
+        self._retries = retries
+        self._batch_size = batch_size
+        self._concurrency = concurrency
+        self._pretokenize = pretokenize
+        self._pad_to = pad_to
+        self._signatures = {}  # name: SignatureDef, as last heard of
+        self._reached = False  # whether the server ever answered
+
+    @functools.cached_property
+    def _wire(self):
+        # Made at the first request, when the event loop of an asynchronous one runs.
+        if self._address.rest:
+            from bert_tf.serving.client.rest_wire import RestWire as Wire
+        else:
+            from bert_tf.serving.client.grpc_wire import GrpcWire as Wire
+        return Wire(self._address, self._spec, self._asynchronous)
+
+    def rows(self, name, **inputs):
+        """Rows that the signature `name` answers, offsets being those of the texts as given."""
+        yield from self._learn(name)
+        signature = self._signatures.get(name)
+        if signature is None:
+            raise UsageError(explain(f"the model {self._spec.name} has no signature {name!r}",
+                                     f"one of {' '.join(sorted(self._signatures))}"))
+        if inputs.keys() != signature.inputs.keys():
+            raise UsageError(explain(f"inputs {' '.join(inputs)} for the signature {name!r}",
+                                     " ".join(sorted(signature.inputs))))
+        inputs |= _padded({key: inputs[key] for key in _IDS if key in inputs}, self._pad_to)
+        # What `describe` is given is no text.
+        texts = {key: text_list(inputs[key], key) for key in _TEXTS if key in inputs
+                 and name != _DESCRIBE and len(signature.inputs[key].tensor_shape.dim) == 1}
+        inputs = {**inputs, **texts}
+        arrays = {key: _batched(key, values, signature.inputs[key])
+                  for key, values in inputs.items()}
+        if len({len(array) for array in arrays.values()}) > 1:
+            sizes = ", ".join(f"{len(array)} of {key}" for key, array in arrays.items())
+            raise UsageError(explain(sizes, "as many of each"))
+        analysed = yield from self._analysed(texts)
+        rows = yield from self._answered(name, signature, {**arrays, **{
+            key: np.array(column, object) for key, column in (analysed or {}).items()}})
+        if analysed is None:
+            return rows
+        return [client_rows.in_original(row, *({key: values[index] for key, values in each.items()}
+                                               for each in (texts, analysed)))
+                for index, row in enumerate(rows)]
+
+    def _answered(self, name, signature, arrays):
+        """Rows of what is asked in batches."""
+        count = len(next(iter(arrays.values())))
+        requests = [self._wire.predict(name, signature, {
+            key: array[start:start + self._batch_size] for key, array in arrays.items()})
+            for start in range(0, count, self._batch_size)]
+        rows = [row for outputs in (yield requests) for row in client_rows.rows_of(outputs)]
+        if len(rows) != count:
+            raise RequestError("INTERNAL", f"{self._address.text}, model {self._spec.name}: "
+                                           f"{len(rows)} rows in answer to {count}")
+        return rows
+
+    def _learn(self, name):
+        """Hear of the signatures, unless one of that name is known."""
+        if name not in self._signatures:
+            yield from self.hear()
+
+    def hear(self):
+        """Ask for the signatures; the model's version."""
+        [(version, signatures)] = yield [self._wire.metadata()]
+        # Those with underscores are TensorFlow's own, such as the one that initializes tables.
+        self._signatures = {name: signature for name, signature in signatures.items()
+                            if not name.startswith("__")}
+        return version
+
+    def _analysed(self, texts):
+        """Texts cut into morphemes; None for a model that takes text as it is."""
+        if not texts:
+            return None
+        if self._pretokenize is None:
+            has = _DESCRIBE in self._signatures
+            description = (yield from self.description()) if has else {}
+            self._pretokenize = description.get("pretokenize") or "none"
+        if self._pretokenize == "none":
+            return None
+
+        def cut():
+            with _ANALYSER:
+                return {key: analyse(column) for key, column in texts.items()}
+
+        return (yield cut)
+
+    def description(self):
+        """What the signature `describe` tells, a dict."""
+        [row] = yield from self.rows(_DESCRIBE, text=[""])
+        return json.loads(row["description"])
+
+    def _read(self, request, answer):
+        self._reached = True
+        return request.read(answer)
+
+    def _refusal(self, error, begun):
+        """What a wire's error means: what to raise; that no server is there is not tried again.
+
+        Args:
+            begun: `time.monotonic()` when it was first asked.
+        """
+        refusal = self._wire.refusal(error)
+        if refusal.code == "UNAVAILABLE" and not self._reached:
+            reason = self._address.unreachable(_CONNECT_SECONDS)
+            if reason:
+                waited = time.monotonic() - begun
+                return RequestError(refusal.code, explain(
+                    f"no server answers at {self._address.text}: {reason} (waited {waited:.1f} s)",
+                    "a server that has loaded its models: before that it may have no open port",
+                    "again soon, another address, or starting one: python -m bert_tf.serve --help"))
+        return refusal
+
+    def _attempts(self, kind, end):
+        """Tenacity's `kind` of attempts, which end at a time."""
+        return kind(
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, ServingError) and error.code == "UNAVAILABLE"),
+            wait=tenacity.wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT, jitter=_FIRST_WAIT),
+            stop=(tenacity.stop_after_attempt(self._retries + 1)
+                  | tenacity.stop_before_delay(max(end - time.monotonic(), 0))),
+            reraise=True)
+
+    def _left(self, end):
+        seconds = end - time.monotonic()
+        if seconds <= 0:
+            raise ServingError("DEADLINE_EXCEEDED", "the time for the call is over")
+        return seconds
+
+    @contextlib.contextmanager
+    def _explained(self):
+        try:
+            yield
+        except ServingError as error:
+            raise RequestError(error.code, f"{self._address.text}, model {self._spec.name}: "
+                                           f"{error.message} ({error.code})") from error
+
+
+def _padded(ids, length):
+    """Ids and masks whose rows have one length: 0s after them, which a mask leaves out.
+
+    Args:
+        ids: dict of rows by name.
+        length: None for that of the longest row.
+
+    Raises:
+        UsageError: a row is longer, or of another length than the same row of another input.
+    """
+    try:
+        sizes = {name: [len(row) for row in rows] for name, rows in ids.items()}
+    except TypeError:  # no rows: `_batched` says so
+        return ids
+    for name, found in sizes.items():
+        if found != (expected := next(iter(sizes.values()))):
+            raise UsageError(explain(f"{name} with rows of {_listed(found)} ids",
+                                     f"as of {next(iter(sizes))}: {_listed(expected)}"))
+    longest = max(itertools.chain.from_iterable(sizes.values()), default=0)
+    if length is not None and longest > length:
+        raise UsageError(explain(f"a row of {longest} ids", f"up to pad_to={length}"))
+    length = length or longest
+    return {name: [row if len(row) == length else [*row, *[0] * (length - len(row))]
+                   for row in rows] for name, rows in ids.items()}
+
+
+def _listed(sizes):
+    return textwrap.shorten(", ".join(map(str, sizes)), 40, placeholder=" …")
+
+
+def _batched(name, values, info):
+    """Rows of an input as an array of its type."""
+    try:
+        array = protocol.as_array(values, protocol.dtype_name(info.dtype))
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    rank = len(info.tensor_shape.dim)
+    if array.ndim == 0 or not info.tensor_shape.unknown_rank and array.ndim != rank:
+        raise UsageError(explain(f"{name} with {array.ndim} axes", f"{rank}, the first the rows"))
+    return array

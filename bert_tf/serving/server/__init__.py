@@ -1,0 +1,1 @@
+"""The embedded model server: what `tensorflow_model_server` does, in Python."""

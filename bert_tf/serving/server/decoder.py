@@ -1,0 +1,134 @@
+"""Large requests are decoded in processes of their own, so that nobody waits for them.
+
+One call of a parser holds Python's lock for seconds where a request is made for that, and for as
+long nothing else of a server moves, whichever thread the call is in. Small requests, which cannot
+take long, are decoded at once: there a process would cost more than it saves.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import multiprocessing
+import signal
+import threading
+import time
+import traceback
+
+from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.request import ServingError
+
+AT_ONCE = 16 << 10  # bytes up to which a request is decoded in the caller's thread
+_MEDIUM = 1 << 20  # bytes up to which it does not wait for those that are larger
+_MOST_SECONDS = 30  # for one request
+_MOST_MEMORY = 3 << 30  # bytes of a process, addresses included
+
+
+class Decoder:
+    """Runs functions of `decoding`; its processes begin with the first request they are for."""
+
+    def __init__(self):
+        self._medium, self._large = _Lane("medium"), _Lane("large")
+
+    async def run(self, function, data, *arguments, deadline=None):
+        """`function(data, *arguments)`.
+
+        Args:
+            function: of a module that imports little; what it takes and gives goes to a process.
+            data: bytes.
+            deadline: `time.monotonic()` from which nobody waits for it any more.
+
+        Raises:
+            ServingError: of the function; or it took too long, or too much memory.
+        """
+        if len(data) <= AT_ONCE:
+            return function(data, *arguments)
+        latest = time.monotonic() + _MOST_SECONDS
+        lane = self._medium if len(data) <= _MEDIUM else self._large
+        running = asyncio.get_running_loop().run_in_executor(
+            lane.thread, lane.call, function, data, arguments, deadline or latest)
+        try:
+            async with asyncio.timeout(None if deadline is None else
+                                       max(0.0, deadline - time.monotonic())):
+                return await running  # if that is cancelled, what has not begun does not begin
+        except TimeoutError as problem:
+            raise error("deadline") from problem
+
+    def close(self):
+        """End the processes."""
+        self._medium.close()
+        self._large.close()
+
+
+class _Lane:
+    """A process, and the thread that speaks with it: one request after the other."""
+
+    def __init__(self, name):
+        self.thread = concurrent.futures.ThreadPoolExecutor(1, f"decode-{name}")
+        self._process = self._connection = None
+
+    def call(self, function, data, arguments, deadline):
+        deadline = min(deadline, time.monotonic() + _MOST_SECONDS)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise error("deadline")
+        if self._process is None or not self._process.is_alive():
+            self._start()
+        timer = threading.Timer(left, self._process.kill)
+        timer.start()
+        try:
+            self._connection.send((function, arguments))
+            self._connection.send_bytes(data)
+            answer, problem = self._connection.recv()
+        except (EOFError, OSError) as gone:
+            self._end()
+            raise error("deadline" if time.monotonic() >= deadline else "memory") from gone
+        finally:
+            timer.cancel()
+        if problem is not None:
+            raise problem
+        return answer
+
+    def _start(self):
+        self._end()
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_work, args=[other], daemon=True)
+        self._process.start()
+        other.close()
+
+    def _end(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
+
+    def close(self):
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        if self._process is not None:
+            self._process.kill()  # whose thread, if it waits for it, ends with that
+
+
+def _work(connection):
+    """The process: answers until the other end is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server
+    with contextlib.suppress(ImportError, ValueError, OSError):  # no such bound on this system
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            connection.send(_outcome(connection))
+
+
+def _outcome(connection):
+    function, arguments = connection.recv()
+    try:
+        return function(connection.recv_bytes(), *arguments), None
+    except ServingError as problem:
+        return None, problem
+    except MemoryError:
+        return None, error("memory")
+    except Exception:
+        traceback.print_exc()
+        return None, error("rest_internal")

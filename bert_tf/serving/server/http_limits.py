@@ -1,0 +1,145 @@
+"""What one HTTP connection may cost: uvicorn's protocol, which has no bounds of its own, with them.
+
+Heads are bounded in bytes and in number of fields, requests in bytes and in the time that they
+take to arrive, answers in the time that a client may leave them unread; and so are connections.
+What is overridden and read here is no public interface: setup.cfg names one uvicorn and one
+httptools, and `test_http_limits.py` fails where a bound does not hold with another.
+"""
+
+import json
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MOST_HEAD_BYTES = 64 << 10  # of the request line and the header fields
+MOST_FIELDS = 100
+HEAD_SECONDS = 20  # from a connection, or a request's first byte, to the end of its head
+BODY_SECONDS = 120  # from there to the end of the request
+UNREAD_SECONDS = 60  # that an answer may wait for its client
+LINGER_SECONDS = 5  # that a refused client has to read why, before the connection ends
+_REASONS = {400: "Bad Request", 408: "Request Timeout", 413: "Content Too Large",
+            431: "Request Header Fields Too Large", 503: "Service Unavailable"}
+
+
+def bounded(max_connections, max_body_bytes):
+    """The protocol class of a server.
+
+    Args:
+        max_connections: at the same time; beyond them the answer is 503.
+        max_body_bytes: of a request; framed as chunks it may take twice as many.
+    """
+    return type("BoundedProtocol", (_Bounded,), {
+        "max_connections": max_connections, "most_bytes": MOST_HEAD_BYTES + 2 * max_body_bytes})
+
+
+class _Bounded(HttpToolsProtocol):
+    max_connections = most_bytes = None
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._timer = self._unread = None
+        self._in_head = True  # until a request's header fields are complete
+        self._in_request = False
+        self._size = 0  # bytes of the request so far
+        self._refusal = None  # (status, message) instead of what uvicorn would say
+        self._is_refused = False  # what still comes is not looked at
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            self._refuse(503, f"more than {self.max_connections} connections")
+            self.transport.close()
+        else:
+            self._expect_within(HEAD_SECONDS)
+
+    def connection_lost(self, exc):
+        self._forget()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data):
+        if self._is_refused:
+            return
+        if not self._in_request and self._timer is None:
+            self._expect_within(HEAD_SECONDS)
+        self._size += len(data)
+        super().data_received(data)
+        if self._is_refused or self.transport.is_closing():
+            return
+        if self._in_head and self._size > MOST_HEAD_BYTES:
+            self._refuse(431, f"a head of more than {MOST_HEAD_BYTES} bytes")
+        elif self._size > self.most_bytes:
+            self._refuse(413, f"a request of more than {self.most_bytes} bytes")
+
+    def on_message_begin(self):
+        self._in_head = self._in_request = True
+        self._size = 0
+        self._expect_within(HEAD_SECONDS)
+        super().on_message_begin()
+
+    def on_header(self, name, value):
+        if len(self.headers) >= MOST_FIELDS:
+            self._raise(431, f"more than {MOST_FIELDS} header fields")
+        super().on_header(name, value)
+
+    def on_headers_complete(self):
+        head = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if head > MOST_HEAD_BYTES:
+            self._raise(431, f"a head of more than {MOST_HEAD_BYTES} bytes")
+        self._in_head = False
+        self._expect_within(BODY_SECONDS)
+        super().on_headers_complete()
+
+    def on_message_complete(self):
+        self._forget()
+        self._in_head, self._in_request, self._size = True, False, 0
+        super().on_message_complete()
+
+    def pause_writing(self):
+        self._unread = self._unread or self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self):
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def send_400_response(self, msg):
+        """What uvicorn calls once a callback raised or the parser gave up."""
+        self._refuse(*(self._refusal or (400, msg)))
+
+    def _raise(self, status, message):
+        self._refusal = status, message
+        raise ValueError(message)
+
+    def _refuse(self, status, message):
+        """Answer, unless another answer is on its way, and end the connection.
+
+        Not at once: the system drops an answer that was not read where more comes behind it.
+        """
+        cycle = self.cycle  # of this request, or while its head arrives of the one before
+        answered = cycle is not None and cycle.response_started and not (
+            self._in_head and cycle.response_complete)
+        if not answered:
+            body = json.dumps({"error": message}).encode()
+            self.transport.write(
+                b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                b"content-length: %d\r\n\r\n%s" % (status, _REASONS[status].encode(), len(body),
+                                                 body))
+        if cycle is not None:  # its application may still run: nobody listens any more
+            cycle.disconnected = True
+            cycle.waiting_for_100_continue = False
+            cycle.message_event.set()
+        self._forget()
+        self._is_refused = True
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _expect_within(self, seconds):
+        self._forget()
+        self._timer = self.loop.call_later(
+            seconds, self._refuse, 408, f"the request did not arrive within {seconds} seconds")
+
+    def _forget(self):
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

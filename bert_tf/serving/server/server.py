@@ -1,0 +1,161 @@
+"""The embedded server: one event loop with gRPC, REST and the models behind them."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.serving.server import config
+from bert_tf.serving.server.core import Core
+from bert_tf.serving.server.grpc_server import GrpcServer
+from bert_tf.serving.wire.request import ServingError
+
+DRAIN_SECONDS = 30  # for requests that are under way when the server is told to stop
+# Longer than clients and proxies keep an idle connection, so that it is they who close it: what is
+# sent while the server closes is lost.
+KEEP_ALIVE_SECONDS = 75
+_log = logging.getLogger(__name__)
+
+
+def run(settings, attention=None):
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        settings: `Settings`.
+        attention: draws what models attend to, as of `page.routes`; None for no such pages.
+
+    Raises:
+        BertTfError: a port is in use, or a model could not be loaded.
+    """
+    flags = settings.flags
+    _set_threads(flags)
+    asyncio.run(_serve(settings, attention))
+
+
+def _set_threads(flags):
+    both = flags.tensorflow_session_parallelism
+    tf.config.threading.set_intra_op_parallelism_threads(
+        flags.tensorflow_intra_op_parallelism or both)
+    tf.config.threading.set_inter_op_parallelism_threads(
+        flags.tensorflow_inter_op_parallelism or both)
+
+
+async def _serve(settings, attention):
+    flags = settings.flags
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    core = Core(settings)
+    # Ports first: that one is in use is to be known before models are loaded.
+    grpc_server = GrpcServer(core, settings)
+    rest = _RestServer(core, settings, attention) if flags.rest_api_port else None
+    told = asyncio.ensure_future(stopping.wait())
+    try:
+        loading = asyncio.ensure_future(core.reload(settings.models))
+        await asyncio.wait([told, loading], return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            loading.cancel()
+            return
+        try:
+            loading.result()
+        except ServingError as problem:
+            raise BertTfError(f"{problem.code}: {problem.message}") from problem
+        await grpc_server.start()
+        if rest:
+            await rest.start()
+        print(f"serving {' '.join(core.models())} on {flags.host}: gRPC on port {grpc_server.port}"
+              + (f", REST and a page for people on port {rest.port}" if rest else ""), flush=True)
+        background = []
+        if flags.model_config_file and flags.model_config_file_poll_wait_seconds > 0:
+            background.append(asyncio.ensure_future(_watch_config(core, settings)))
+        await told
+        for task in background:
+            task.cancel()
+    finally:
+        told.cancel()
+        await asyncio.gather(grpc_server.stop(DRAIN_SECONDS),
+                             *([rest.stop()] if rest else []))
+        await core.close()
+
+
+async def _watch_config(core, settings):
+    """Take the model configuration anew whenever its file has changed.
+
+    One that cannot be taken changes nothing and is tried again at every look: a label may name a
+    version that is still loading, a file may be half written.
+    """
+    flags, last, said = settings.flags, settings.models, None
+    while True:
+        await asyncio.sleep(flags.model_config_file_poll_wait_seconds)
+        try:
+            models = await asyncio.to_thread(config.read_models, flags)
+            if models == last:
+                continue
+            if not models.model_config_list.config:
+                raise UsageError(f"{flags.model_config_file} names no model")
+            await core.configure(models)
+            last, said = models, None
+        except Exception as problem:
+            if str(problem) != said:  # not at every look
+                said = str(problem)
+                _log.error("%s is not taken: %s", flags.model_config_file, said, exc_info=not
+                           isinstance(problem, BertTfError | ServingError))
+
+
+class _RestServer:
+    """The REST application in the server's event loop; its port is taken when it is made."""
+
+    def __init__(self, core, settings, attention):
+        import uvicorn
+
+        from bert_tf.serving.server.http_limits import bounded
+        from bert_tf.serving.server.rest_server import RestSettings, make_app
+
+        flags = settings.flags
+        app = make_app(core, RestSettings(flags.rest_api_timeout_in_ms, settings.max_message_bytes,
+                                          flags.rest_api_enable_cors_support), attention)
+        if settings.monitoring_path:
+            app = core.metrics.app(app, settings.monitoring_path)
+        self._socket = _listen(flags.host, flags.rest_api_port)
+        self.port = self._socket.getsockname()[1]
+        server = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", ws="none",
+            http=bounded(flags.max_connections, settings.max_message_bytes),
+            proxy_headers=False, server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=DRAIN_SECONDS)
+        server.load()
+        server.ssl = settings.ssl and settings.ssl.context()  # it would read files by itself
+        self._server = uvicorn.Server(server)
+        self._server.capture_signals = contextlib.nullcontext  # the server's own handlers stay
+        self._running = None
+
+    async def start(self):
+        self._running = asyncio.ensure_future(self._server.serve([self._socket]))
+        while not self._server.started and not self._running.done():
+            await asyncio.sleep(0.01)
+
+    async def stop(self):
+        if self._running is None:
+            self._socket.close()
+            return
+        self._server.should_exit = True
+        await self._running
+
+
+def _listen(host, port):
+    # The protocol is named, or the event loop would leave small answers waiting (TCP_NODELAY).
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as problem:
+        listening.close()
+        raise BertTfError(explain(
+            f"cannot listen on {host}, port {port}, for REST: {problem.strerror}",
+            attempt="another --rest_api_port or --host")) from problem
+    return listening

@@ -1,0 +1,157 @@
+"""TensorFlow's `TensorProto` to and from NumPy, on the short way.
+
+Answers are written to the typed fields (`float_val` …), as TensorFlow Serving does: clients read
+them there. `tf.make_ndarray` and `tf.make_tensor_proto` do the same slower.
+"""
+
+import math
+
+import ml_dtypes
+import numpy as np
+
+from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire.messages import error
+
+_STRING = protocol.dtype_number("DT_STRING")
+_TYPES = {protocol.dtype_number(f"DT_{name}"): (np.dtype(dtype), field) for name, dtype, field in (
+    ("FLOAT", np.float32, "float_val"), ("DOUBLE", np.float64, "double_val"),
+    ("INT32", np.int32, "int_val"), ("INT16", np.int16, "int_val"), ("INT8", np.int8, "int_val"),
+    ("UINT16", np.uint16, "int_val"), ("UINT8", np.uint8, "int_val"),
+    ("INT64", np.int64, "int64_val"), ("BOOL", np.bool_, "bool_val"),
+    ("UINT32", np.uint32, "uint32_val"), ("UINT64", np.uint64, "uint64_val"),
+    ("STRING", object, "string_val"), ("HALF", np.float16, "half_val"),
+    ("BFLOAT16", ml_dtypes.bfloat16, "half_val"))}
+_KINDS = {dtype: kind for kind, (dtype, _) in _TYPES.items()}
+# Packed fields whose wire format is that of the memory: their tags.
+_RAW = {"float_val": b"\x2a", "double_val": b"\x32"}
+_MOST_REPEATED = 64 << 20  # bytes of a tensor whose last value stands for others
+_MOST_BYTES = 128 << 20  # of all tensors of a request
+MOST_TEXTS = 1 << 18  # of a tensor: each takes 50 bytes and more in memory
+
+
+def read_all(protos, most_rows=None):
+    """`{name: np.ndarray}` of a map of `TensorProto`.
+
+    What shapes say is bounded before anything of that size is made.
+
+    Args:
+        protos: of TensorFlow, or of `protocol`.
+        most_rows: of a tensor; None: any number.
+
+    Raises:
+        ServingError: one does not hold what it says, or too much.
+    """
+    arrays, size = {}, 0
+    for name, proto in protos.items():
+        rows = proto.tensor_shape.dim[0].size if proto.tensor_shape.dim else 0
+        if most_rows is not None and rows > most_rows:
+            raise error("rows", given=rows, wanted=most_rows)
+        try:
+            kind, shape = proto.dtype, _shape(proto)
+            size += math.prod(shape) * _TYPES[kind][0].itemsize
+            if size > _MOST_BYTES:
+                raise ValueError("tensors of too many bytes")
+            arrays[name] = _read(proto, kind, shape)
+        except (ValueError, KeyError, OverflowError) as problem:
+            raise error("tensor", alias=name) from problem
+    return arrays
+
+
+def read(proto):
+    """The array of a `TensorProto`; texts are an object array of bytes.
+
+    Raises:
+        ValueError, KeyError: it does not hold what it says.
+    """
+    return _read(proto, proto.dtype, _shape(proto))
+
+
+def _shape(proto):
+    shape = tuple([dim.size for dim in proto.tensor_shape.dim])
+    if proto.tensor_shape.unknown_rank or any(size < 0 for size in shape):
+        raise ValueError("the shape is not known")
+    return shape
+
+
+def _read(proto, kind, shape):
+    dtype, field = _TYPES[kind]
+    size = math.prod(shape)
+    if kind == _STRING and size > MOST_TEXTS:
+        raise ValueError("too many texts")
+    if proto.tensor_content:
+        if kind == _STRING:
+            return np.array(_split_strings(proto.tensor_content, size), object).reshape(shape)
+        return np.frombuffer(proto.tensor_content, dtype).reshape(shape)
+    values = getattr(proto, field)
+    if len(values) > size or (len(values) < size and size * dtype.itemsize > _MOST_REPEATED):
+        raise ValueError("more values than the shape has, or too large")
+    if kind == _STRING:
+        array = np.empty(len(values), object)
+        array[:] = values
+    elif field == "half_val":
+        array = np.array(values, np.uint16).view(dtype)
+    else:
+        array = np.array(values, dtype)
+    if len(array) == size:
+        return array.reshape(shape)
+    # The last value stands for all that follow; none at all for zeros.
+    if len(array) == 0:
+        return np.full(shape, b"" if kind == _STRING else 0, dtype)
+    return np.concatenate([array, np.repeat(array[-1:], size - len(array))]).reshape(shape)
+
+
+def _split_strings(content, number):
+    """The strings in a `tensor_content`: lengths as varints, then the bytes."""
+    lengths, position = [], 0
+    for _ in range(number):
+        length, shift = 0, 0
+        while True:
+            byte = content[position] if position < len(content) else None
+            if byte is None or shift > 63:
+                raise ValueError("the lengths of the strings are damaged")
+            length |= (byte & 127) << shift
+            position, shift = position + 1, shift + 7
+            if byte < 128:
+                break
+        lengths.append(length)
+    strings = []
+    for length in lengths:
+        strings.append(content[position:position + length])
+        position += length
+    if position != len(content):
+        raise ValueError("the strings are not as long as they say")
+    return strings
+
+
+def write(array, proto, as_content=False):
+    """Fill an empty `TensorProto` with an array, as values or as `tensor_content`."""
+    kind = _KINDS[array.dtype]
+    proto.dtype = kind
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    if array.size == 0:
+        return
+    field = _TYPES[kind][1]
+    if kind == _STRING and as_content:
+        texts = array.ravel().tolist()
+        proto.tensor_content = b"".join([*(_varint(len(text)) for text in texts), *texts])
+    elif as_content or field in _RAW:
+        data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+        data = data.tobytes()
+        if as_content:
+            proto.tensor_content = data
+            return
+        proto.MergeFromString(_RAW[field] + _varint(len(data)) + data)
+    elif field == "half_val":
+        proto.half_val.extend(np.ascontiguousarray(array).view(np.uint16).ravel().tolist())
+    else:
+        getattr(proto, field).extend(array.ravel().tolist())
+
+
+def _varint(value):
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    data.append(value)
+    return bytes(data)

@@ -1,0 +1,1 @@
+"""Files and what keeps them safe: disk, object stores, locks, manifests, checksums, variables."""

@@ -1,0 +1,137 @@
+"""What was written, so that a file cut short or changed later is noticed when it is read.
+
+`checksums.json` is written last of all, at the top of a finished folder: `{"files": {name: {"size",
+"blake2b"}}}`, names relative to the folder with `/` between parts, sizes in bytes. A JSON file that
+changes while a run goes on holds the digest of its other entries, under `blake2b`. What has no
+checksums, such as another tool's folder, is read all the same.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+
+from bert_tf.errors import BertTfError, explain
+from bert_tf.storage import files, object_store
+
+NAME = "checksums.json"
+_SEAL = "blake2b"
+
+
+@contextlib.contextmanager
+def new_folder(path):
+    """Yield a temporary folder that becomes `path`, whole and with its checksums, at the end."""
+    with files.atomic_path(path) as temporary:
+        files.make_folder(temporary)
+        yield temporary
+        write(temporary)
+
+
+def write(folder):
+    """Write `checksums.json` about all files in a folder and its subfolders."""
+    names = [os.path.relpath(os.path.join(parent, name), folder).replace(os.sep, "/")
+             for parent, _, names in os.walk(folder) for name in names]
+    files.write_json(os.path.join(folder, NAME),
+                     {"files": facts(folder, sorted(set(names) - {NAME}))})
+
+
+def check(folder, names=None):
+    """Compare a folder with its `checksums.json`, where it has one.
+
+    Args:
+        folder: as `write` left it, or copied from there; further files have no say.
+        names: files to look at; None for all of them.
+
+    Raises:
+        BertTfError: a file is missing, cut short or changed.
+    """
+    path = os.path.join(folder, NAME)
+    if not files.exists(path):
+        return
+    held = files.read_json(path)
+    held = held.get("files") if isinstance(held, dict) else None
+    if not isinstance(held, dict):
+        raise BertTfError(explain(f"{path} is damaged: it lists no files",
+                                  attempt=f"copying {folder} again, or deleting the file"))
+    if names is not None:
+        held = {name: held[name] for name in names if name in held}
+    check_files(folder, held, f"copying or making {folder} again; or, if the change is meant, "
+                              f"deleting {path}")
+
+
+def opened(folder, own=True):
+    """The folder to read from, checked: itself, or of one in an object store a copy in the cache.
+
+    Args:
+        folder: path.
+        own: whether only `write` can have finished it. Another tool's folder in a store, without
+            checksums, is no finished one of ours, and is read file by file where it lies.
+
+    Raises:
+        BertTfError: as of `check`, or it has not been uploaded to its end.
+    """
+    if files.is_remote(folder) and (own or not object_store.is_foreign(folder)):
+        folder = files.local(folder)
+    check(folder)
+    return folder
+
+
+def facts(folder, names):
+    """Size and digest of files: `{name: {"size", "blake2b"}}`."""
+    return {name: _facts(os.path.join(folder, name)) for name in names}
+
+
+def check_files(folder, held, attempt):
+    """Compare the files in a folder with what `facts` gave.
+
+    Raises:
+        BertTfError: a file is missing, cut short or changed; `attempt` says what to do.
+    """
+    for name, stated in held.items():
+        path = files.inside(folder, name)
+        if not files.exists(path):
+            raise BertTfError(explain(f"{path} is missing", attempt=attempt))
+        size = stated.get("size") if isinstance(stated, dict) else None
+        if files.size(path) != size:
+            raise BertTfError(explain(f"{path} is damaged: it has {files.size(path)} bytes",
+                                      f"{size}", attempt))
+        if _facts(path) != stated:
+            raise BertTfError(explain(
+                f"{path} is damaged: its content changed since it was written", attempt=attempt))
+
+
+def write_sealed(path, values):
+    """Write a dict as a JSON file that `read_sealed` can tell from a changed one."""
+    values = json.loads(json.dumps(values))  # as it will be read
+    files.write_json(path, {**values, _SEAL: _digest(values)})
+
+
+def read_sealed(path, attempt=""):
+    """The dict in a JSON file, without its seal, which may be absent.
+
+    Raises:
+        BertTfError: it was changed since it was written, or is no JSON object; `attempt` says what
+            to do, where something else helps than taking back the change.
+    """
+    try:
+        values = files.read_json(path)
+        if not isinstance(values, dict):
+            raise BertTfError(f"{path} is damaged: it is no JSON object")
+        seal = values.pop(_SEAL, None)
+        if seal not in (None, _digest(values)):
+            raise BertTfError(f"{path} is damaged: its content changed since it was written (if "
+                              f"that was meant, take its entry {_SEAL} out)")
+    except BertTfError as error:
+        raise BertTfError(explain(str(error), attempt=attempt)) from error
+    return values
+
+
+def _digest(values):
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _facts(path):
+    with files.explained("read", path), files.open_stored(path) as stream:
+        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16))
+    return {"size": files.size(path), "blake2b": digest.hexdigest()}

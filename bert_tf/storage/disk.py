@@ -1,0 +1,190 @@
+"""The local file system: the half of `bert_tf.storage.files` for paths without a scheme.
+
+Writing is atomic: a file or folder appears under its name whole, or not at all.
+"""
+
+import contextlib
+import errno
+import glob
+import os
+import re
+import shutil
+import uuid
+
+from bert_tf.errors import BertTfError, UsageError, explain
+
+
+@contextlib.contextmanager
+def explained(action, path):
+    """Turn an OSError about `path` into a BertTfError that says what to do."""
+    path = path or "''"
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BertTfError(f"cannot {action} {path}: no such file or folder") from error
+    except PermissionError as error:
+        raise BertTfError(explain(f"cannot {action} {path}: permission denied",
+                                  attempt="another place or other rights")) from error
+    except IsADirectoryError as error:
+        raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise BertTfError(explain(f"cannot {action} {path}: a file is where a folder should be",
+                                  attempt="another place")) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BertTfError(explain(
+                f"cannot {action} {path}: the disk is full (what was finished before is kept)",
+                attempt="freeing space and running the same command again")) from error
+        raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        if str(path).isprintable():
+            raise
+        raise BertTfError(f"cannot {action} {path!r}: no name of a file") from error
+
+
+def expand(pattern):
+    """Sorted paths of the files that match a glob pattern; UsageError where there are none."""
+    matches = sorted(match for match in glob.glob(os.fspath(pattern), recursive=True)
+                     if not os.path.isdir(match))
+    if not matches and os.path.isdir(pattern):
+        raise UsageError(explain(f"{pattern} is a folder", "files",
+                                 f"'{os.path.join(pattern, '*')}'"))
+    return matches
+
+
+def open_stored(path):
+    """Open for reading bytes as they are stored, also those of a `.gz`."""
+    return open(path, "rb")
+
+
+def make_folder(path):
+    """Create a folder and its parents; an existing one is fine."""
+    os.makedirs(path or ".", exist_ok=True)
+
+
+@contextlib.contextmanager
+def folder_while_used(path):
+    """Make a folder and its parents; of those made, the ones still empty at the end go again."""
+    absent, parent = [], os.path.abspath(path)
+    while not os.path.lexists(parent):
+        absent.append(parent)
+        parent = os.path.dirname(parent)
+    with explained("create", path):
+        make_folder(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # not empty, or another process was faster
+            for folder in absent:
+                os.rmdir(folder)
+
+
+def exists(path):
+    """Whether a file or folder is there."""
+    return os.path.exists(path)
+
+
+def is_file(path):
+    """Whether a file is there."""
+    return os.path.isfile(path)
+
+
+def is_folder(path):
+    """Whether a folder is there."""
+    return os.path.isdir(path)
+
+
+def is_whole(path):
+    """Whether a folder that was written through `atomic_path` is there."""
+    return os.path.isdir(path)
+
+
+def list_folder(path):
+    """Sorted names in a folder; empty where there is none."""
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+def size(path):
+    """Size of a file in bytes."""
+    return os.path.getsize(path)
+
+
+def version(path):
+    """`(size, mark)` of a file; the mark is another one once it is written again."""
+    found = os.stat(path)
+    return found.st_size, str(found.st_mtime_ns)
+
+
+def remove(path):
+    """Delete a file or a whole folder; nothing there is fine."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.remove(path)
+
+
+def discard(path):
+    """Delete a folder in two moves: whole under its name until it is gone from there."""
+    doomed = temporary_name(path)
+    os.replace(path, doomed)
+    remove(doomed)
+
+
+def rename(source, target):
+    """Move within one file system in one step; a file at `target` is replaced."""
+    os.replace(source, target)
+
+
+def absolute(path):
+    """The path from the root."""
+    return os.path.abspath(path)
+
+
+def resolved(path):
+    """The path from the root without links, which two names of one place have in common."""
+    return os.path.realpath(path)
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def temporary_name(path):
+    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
+
+
+def left_over(folder, found, name=None):
+    """Path of what a killed run left of `found`, in `folder`, if that is of `name` or of anything;
+    None if it left nothing."""
+    of = ".+" if name is None else re.escape(name)
+    left = re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found)
+    return os.path.join(folder, found) if left else None
+
+
+@contextlib.contextmanager
+def atomic_path(path):
+    """See `files.atomic_path`."""
+    temporary = temporary_name(path)
+    with folder_while_used(os.path.dirname(path)):
+        try:
+            with explained("write", path):
+                yield temporary
+                for folder, _, names in os.walk(temporary):
+                    for name in names:
+                        _sync(os.path.join(folder, name))
+                _sync(temporary)
+                if os.path.isdir(temporary):
+                    os.rename(temporary, path)
+                else:
+                    os.replace(temporary, path)
+                _sync(os.path.dirname(os.path.abspath(path)))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                remove(temporary)
+            raise

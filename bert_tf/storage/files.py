@@ -1,0 +1,354 @@
+"""One door to files and folders: every path that a user names is read and written here.
+
+A path is a str or `os.PathLike`, a local one or, with a scheme, one in an object store (`s3://`,
+`gs://`, `memory://`): `disk` and `object_store` do what the functions here say. Writing is atomic:
+a file or folder appears under its name whole, or not at all; on a store see `object_store` for what
+that means.
+"""
+
+import contextlib
+import gzip
+import json
+import os
+import shutil
+import zlib
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import disk, encodings, lease, object_store, staging
+from bert_tf.storage.object_store import is_remote  # noqa: F401
+
+
+def _place(path):
+    return object_store if is_remote(path) else disk
+
+
+def explained(action, path):
+    """A context that turns what goes wrong with `path` into a BertTfError that says what to do."""
+    return _place(path or "").explained(action, path)
+
+
+def refuse_secrets(text):
+    """Raise UsageError of a path with credentials in it; any other text is fine."""
+    if text.startswith(tuple(f"{scheme}://" for scheme in object_store.SCHEMES)):
+        object_store.check(text)
+
+
+def expand(patterns):
+    """Paths matching the glob `patterns`, in order, each pattern's matches sorted.
+
+    Raises:
+        UsageError: a pattern matches no file.
+    """
+    paths = []
+    for pattern in patterns:
+        matches = _place(pattern).expand(pattern)
+        if not matches:
+            attempt = "a file or a quoted pattern such as 'texts/*.txt'"
+            raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))
+        paths.extend(path for path in matches if path not in paths)
+    return paths
+
+
+def inside(folder, name):
+    """Path of a file in a folder that others made, whose name one of its files may tell.
+
+    Links are followed within the folder, and to the `blobs` of Hugging Face's cache, whose folders
+    consist of links.
+
+    Raises:
+        BertTfError: the name, or a link, leads out of the folder.
+    """
+    path = os.path.join(folder, name)
+    leads_out = os.path.isabs(name) or ".." in name.split("/")
+    if not is_remote(folder):  # a store has no links
+        with explained("read", path):
+            root, real = os.path.realpath(folder), os.path.realpath(path)
+        cache, revision = os.path.split(os.path.dirname(root))
+        blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
+        leads_out = leads_out or (os.path.commonpath([root, real]) != root
+                                  and os.path.dirname(real) != blobs)
+    if leads_out:
+        raise BertTfError(explain(f"{name!r} in {folder} leads out of its folder", "a file in it",
+                                  "putting the file itself there, if it is to be trusted"))
+    return path
+
+
+def open_stored(path):
+    """Open for reading bytes as they are stored, also those of a `.gz`; positions can be sought."""
+    with explained("read", path):
+        return _place(path).open_stored(path)
+
+
+def open_binary(path):
+    """Open for reading bytes; a name ending in `.gz` is decompressed."""
+    stream = open_stored(path)
+    with explained("read", path):
+        return gzip.open(stream, "rb") if os.fspath(path).endswith(".gz") else stream
+
+
+def read_line_blocks(path, block_size=1 << 20, encoding=None):
+    """Yield the lines of a text file (optionally `.gz`), in lists of about `block_size` bytes.
+
+    Lines come without their ends; a BOM is dropped.
+
+    Args:
+        path: the file.
+        block_size: in bytes.
+        encoding: name of a codec; None is UTF-8, or UTF-16 where the file begins with its BOM.
+
+    Raises:
+        BertTfError: unreadable, or damaged gzip; the line number is named.
+        EncodingError: the text is of another encoding; line and column are named.
+    """
+    number, rest, decoder = 0, "", None
+    with explained("read", path), open_binary(path) as stream:
+        try:
+            while data := stream.read(block_size):
+                if decoder is None:
+                    decoder = encodings.Decoder(path, data, encoding)
+                lines, newline, tail = decoder.decode(data).rpartition("\n")
+                if newline:
+                    block = _cut_lines(rest + lines)
+                    rest = tail
+                    number += len(block)
+                    yield block
+                else:
+                    rest += tail
+            if decoder is not None:
+                rest += decoder.decode(b"", final=True)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
+        if rest:
+            yield _cut_lines(rest)
+
+
+def _cut_lines(text):
+    lines = text.split("\n")
+    return [line.rstrip("\r") for line in lines] if "\r" in text else lines
+
+
+def read_lines(path, encoding=None):
+    """Yield the lines of a text file one by one; see `read_line_blocks`."""
+    for lines in read_line_blocks(path, encoding=encoding):
+        yield from lines
+
+
+def read_text(path, encoding=None):
+    """The whole of a small text file; see `read_line_blocks`."""
+    return "\n".join(read_lines(path, encoding))
+
+
+def read_json(path, encoding=None):
+    """The value in a JSON file; BertTfError names the line of a syntax error."""
+    try:
+        return json.loads(read_text(path, encoding))
+    except json.JSONDecodeError as error:
+        raise BertTfError(f"{path} line {error.lineno}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise BertTfError(f"{path}: not JSON that anyone wrote: nested too deeply") from error
+    except ValueError as error:  # of Python's own bound
+        raise BertTfError(f"{path}: not JSON that anyone wrote: a number without end") from error
+
+
+def read_json_object(path):
+    """The dict in a JSON file; UsageError where it holds anything else."""
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise UsageError(explain(f"{path}: {type(values).__name__}", "a JSON object"))
+    return values
+
+
+def make_folder(path):
+    """Create a folder and its parents; an existing one is fine."""
+    with explained("create", path):
+        _place(path).make_folder(path)
+    return path
+
+
+def exists(path):
+    """Whether a file or folder is there."""
+    return _place(path).exists(path)
+
+
+def is_file(path):
+    """Whether a file is there."""
+    return _place(path).is_file(path)
+
+
+def is_folder(path):
+    """Whether a folder is there."""
+    return _place(path).is_folder(path)
+
+
+def is_whole(path):
+    """Whether a folder that is written in one, through `atomic_path`, is there."""
+    return _place(path).is_whole(path)
+
+
+def list_folder(path):
+    """Sorted names in a folder; empty where there is none."""
+    with explained("list", path):
+        return _place(path).list_folder(path)
+
+
+def size(path):
+    """Size of a file in bytes."""
+    with explained("read", path):
+        return _place(path).size(path)
+
+
+def version(path):
+    """`(size, mark)` of a file; the mark is another one once it is written again."""
+    with explained("read", path):
+        return _place(path).version(path)
+
+
+def absolute(path):
+    """The path from the root, without what leads nowhere."""
+    return _place(path).absolute(path)
+
+
+def resolved(path):
+    """The path that all names of one place have in common: from the root, without links."""
+    return _place(path).resolved(path)
+
+
+def base_name(path):
+    """Name of a file or folder without what is before it."""
+    return os.path.basename(absolute(path))
+
+
+def remove(path):
+    """Delete a file or a whole folder; nothing there is fine."""
+    with _writing("delete", path):
+        _place(path).remove(path)
+
+
+def discard(path):
+    """Delete a finished folder, of which no part is ever there without the rest."""
+    with _writing("delete", path):
+        _place(path).discard(path)
+
+
+def rename(source, target):
+    """Move a file or folder within one file system or bucket.
+
+    On a disk in one step; a file at `target` is replaced.
+    """
+    with _writing("write", target):
+        _place(source).rename(source, target)
+
+
+def copy(source, target):
+    """Write the file `target` as `source` is."""
+    with atomic_path(target) as temporary, open_stored(source) as stream, \
+            open(temporary, "wb") as copied, explained("read", source):
+        shutil.copyfileobj(stream, copied, 1 << 20)
+
+
+def temporary_name(path):
+    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    return _place(path).temporary_name(path)
+
+
+def clean_temporary(folder, name=None):
+    """Delete what killed runs left half-written in `folder`: of anything, or of `name` alone."""
+    for found in list_folder(folder):
+        if left_over := _place(folder).left_over(folder, found, name):
+            remove(left_over)
+
+
+@contextlib.contextmanager
+def _writing(action, path):
+    """`explained`, and refused where the folder has become another process's."""
+    if is_remote(path):
+        lease.check(path)
+    with explained(action, path):
+        yield
+
+
+@contextlib.contextmanager
+def atomic_path(path):
+    """Yield a temporary path, a local one; what the block made there appears at `path`.
+
+    The block may write a file or fill a folder there; nothing appears where it ends with an error.
+    A folder never replaces another one; in a store it needs one of `object_store.MANIFESTS`, as
+    `checksums.new_folder` gives it.
+    """
+    if not is_remote(path):
+        with disk.atomic_path(path) as temporary:
+            yield temporary
+        return
+    object_store.check(path)
+    with staging.workspace() as folder:
+        temporary = os.path.join(folder, base_name(path))
+        with disk.explained("write", path):
+            yield temporary
+        with _writing("write", path):
+            object_store.upload(temporary, path)
+
+
+def write_bytes(path, data):
+    """Write a file atomically."""
+    if is_remote(path):
+        with _writing("write", path):
+            object_store.write(path, data)
+        return
+    with atomic_path(path) as temporary, open(temporary, "wb") as stream:
+        stream.write(data)
+
+
+def write_text(path, text):
+    """Write a UTF-8 file atomically."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path, value):
+    """Write a JSON file atomically, keys in the order given."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def append_text(path, text):
+    """Append to a local, log-like file, created where absent, in one write."""
+    with explained("write", path), open(path, "a", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def local(path):
+    """A local path of a file, or of a finished folder, for what reads local files only.
+
+    A local path itself; of what is in a store a copy in the cache, kept until the process ends.
+
+    Raises:
+        BertTfError: it is not there or not whole, or the cache has no room for it.
+    """
+    return staging.local(path) if is_remote(path) else path
+
+
+def local_prefix(prefix):
+    """`local` of a TensorFlow checkpoint, whose files are called `prefix.…`."""
+    return staging.local_prefix(prefix) if is_remote(prefix) else prefix
+
+
+def fits_local(path, size):
+    """Whether `size` bytes of files such as `path` can be `local` in half of the cache."""
+    return not is_remote(path) or 2 * size <= staging.cache_bytes()
+
+
+def each(function, paths):
+    """`[function(path) for path in paths]`; of paths in a store several at a time."""
+    paths = list(paths)
+    if paths and is_remote(paths[0]):
+        return object_store.each(function, paths)
+    return [function(path) for path in paths]
+
+
+def staged(path):
+    """A context whose value is `local(path)`, the copy being kept for its length only."""
+    return staging.staged(path) if is_remote(path) else contextlib.nullcontext(path)
+
+
+def open_local(path):
+    """Open for reading bytes, without a buffer; the file has a descriptor of the system's."""
+    with explained("read", path):
+        return staging.open_local(path) if is_remote(path) else open(path, "rb", buffering=0)

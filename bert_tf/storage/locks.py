@@ -1,0 +1,118 @@
+"""One process at a time works in a folder; another one is told who that is.
+
+The lock is the system's (`flock`) on a file `.lock` in the folder: it is let go of when its holder
+ends, however that happens, also by a power cut. What the file says is for people: the holder's
+process id, host and when it began. A file without a lock is a dead process's. Object stores have no
+such locks, see `lease`.
+"""
+
+import contextlib
+import datetime
+import fcntl
+import json
+import os
+import socket
+import sys
+
+from bert_tf.errors import BertTfError, explain
+from bert_tf.storage import disk, files, lease
+
+NAME = ".lock"
+_MOST = 4096  # bytes of a note
+
+
+@contextlib.contextmanager
+def held(folder, wait=False, name=""):
+    """Hold a folder for this process; one made for it goes again where nothing is put there.
+
+    What a process that ended without letting go leaves is told and taken over. A file system
+    whose hosts do not see each other's locks (NFS with `local_lock`, Lustre with `localflock`)
+    keeps apart the processes of one host only.
+
+    Args:
+        folder: path.
+        wait: wait for another holder, for work that soon ends, instead of refusing.
+        name: hold only what has this name in the folder.
+
+    Raises:
+        BertTfError: another process holds it; its process id, host and start are told.
+    """
+    if files.is_remote(folder):
+        with lease.held(folder, wait, name):
+            yield
+        return
+    with disk.folder_while_used(folder), _locked(folder, wait, name):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder, wait, name):
+    path = os.path.join(folder, f"{NAME}-{name}" if name else NAME)
+    what = os.path.join(folder, name) if name else folder
+    descriptor = _take(path, what, wait)
+    try:
+        with files.explained("lock", what):
+            if before := _note(descriptor):
+                print(f"note: {_said(before)} worked in {what} and ended without finishing; "
+                      "going on", file=sys.stderr)
+            note = {"process": os.getpid(), "host": socket.gethostname(),
+                    "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds")}
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(note).encode() + b"\n", 0)
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # the folder may be written no more
+            if _is_at(descriptor, path):
+                os.remove(path)
+        os.close(descriptor)
+
+
+def _take(path, what, wait):
+    """Descriptor of the lock file at `path`, locked."""
+    while True:
+        with files.explained("lock", what):
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # the one before had made it
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                _lock(descriptor, what, wait)
+                if _is_at(descriptor, path):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+        os.close(descriptor)  # the holder before has deleted it meanwhile
+
+
+def _lock(descriptor, what, wait):
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = _said(_note(descriptor))
+        if not wait:
+            raise BertTfError(explain(f"{what} is in use: {who} works in it",
+                                      attempt="again when it has ended, or another "
+                                              "folder")) from None
+        print(f"waiting for {who}, which works in {what}", file=sys.stderr)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _is_at(descriptor, path):
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _note(descriptor):
+    """What the lock file says, `{}` where it is no note."""
+    try:
+        note = json.loads(os.pread(descriptor, _MOST, 0))
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _said(note):
+    if not note:
+        return "another process"
+    return f"process {note.get('process')} on {note.get('host')} (since {note.get('since')})"

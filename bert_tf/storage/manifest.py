@@ -1,0 +1,235 @@
+"""Which stage made a folder, from what: finished work is reused, other work never overwritten."""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import checksums, files
+
+# Options that say how and where to work, not what comes out: a run goes on under others.
+MAY_CHANGE = frozenset({
+    "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
+    "num_processes", "num_devices", "strategy", "log_every", "eval_every", "eval_examples",
+    "checkpoint_every", "keep_checkpoints"})
+_BLOCK = 1 << 20
+_BLOCKS = 64
+_AGAIN = "--overwrite, which makes anew what it is about"
+
+
+def result_options(options):
+    """Of a dict of options those that decide what comes out."""
+    return {name: value for name, value in options.items() if name not in MAY_CHANGE}
+
+
+def digest_file(path):
+    """Digest of a file's size and of up to 64 evenly spaced blocks of 1 MiB.
+
+    Files up to 64 MiB are read whole; larger ones in the same time whatever their size, so that a
+    change between two blocks that keeps the size is not seen.
+    """
+    length = files.size(path)
+    digest = hashlib.blake2b(str(length).encode(), digest_size=16)
+    count = min(_BLOCKS, -(-length // _BLOCK))
+    with files.explained("read", path), files.open_stored(path) as stream:
+        for block in range(count):
+            start = block * _BLOCK if count < _BLOCKS else block * (length - _BLOCK) // (count - 1)
+            stream.seek(start)
+            digest.update(stream.read(_BLOCK))
+    return digest.hexdigest()
+
+
+@functools.lru_cache
+def _read_whole(path, version):
+    """Digest of all of a file, read once for all stages as long as its `version` stays."""
+    with files.explained("read", path), files.open_stored(path) as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _facts(path, known=None, verify=False):
+    """What tells a file from another: `{"content"}`, of a large one with `version` and `samples`.
+
+    Args:
+        path: the file.
+        known: facts from before, or None. Of a large file with that version and those samples the
+            content is taken to be the same, too, which is said.
+        verify: read it whole all the same.
+    """
+    size, mark = files.version(path)
+    samples = digest_file(path)
+    if size <= _BLOCK * _BLOCKS:
+        return {"content": samples}
+    facts = {"version": [size, mark], "samples": samples}
+    if known and not verify and facts.items() <= known.items():
+        _say_unread(path)
+        return known
+    return {**facts, "content": _read_whole(path, (size, mark))}
+
+
+@functools.cache
+def _say_unread(path):
+    print(f"note: {path} is taken for unchanged by its size, time and samples; --verify_inputs "
+          "reads all of it")
+
+
+def fingerprint(options, digests=()):
+    """Digest of a stage's `options` (plain values) and of its inputs' digests."""
+    text = json.dumps({"options": options, "inputs": list(digests)}, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def finished(path, options, inputs=(), overwrite=False, verify=False):
+    """The manifest at `path` if the same stage finished there, else None.
+
+    Args:
+        path: the manifest file.
+        options: the stage's options, plain values; those of `MAY_CHANGE` have no say.
+        inputs: files the stage reads.
+        overwrite: take a different manifest for none.
+        verify: read inputs beyond 64 MiB whole, also where size, time and samples are the same.
+
+    Raises:
+        UsageError: another stage's result is there; the options that differ are named.
+        BertTfError: the manifest is damaged, or a file that it has checksums of.
+    """
+    if not files.exists(path):
+        return None
+    try:
+        manifest = read(path)
+        if "fingerprint" not in manifest:
+            raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
+        stated = manifest.get("options", {})
+        before = result_options(stated)
+        now = json.loads(json.dumps(result_options(options)))
+        same = before == now and manifest["fingerprint"] == fingerprint(
+            stated, _digests(manifest, inputs, verify))
+        if same:
+            _check_made(path, manifest)
+    except BertTfError:
+        if overwrite:
+            return None
+        raise
+    if same:
+        return manifest
+    if overwrite:
+        return None
+    changed = [f"{key} was {before.get(key)!r}, now {now.get(key)!r}"
+               for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    what = "; ".join(changed) or "the input files changed"
+    folder = os.path.dirname(path) or "."
+    raise UsageError(explain(f"{folder} holds the result of another run ({what})",
+                             attempt="another output folder, or --overwrite"))
+
+
+@contextlib.contextmanager
+def replacing(folder, names, begun):
+    """Take files and folders out of a folder for new ones; put them back where these are refused.
+
+    Args:
+        folder: path.
+        names: in it, of whatever the block may make; what is there is deleted at the end.
+        begun: whether a BertTfError in the block came when there was work to lose: then what the
+            block made stays. In an object store, where moving is copying, nothing is put back.
+    """
+    paths = [os.path.join(folder, name) for name in names]
+    before = {}
+    for path in filter(files.exists, paths):  # one in another one goes with that
+        if files.is_remote(path):
+            files.remove(path)
+        else:
+            before[path] = files.temporary_name(path)
+            files.rename(path, before[path])
+    try:
+        yield
+    except BertTfError:
+        if not begun():
+            for path in paths:
+                files.remove(path)
+            for path, aside in before.items():
+                if files.exists(aside):
+                    files.rename(aside, path)
+        raise
+    finally:
+        for aside in before.values():
+            files.remove(aside)
+
+
+def _digests(manifest, inputs, verify):
+    """Digests of `inputs`, in the way in which those of a manifest were made."""
+    known = manifest.get("input_facts")
+    if known is None:  # made before there were any
+        return [digest_file(path) for path in inputs]
+    known = [*known, *[None] * len(inputs)]
+    return [_facts(path, before, verify)["content"]
+            for path, before in zip(inputs, known, strict=False)]
+
+
+def check_own(path, names, option):
+    """Refuse a folder that holds what the stage would replace, though another made it.
+
+    Args:
+        path: the stage's manifest.
+        names: files and folders beside it that the stage replaces.
+        option: one that only this stage's manifest has.
+
+    Raises:
+        UsageError: the manifest is another stage's, or there is none beside files of such names.
+    """
+    folder = os.path.dirname(path) or "."
+    if files.exists(path):
+        try:
+            options = checksums.read_sealed(path).get("options")
+        except BertTfError:
+            return  # damaged: `finished` says so
+        own = not options or (isinstance(options, dict) and option in options)
+        found = [] if own else [os.path.basename(path)]
+    else:
+        found = [name for name in files.list_folder(folder) if name in names]
+    if found:
+        raise UsageError(explain(f"{folder} holds {', '.join(found)} of something else",
+                                 attempt="another output folder"))
+
+
+def write(path, options, inputs=(), **facts):
+    """Write a stage's manifest, last of all its files; return it.
+
+    Args:
+        path: the manifest file.
+        options, inputs: as of `finished`.
+        facts: further plain values; among them may be `files`, `checksums.facts` of files beside
+            the manifest.
+    """
+    options = result_options(options)
+    input_facts = [_facts(source) for source in inputs]
+    manifest = {"fingerprint": fingerprint(options, [each["content"] for each in input_facts]),
+                "options": options, "inputs": list(inputs), "input_facts": input_facts, **facts}
+    checksums.write_sealed(path, manifest)
+    return manifest
+
+
+def read(path):
+    """What `write` returned.
+
+    Raises:
+        BertTfError: it is missing or damaged.
+    """
+    manifest = checksums.read_sealed(path, _AGAIN)
+    if not isinstance(manifest.get("options", {}), dict):
+        raise BertTfError(explain(f"{path} is no manifest", attempt=_AGAIN))
+    return manifest
+
+
+def check_made(path):
+    """Compare what a manifest has checksums of with them; without a manifest do nothing.
+
+    Raises:
+        BertTfError: one is missing or changed, or the manifest is damaged.
+    """
+    if files.exists(path):
+        _check_made(path, read(path))
+
+
+def _check_made(path, manifest):
+    checksums.check_files(os.path.dirname(path), manifest.get("files", {}), _AGAIN)

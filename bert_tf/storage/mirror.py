@@ -1,0 +1,46 @@
+"""Files that grow, as logs do: an object in a store cannot, so that it is written anew at times."""
+
+import contextlib
+import os
+
+from bert_tf.storage import files, staging
+
+
+class Mirror:
+    """A folder for files that grow, which no object can: of a store a local one, uploaded at times.
+
+    Args:
+        folder: path; where it is local, all this is about the folder itself.
+        names: of files that are there already and go on.
+    """
+
+    def __init__(self, folder, *names):
+        self._folder = folder
+        self._uploaded = {}
+        self._stack = contextlib.ExitStack()
+        self._local = folder
+        if files.is_remote(folder):
+            self._local = self._stack.enter_context(staging.workspace())
+            for name in filter(files.exists, (os.path.join(folder, name) for name in names)):
+                files.copy(name, os.path.join(self._local, os.path.basename(name)))
+
+    def path(self, *names):
+        """Local path of a file or folder."""
+        return os.path.join(self._local, *names)
+
+    def flush(self):
+        """Upload what has changed."""
+        if self._local == self._folder:
+            return
+        for folder, _, names in os.walk(self._local):
+            for source in (os.path.join(folder, name) for name in names):
+                target = f"{self._folder}/{os.path.relpath(source, self._local)}"
+                held = os.stat(source).st_size, os.stat(source).st_mtime_ns
+                if self._uploaded.get(target) != held:
+                    files.copy(source, target)
+                    self._uploaded[target] = held
+
+    def close(self):
+        """Upload what has changed, and delete the local copy."""
+        with self._stack:
+            self.flush()

@@ -1,0 +1,333 @@
+"""Object stores: half of `storage.files`, for `s3://`, `gs://` and `memory://`, by fsspec.
+
+A store knows objects and no folders: a folder is there while a name begins with it. An object
+appears under its name whole or not at all, but several objects cannot appear together, and none
+can be renamed. So a folder is uploaded with its manifest last and deleted with its manifest first,
+and one without a manifest is taken for none. While it is uploaded or deleted it holds a mark, by
+which what a killed process left is told from what somebody else put there.
+"""
+
+import concurrent.futures
+import contextlib
+import logging
+import os
+import re
+import uuid
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import disk
+
+# The last file of a finished folder: of a model or a version, or of a checkpoint.
+MANIFESTS = ("checksums.json", "state.json")
+_MARK = ".uploading"
+SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "memory": "fsspec"}  # and packages
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_AT_ONCE = 8  # objects that are copied at a time
+_BLOCK = 4 << 20  # bytes of a request while a file is read
+# Whose errors are no OSErrors.
+_LIBRARIES = ("botocore", "aiobotocore", "s3fs", "google", "gcsfs", "aiohttp", "fsspec")
+_CREDENTIALS = {"s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws",
+                "gs": "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"}
+
+
+def is_remote(path):
+    """Whether a path has a scheme; one of `pathlib` never has."""
+    return bool(_REMOTE.match(os.fspath(path)))
+
+
+def check(path):
+    """Refuse a scheme that is not known, and credentials in a path, which logs would keep.
+
+    Raises:
+        UsageError: the secret is not repeated.
+    """
+    scheme, rest = path.split("://", 1)
+    if scheme not in SCHEMES:
+        raise UsageError(explain(f"{scheme}://… is no place that is known",
+                                 f"a local path, or {'://, '.join(SCHEMES)}://"))
+    if "@" in rest.split("/")[0]:
+        raise UsageError(explain(f"a {scheme}:// path with credentials in it",
+                                 f"{scheme}://bucket/name", _CREDENTIALS.get(scheme)))
+
+
+def _find(path):
+    """The file system of a path, and the path's name there."""
+    check(path)
+    scheme = path.split("://", 1)[0]
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # errors are told below, in a line
+    try:
+        import fsspec
+
+        # What was listed once changes under other processes: nothing of it is remembered.
+        system = fsspec.filesystem(scheme, use_listings_cache=False)
+    except ImportError as error:
+        raise UsageError(explain(f"{scheme}:// paths need the package {SCHEMES[scheme]}",
+                                 attempt="pip install 'bert_tf[cloud]'")) from error
+    name = system._strip_protocol(path)
+    if not name.strip("/"):
+        raise UsageError(explain(f"{path} names no bucket", f"{scheme}://bucket/name"))
+    return system, name
+
+
+@contextlib.contextmanager
+def explained(action, path):
+    """Turn what goes wrong with a store into a BertTfError that names the path."""
+    def refused(what, attempt=None):
+        return BertTfError(explain(f"cannot {action} {path}: {what}", attempt=attempt))
+
+    scheme = path.split("://", 1)[0]
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise refused("there is no such bucket" if "specified bucket" in str(error)
+                      else "no such file or folder") from error
+    except PermissionError as error:
+        raise refused("the store denies it to these credentials",
+                      _CREDENTIALS.get(scheme)) from error
+    except Exception as error:
+        library = type(error).__module__.split(".")[0]
+        if not isinstance(error, OSError) and library not in _LIBRARIES:
+            raise
+        if isinstance(error, OSError) and library == "builtins" and error.filename:
+            raise  # of the local disk
+        text = " ".join(str(error).split()) or type(error).__name__
+        if "Credentials" in type(error).__name__ or "Anonymous caller" in text:
+            raise refused("no credentials were found", _CREDENTIALS.get(scheme)) from error
+        if re.search("Connect|Timeout", type(error).__name__):
+            raise refused(f"the store cannot be reached ({text})",
+                          "the same command once it can: what is finished is kept") from error
+        raise refused(f"the store says: {text}") from error
+
+
+def _info(path):
+    """What the store says of a file or folder, or None where there is neither."""
+    system, name = _find(path)
+    with explained("read", path):
+        try:
+            return system.info(name)
+        except FileNotFoundError:
+            return None
+
+
+def version(path):
+    """`(size, mark)` of an object, or None where there is none.
+
+    The mark is another one once the object is written again.
+    """
+    found = _info(path)
+    if found is None or found["type"] != "file":
+        return None
+    marks = (found.get(name) for name in ("ETag", "etag", "generation", "mtime", "created"))
+    return found["size"], str(next(filter(None, marks), ""))
+
+
+def exists(path):
+    """Whether an object, or any whose name begins with this folder, is there."""
+    return _info(path) is not None
+
+
+def is_file(path):
+    """Whether an object is there."""
+    return (_info(path) or {}).get("type") == "file"
+
+
+def is_folder(path):
+    """Whether objects are there whose names begin with this folder."""
+    return (_info(path) or {}).get("type") == "directory"
+
+
+def is_whole(path):
+    """Whether a folder was uploaded to its end."""
+    return any(is_file(f"{path}/{name}") for name in MANIFESTS)
+
+
+def is_foreign(path):
+    """Whether what is there was not uploaded by this module: no manifest, and no mark."""
+    return not any(is_file(f"{path}/{name}") for name in (*MANIFESTS, _MARK))
+
+
+def list_folder(path):
+    """Sorted names in a folder; empty where there is none."""
+    system, name = _find(path)
+    with explained("list", path):
+        try:
+            found = system.ls(name, detail=True)
+        except FileNotFoundError:
+            return []
+    name = name.rstrip("/")
+    names = {entry["name"].rstrip("/") for entry in found} - {name}
+    return sorted(each.rsplit("/", 1)[1] for each in names)
+
+
+def _objects(path):
+    """`{relative name: size}` of all objects in a folder; of one object, `{"": its size}`."""
+    system, name = _find(path)
+    with explained("list", path):
+        found = system.find(name, detail=True)
+    name = name.rstrip("/")
+    return {each.removeprefix(name).lstrip("/"): entry["size"] for each, entry in found.items()}
+
+
+def size(path):
+    """Size of an object in bytes."""
+    found = version(path)
+    if found is None:
+        raise BertTfError(f"cannot read {path}: no such file")
+    return found[0]
+
+
+def open_stored(path):
+    """Open for reading bytes as they are stored, a few megabytes at a time."""
+    system, name = _find(path)
+    return system.open(name, "rb", block_size=_BLOCK, cache_type="readahead")
+
+
+def expand(pattern):
+    """Sorted paths of the objects that match a glob pattern; UsageError of a folder."""
+    system, name = _find(pattern)
+    with explained("list", pattern):
+        found = system.glob(name, detail=True)
+    scheme = pattern.split("://", 1)[0]
+    if not re.search(r"[*?[]", name) and any(e["type"] != "file" for e in found.values()):
+        raise UsageError(explain(f"{pattern} is a folder", "files",
+                                 f"'{pattern.rstrip('/')}/*'"))
+    return sorted(f"{scheme}://{each.lstrip('/')}" for each, entry in found.items()
+                  if entry["type"] == "file")
+
+
+def make_folder(path):
+    """Nothing: a folder comes with its first object."""
+    check(path)
+
+
+def each(function, *arguments):
+    """What a function gives for each of several objects, some at a time."""
+    with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(function, *arguments))
+
+
+def remove(path):
+    """Delete an object or a folder with all in it, manifests first; nothing there is fine."""
+    system, _ = _find(path)
+    names = list(_objects(path))
+    firsts = [name for name in names if name in MANIFESTS]
+    rest = [name for name in names if name not in (*MANIFESTS, _MARK)]
+    if firsts:
+        write(f"{path}/{_MARK}", b"")  # by which what a killed process leaves is known
+    for group in (firsts, rest, [_MARK] if firsts or _MARK in names else []):
+        each(lambda name: _delete(system, f"{path}/{name}" if name else path), group)
+
+
+def _delete(system, path):
+    with explained("delete", path), contextlib.suppress(FileNotFoundError):
+        system.rm_file(system._strip_protocol(path))
+
+
+discard = remove
+
+
+def rename(source, target):
+    """Copy inside the store, manifest last, and delete the source, manifest first."""
+    system, _ = _find(source)
+    names = _objects(source)
+
+    def copy(name):
+        old, new = (f"{path}/{name}" if name else path for path in (source, target))
+        with explained("write", new):
+            system.cp_file(system._strip_protocol(old), system._strip_protocol(new))
+
+    each(copy, [name for name in names if name not in MANIFESTS])
+    each(copy, [name for name in names if name in MANIFESTS])
+    remove(source)
+
+
+def absolute(path):
+    """The path without a `/` at its end."""
+    check(path)
+    return path.rstrip("/")
+
+
+resolved = absolute
+
+
+def temporary_name(path):
+    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return f"{folder}/.tmp-{name}-{uuid.uuid4().hex[:12]}"
+
+
+def left_over(folder, found, name=None):
+    """Path of what a killed run left of `found`, in `folder`, if that is `name` or of it, or of
+    anything; None if it left nothing."""
+    path = f"{folder.rstrip('/')}/{found}"
+    if name in (None, found) and is_file(mark := f"{path}/{_MARK}"):
+        return mark if is_whole(path) else path
+    return disk.left_over(folder, found, name)
+
+
+def write(path, data, **conditions):
+    """Write an object of bytes; `conditions` are fsspec's `mode="create"` or S3's `IfMatch`."""
+    system, name = _find(path)
+    with explained("write", path):
+        system.pipe_file(name, data, **conditions)
+
+
+def upload(source, path):
+    """Copy a local file to an object, or a local folder to a folder that is not there.
+
+    Raises:
+        BertTfError: something else is there, or the store does not take it.
+    """
+    if os.path.isdir(source):
+        _upload_folder(source, path)
+    else:
+        _upload_file(source, path)
+
+
+def _upload_file(source, path):
+    system, name = _find(path)
+    with explained("write", path):
+        system.put_file(source, name)
+
+
+def _upload_folder(source, path):
+    names = [os.path.relpath(os.path.join(folder, name), source)
+             for folder, _, found in os.walk(source) for name in found]
+    last = [name for name in MANIFESTS[::-1] if name in names]
+    if not last:
+        raise ValueError(f"{path}: a folder without one of {', '.join(MANIFESTS)}")
+    there = _objects(path)
+    if there and (_MARK not in there or is_whole(path)):
+        raise BertTfError(explain(f"cannot write {path}: a folder is there already",
+                                  attempt="another place"))
+    remove(path)
+    write(f"{path}/{_MARK}", b"")
+    rest = [name for name in names if name not in last]
+    each(lambda name: _upload_file(os.path.join(source, name), f"{path}/{name}"), rest)
+    there = _objects(path)
+    for name in rest:
+        if there.get(name) != os.path.getsize(os.path.join(source, name)):
+            raise BertTfError(explain(f"cannot write {path}/{name}: the store has "
+                                      f"{there.get(name, 0)} bytes of it",
+                                      attempt="the same command again"))
+    for name in last:
+        _upload_file(os.path.join(source, name), f"{path}/{name}")
+    _delete(_find(path)[0], f"{path}/{_MARK}")
+
+
+def download(paths, targets):
+    """Copy objects to local files."""
+    def copy(path, target):
+        system, name = _find(path)
+        with explained("read", path):
+            system.get_file(name, target)
+
+    each(copy, paths, targets)
+
+
+def read_ranges(ranges):
+    """The bytes from `start` to `end` of objects, `[(path, start, end)]`, all requested at once."""
+    systems, names = zip(*(_find(path) for path, _, _ in ranges), strict=True)
+    _, starts, ends = zip(*ranges, strict=True)
+    with explained("read", ranges[0][0]):
+        return systems[0].cat_ranges(list(names), list(starts), list(ends), on_error="raise")

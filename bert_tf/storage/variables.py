@@ -1,0 +1,162 @@
+"""Named tensors in a TensorFlow checkpoint (the `.index` and `.data` files of the originals)."""
+
+import contextlib
+import errno
+import math
+import os
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files, tensor_bundle
+
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint and SavedModels wrote
+_PART = 128 << 20  # bytes of a data file
+_SYSTEM_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+
+
+def write_variables(prefix, tensors):
+    """Write a mapping of names to tensors to `prefix.index` and `prefix.data-*`.
+
+    Tensors are taken from the mapping one by one and let go of as they are written, a data file
+    of about 128 MB at a time. Not atomic by itself: write into `files.atomic_path`.
+    """
+    import tensorflow as tf
+
+    parts, held, size = [], {}, 0
+
+    def write_part():
+        parts.append(f"{prefix}.part-{len(parts)}")
+        tf.raw_ops.SaveV2(prefix=parts[-1], tensor_names=list(held), tensors=list(held.values()),
+                          shape_and_slices=[""] * len(held))
+        held.clear()
+
+    with explained_writing(prefix):
+        for name in sorted(tensors):
+            tensor = tf.convert_to_tensor(tensors[name])
+            if held and size + _size(tensor) > _PART:
+                write_part()
+                size = 0
+            held[name] = tensor
+            size += _size(tensor)
+        write_part()
+        # Joins the indexes and renames the data files.
+        tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=parts, destination_prefix=prefix,
+                                      delete_old_dirs=False)
+
+
+def _size(tensor):
+    """Bytes of a tensor; those of strings are not known and count 1 each."""
+    return math.prod(tensor.shape) * (tensor.dtype.size or 1)
+
+
+@contextlib.contextmanager
+def explained_writing(prefix):
+    """Turn TensorFlow's errors while writing `prefix` into the system's, else into ours."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        for code in _SYSTEM_ERRORS:
+            if os.strerror(code) in str(error.message):
+                raise OSError(code, os.strerror(code)) from error
+        raise BertTfError(f"cannot write {prefix}: {error.message}") from error
+
+
+def find_checkpoint(path):
+    """The prefix of a checkpoint: `path` itself, or the only one in the folder `path`.
+
+    Raises:
+        BertTfError: nothing there.
+        UsageError: a folder with several.
+    """
+    if files.exists(f"{path}.index"):
+        return os.fspath(path)
+    found = [name.removesuffix(".index") for name in files.list_folder(path)
+             if name.endswith(".index")]
+    if not found:
+        raise BertTfError(explain(f"no checkpoint at {path}",
+                                  "a folder with NAME.index and NAME.data-…, or its prefix "
+                                  "folder/NAME"))
+    if len(found) > 1:
+        raise UsageError(explain(f"{path} holds the checkpoints {', '.join(found)}",
+                                 attempt=os.path.join(path, found[0])))
+    return os.path.join(path, found[0])
+
+
+def read_variables(prefix):
+    """All tensors of a checkpoint as `{name: array}`; errors as of `VariableReader`."""
+    reader = VariableReader(prefix)
+    return {name: reader.load(name) for name in reader.shapes}
+
+
+class VariableReader:
+    """The tensors of a checkpoint, loaded one at a time.
+
+    Attributes:
+        entries: `{name: tensor_bundle.Entry}`.
+        shapes: `{name: shape}`.
+
+    Raises:
+        BertTfError: no checkpoint there, or it is damaged; nothing is allocated for a tensor that
+            its data file cannot hold.
+    """
+
+    def __init__(self, prefix):
+        self._prefix = prefix
+        self.entries = tensor_bundle.read_index(prefix)
+        self.shapes = {name: entry.shape for name, entry in self.entries.items()}
+        self._reader = None
+
+    def variable_names(self):
+        """`{name of a tensor: name of its variable}`, of what the object graph knows.
+
+        Raises:
+            BertTfError: there is no object graph, or it is damaged.
+        """
+        from google.protobuf.message import DecodeError
+        from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
+
+        if OBJECT_GRAPH not in self.entries:
+            raise BertTfError(explain(f"checkpoint {self._prefix} has no object graph",
+                                      "one that tf.train.Checkpoint wrote"))
+        try:
+            graph = TrackableObjectGraph.FromString(
+                tensor_bundle.read_string(self.entries[OBJECT_GRAPH]))
+        except DecodeError as error:
+            raise BertTfError(f"checkpoint {self._prefix} is damaged: its object graph") from error
+        return {attribute.checkpoint_key: attribute.full_name
+                for node in graph.nodes for attribute in node.attributes}
+
+    def load(self, name):
+        """The array `name`; a string, whose size nothing bounds, is refused."""
+        import tensorflow as tf
+
+        if not self.entries[name].dtype.size:
+            raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
+        try:
+            self._reader = self._reader or tf.train.load_checkpoint(
+                files.local_prefix(self._prefix))
+            return self._reader.get_tensor(name)
+        except (tf.errors.OpError, RuntimeError, ValueError, IndexError, MemoryError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise BertTfError(f"checkpoint {self._prefix} is damaged: {reason}") from error
+
+
+def assign_variables(variables, tensors, source):
+    """Assign `tensors` to the Keras `variables` of the same path and shape.
+
+    Raises:
+        UsageError: a variable is missing in `tensors` or its shape differs; all are listed.
+    """
+    wrong = []
+    for variable in variables:
+        value = tensors.get(variable.path)
+        if value is None:
+            wrong.append(f"- {variable.path} {tuple(variable.shape)}")
+        elif tuple(value.shape) != tuple(variable.shape):
+            wrong.append(f"- {variable.path} {tuple(variable.shape)}, there {tuple(value.shape)}")
+    if wrong:
+        raise UsageError(explain(f"{source} does not fit the model, which wants:\n"
+                                 + "\n".join(wrong)))
+    for variable in variables:
+        variable.assign(tensors[variable.path])

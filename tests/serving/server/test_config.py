@@ -1,0 +1,147 @@
+"""Flags and files of the server: what they mean, and what is refused before anything is served."""
+
+import re
+
+import pytest
+
+from bert_tf.errors import UsageError
+from bert_tf.serving.server import config, text_protos
+
+pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
+
+
+def _settings(*flags):
+    return config.settings(config.parser("").parse_args([*flags]))
+
+
+@pytest.fixture
+def written(tmp_path):
+    """`written(text)` -> path of a file with it."""
+    def write(text, name="some.config"):
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_defaults_are_those_of_tensorflow_serving():
+    settings = _settings("--model_base_path=/models/m")
+    model, = settings.models.model_config_list.config
+    assert (model.name, model.base_path, model.model_platform) == (
+        "default", "/models/m", "tensorflow")
+    flags = settings.flags
+    assert (flags.port, flags.rest_api_port, flags.rest_api_timeout_in_ms) == (8500, 0, 30000)
+    assert flags.file_system_poll_wait_seconds == 1 and flags.max_num_load_retries == 5
+    assert flags.enable_model_warmup and not flags.enable_signature_method_name_check
+    assert settings.batching is settings.ssl is settings.monitoring_path is None
+    batching = _settings("--model_base_path=/m", "--enable_batching").batching
+    assert (batching.max_batch_size, batching.timeout, batching.max_enqueued_batches) == (
+        1000, 0, 10)
+
+
+def test_hosts():
+    for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::", "10.0.0.1"):
+        assert _settings("--model_base_path=/m", f"--host={host}").flags.host == host
+    with pytest.raises(UsageError, match="nowhere.example; expected an IP address"):
+        _settings("--model_base_path=/m", "--host=nowhere.example")
+
+
+@pytest.mark.parametrize("given, expected", [
+    ("--enable_batching", True), ("--enable_batching=true", True), ("--enable_batching=1", True),
+    ("--enable_batching=false", False), ("--enable_batching=0", False)])
+def test_a_truth_is_written_as_in_tensorflow(given, expected):
+    assert (_settings("--model_base_path=/m", given).batching is not None) == expected
+
+
+@pytest.mark.parametrize("flag", ["xla_gpu_compilation_enabled", "skip_initialize_tpu",
+                                  "mixed_precision=bfloat16", "enable_profiler=false",
+                                  "enable_grpc_healthcheck_service=false"])
+def test_flags_without_effect_are_taken_and_said(flag, caplog):
+    _settings("--model_base_path=/m")
+    assert not caplog.records
+    _settings("--model_base_path=/m", f"--{flag}")
+    record, = caplog.records
+    assert f"--{flag.partition('=')[0]} has no effect" in record.getMessage()
+
+
+def test_the_files_are_read(written):
+    models = written('model_config_list { config { name: "m" base_path: "/m" '
+                     'model_platform: "tensorflow" version_labels { key: "stable" value: 2 } } }')
+    batching = written("max_batch_size { value: 32 } batch_timeout_micros { value: 5000 }\n"
+                       "max_enqueued_batches { value: 7 } num_batch_threads { value: 3 }\n"
+                       "allowed_batch_sizes: [1, 8, 32] pad_variable_length_inputs: true\n"
+                       "thread_pool_name { value: 'pool' }", "batching")
+    monitoring = written("prometheus_config { enable: true }", "monitoring")
+    settings = _settings(f"--model_config_file={models}", "--enable_batching",
+                         f"--batching_parameters_file={batching}",
+                         f"--monitoring_config_file={monitoring}",
+                         "--grpc_channel_arguments=grpc.max_connection_age_ms=20,a=b")
+    assert settings.models.model_config_list.config[0].version_labels["stable"] == 2
+    assert settings.batching == config.Batching(32, 0.005, 7, 3, "pool", (1, 8, 32), True, False,
+                                                32)
+    assert settings.monitoring_path == "/monitoring/prometheus/metrics"
+    assert config.channel_arguments(settings.flags) == [
+        ("grpc.max_connection_age_ms", 20), ("a", "b")]
+
+
+def test_a_model_s_own_batching_shares_the_threads(written, tmp_path):
+    shared = config.Batching(threads=3, thread_pool="pool")
+    assert config.model_batching(str(tmp_path), shared) is None
+    written("max_batch_size { value: 4 } num_batch_threads { value: 9 }", "batching_params.pbtxt")
+    own = config.model_batching(str(tmp_path), shared)
+    assert (own.max_batch_size, own.threads, own.thread_pool) == (4, 3, "pool")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("max_batch_size { value: 8 }\nmax_batch: 3", 'line 2: .* has no field named "max_batch"'),
+    ("max_batch_size { value: 0 }", "max_batch_size 0; expected at least 1"),
+    ("max_batch_size: 8", "line 1"),
+    ("num_batch_threads { value: 0 }", "threads 0"),
+    ("max_batch_size { value: 8 } allowed_batch_sizes: [1, 4]", "allowed_batch_sizes 1 4; .*8"),
+    ("max_batch_size { value: 8 } allowed_batch_sizes: [4, 1, 8]", "increasing"),
+    ("max_batch_size { value: 8 } max_execution_batch_size { value: 9 } "
+     "enable_large_batch_splitting { value: true }", "at most max_batch_size, 8")])
+def test_batching_parameters_that_cannot_be(written, text, expected):
+    path = written(text)
+    with pytest.raises(UsageError, match=re.escape(path) + ".*" + expected):
+        config.read_batching(path)
+
+
+@pytest.mark.parametrize("flags, expected", [
+    ([], "no model"),
+    (["--model_base_path=/m", "--rest_api_port=8500"], "two different ports"),
+    (["--model_base_path=/m", "--port=70000"], "70000"),
+    (["--model_base_path=/m", "--port=0"], "--grpc_socket_path"),
+    (["--model_base_path=/m", "--enable_batching=maybe"], "true or false"),
+    (["--model_base_path=/m", "--enable_batch"], "try --enable_batching"),
+    (["--model_base_path=/m", "--use_alts_credentials"], "cannot follow"),
+    (["--model_base_path=/m", "--grpc_channel_arguments=a"], "name=value"),
+    (["--model_base_path=/m", "--allow_reload=all"], "loopback, unix or cn:NAME"),
+    (["--model_base_path=/m", "--allow_reload=loopback,unix"], "without --grpc_socket_path"),
+    (["--model_base_path=/m", "--allow_reload=cn:me"], "client_verify"),
+    (["--model_base_path=/m", "--reload_roots=models"], "an absolute path")])
+def test_flags_that_cannot_be(flags, expected):
+    with pytest.raises(UsageError, match=expected):
+        _settings(*flags)
+
+
+def test_who_may_change_the_models():
+    told = _settings("--model_base_path=/models/m/")
+    assert (told.flags.allow_reload, told.reload_roots) == ((), ("/models",))
+    told = _settings("--model_base_path=/models/m", "--allow_reload=unix,loopback",
+                     "--grpc_socket_path=/s", "--reload_roots=/a,gs://b/c")
+    assert told.flags.allow_reload == ("unix", "loopback")
+    assert told.reload_roots == ("/a", "gs://b/c")
+
+
+def test_the_declared_messages_have_tensorflow_serving_s_fields():
+    # Of two of them another client carries the generated code.
+    protos = pytest.importorskip("ovmsclient.tfs_compat.protos.tensorflow_serving.config."
+                                 "ssl_config_pb2", reason="ovmsclient is not installed")
+    from ovmsclient.tfs_compat.protos.tensorflow_serving.config import monitoring_config_pb2
+
+    for theirs in (protos.SSLConfig, monitoring_config_pb2.MonitoringConfig,
+                   monitoring_config_pb2.PrometheusConfig):
+        ours = text_protos.message_class(theirs.DESCRIPTOR.name)
+        assert {(field.name, field.number, field.type) for field in theirs.DESCRIPTOR.fields} == {
+            (field.name, field.number, field.type) for field in ours.DESCRIPTOR.fields}

@@ -1,0 +1,216 @@
+"""What one HTTP client can cost: heads, bodies, time and connections of a bounded server."""
+
+import asyncio
+import configparser
+import contextlib
+import importlib.metadata
+import json
+import pathlib
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from bert_tf.serving.server import http_limits
+from bert_tf.serving.server.http_limits import MOST_FIELDS, MOST_HEAD_BYTES, bounded
+
+PATIENCE = 60
+LARGE = 32 << 20  # bytes of an answer that no socket's buffers hold
+
+
+async def echo(scope, receive, send):
+    """Answers with the size of the body; at /large with much more."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    body = b"x" * LARGE if scope["path"] == "/large" else b"%d" % size
+    await send({"type": "http.response.start", "status": 200,
+                "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def hasty(scope, receive, send):
+    """Answers without a look at the body."""
+    await send({"type": "http.response.start", "status": 200,
+                "headers": [(b"content-length", b"1")]})
+    await send({"type": "http.response.body", "body": b"0"})
+
+
+@contextlib.contextmanager
+def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical"):
+    """The port of a server in a thread."""
+    config = uvicorn.Config(app, http=bounded(max_connections, max_body_bytes), lifespan="off",
+                            log_level=log_level, log_config=None, ws="none")
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            server.force_exit = server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(http_limits, "LINGER_SECONDS", 0.2)
+
+
+@pytest.fixture(scope="module")
+def port():
+    with running() as port:
+        yield port
+
+
+def connected(port):
+    return socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+
+def answer(connection):
+    """Status and message of all that comes until the server ends the connection."""
+    said = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := connection.recv(1 << 16):
+            said += data
+    head, _, body = said.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), json.loads(body)["error"]
+
+
+def told(port, *pieces):
+    """The answer to bytes; those that the server does not take any more are kept."""
+    with connected(port) as connection:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            for piece in pieces:
+                connection.sendall(piece)
+        return answer(connection)
+
+
+def asks(connection, request=b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc"):
+    """Whether a request is answered with 200 and a body of one byte, and the connection stays."""
+    connection.sendall(request)
+    said = b""
+    while b"\r\n\r\n" not in said[:-1] and (data := connection.recv(1 << 16)):
+        said += data
+    return said.startswith(b"HTTP/1.1 200")
+
+
+def wait_for_room(port):
+    """Return when the server takes a connection again."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with connected(port) as another, contextlib.suppress(ConnectionError):
+            if asks(another):
+                return
+    raise AssertionError("the server does not let go of a connection")
+
+
+def test_one_version_is_named_of_what_has_no_public_interface():
+    """The tests below are of these; another one comes with them, and on purpose."""
+    wanted = configparser.ConfigParser()
+    wanted.read(pathlib.Path(__file__).parents[3] / "setup.cfg")
+    serving = wanted["options.extras_require"]["serving"].split()
+    for name in ("uvicorn", "httptools"):
+        assert f"{name}=={importlib.metadata.version(name)}" in serving
+
+
+@pytest.mark.parametrize("pieces", [
+    [b"GET /" + b"a" * (MOST_HEAD_BYTES + 1) + b" HTTP/1.1\r\nhost: a\r\n\r\n"],
+    [b"GET / HTTP/1.1\r\nhost: " + b"a" * 40_000, b"a" * 40_000 + b"\r\n\r\n"],
+    [b"GET / HTTP/1.1\r\nx: ", *[b"a" * 10_000] * 100],  # a field without end
+    [b"GET / HTTP/1.1\r\n" + b"".join(b"x%d: a\r\n" % n for n in range(MOST_FIELDS + 1)) + b"\r\n"],
+    [b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+     + b"".join(b"x%d: a\r\n" % n for n in range(MOST_FIELDS + 1)) + b"\r\n"]])
+def test_heads(port, pieces):
+    status, message = told(port, *pieces)
+    assert status == 431 and ("bytes" in message or "fields" in message)
+
+
+def test_a_head_just_below_the_bounds(port):
+    with connected(port) as connection:
+        assert asks(connection, b"GET / HTTP/1.1\r\n" + b"".join(
+            b"x%d: %s\r\n" % (n, b"a" * 600) for n in range(MOST_FIELDS)) + b"\r\n")
+        assert asks(connection) and asks(connection)
+
+
+def test_a_request_that_goes_on_and_on(port):
+    """Behind the last chunk fields may stand, which uvicorn collects without end."""
+    status, message = told(port, b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+                           b"0\r\nx: ", *[b"a" * 10_000] * 100)
+    assert status == 413 and "bytes" in message
+
+
+@pytest.mark.parametrize("noise", [b"\0\xff\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+                                   b"GET /\xff HTTP/1.1\r\nhost: a\r\n\r\n"])
+def test_what_is_no_http(port, noise):
+    assert told(port, noise)[0] == 400
+
+
+def test_clients_that_send_slowly(monkeypatch):
+    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_limits, "BODY_SECONDS", 0.2)
+    with running() as port:
+        for begun in (b"", b"GET / HTTP/1.1\r\nhost: a\r\n",
+                      b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nab"):
+            status, message = told(port, begun)
+            assert status == 408 and "did not arrive within 0.2 seconds" in message
+        with connected(port) as connection:
+            assert asks(connection)
+            connection.sendall(b"\r\n")  # which may stand before a request
+            assert answer(connection)[0] == 408
+
+
+def test_a_client_that_does_not_read(monkeypatch):
+    monkeypatch.setattr(http_limits, "UNREAD_SECONDS", 0.2)
+    with running(max_connections=1) as port, connected(port) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        size = len(connection.recv(1))
+        wait_for_room(port)
+        # What is in the buffers still comes, then the end.
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1 << 20):
+                size += len(data)
+        assert size < LARGE
+
+
+def test_connections():
+    with running(max_connections=3) as port, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connected(port)) for _ in range(3)]
+        assert all(map(asks, held))
+        assert told(port) == (503, "more than 3 connections")
+        held[0].close()
+        wait_for_room(port)
+
+
+def test_what_comes_behind_an_answer_is_bounded_too():
+    """An application may answer before it has read all: its answer is the only one."""
+    with running(hasty) as port, connected(port) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9000000\r\n\r\n")
+            for _ in range(100):
+                connection.sendall(b"a" * 10_000)
+        said = b""
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1 << 16):
+                said += data
+        assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")
+
+
+def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
+    """Its own answer, which nobody reads, is no error."""
+    with running(log_level="error") as port:
+        for behind in (b"\0\xff", b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000):
+            with connected(port) as connection, contextlib.suppress(ConnectionError):
+                connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
+                                   b"content-length: 3\r\n\r\nabc" + behind)
+                while connection.recv(1 << 20):
+                    pass
+    assert not caplog.records

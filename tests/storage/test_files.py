@@ -1,0 +1,77 @@
+"""Atomic writing, damaged input, and locks."""
+
+import errno
+import gzip
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.storage import files
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text("aé한🙂 ", max_size=6), min_size=1, max_size=12), st.integers(1, 9),
+       st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_lines_whatever_the_blocks(tmp_path_factory, lines, block_size, end, zipped):
+    path = str(tmp_path_factory.mktemp("lines") / ("text.gz" if zipped else "text"))
+    data = b"\xef\xbb\xbf" * (block_size > 2) + (end.join([*lines, ""])).encode()
+    with (gzip.open if zipped else open)(path, "wb") as stream:
+        stream.write(data)
+    read = [line for block in files.read_line_blocks(path, block_size) for line in block]
+    assert read == lines
+
+
+@pytest.mark.parametrize("block_size", [4, 1 << 20])
+def test_bad_utf8_is_named_by_line_and_column(tmp_path, block_size):
+    path = tmp_path / "text"
+    path.write_bytes(b"one\ntwo\nthr\xffee\n")
+    with pytest.raises(BertTfError, match="text line 3: byte 0xff at column 4 is not UTF-8"):
+        list(files.read_line_blocks(str(path), block_size))
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "folder" / "file"
+    files.write_text(str(path), "first")
+    with pytest.raises(RuntimeError), files.atomic_path(str(path)) as temporary:
+        with open(temporary, "w") as stream:
+            stream.write("half")
+        assert path.read_text() == "first"
+        raise RuntimeError
+    with (pytest.raises(BertTfError, match="the disk is full"),
+          files.atomic_path(str(path)) as temporary):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert path.read_text() == "first" and os.listdir(path.parent) == ["file"]
+
+
+def test_a_folder_never_replaces_another(tmp_path):
+    path = tmp_path / "folder"
+    for expected in (None, "cannot write"):
+        try:
+            with files.atomic_path(str(path)) as temporary:
+                os.mkdir(temporary)
+                files.write_text(os.path.join(temporary, "file"), str(expected))
+        except BertTfError as error:
+            assert expected in str(error)
+        else:
+            assert expected is None
+    assert (path / "file").read_text() == "None" and os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_name_that_is_temporary_is_cleaned_away_and_no_other(tmp_path):
+    left = files.temporary_name(str(tmp_path / "step"))
+    os.mkdir(left)
+    (tmp_path / ".tmp-of the user").touch()
+    files.clean_temporary(str(tmp_path))
+    assert os.listdir(tmp_path) == [".tmp-of the user"]
+
+
+def test_patterns(tmp_path):
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).touch()
+    a, b = str(tmp_path / "a.txt"), str(tmp_path / "b.txt")
+    assert files.expand([b, str(tmp_path / "*.txt")]) == [b, a]
+    with pytest.raises(UsageError, match="no file matches"):
+        files.expand([str(tmp_path / "*.gz")])

@@ -1,0 +1,143 @@
+"""One process at a time in a folder of a store."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from bert_tf.errors import BertTfError
+from bert_tf.storage import files, lease, locks
+
+FOLDER = "memory://bucket/run"
+PATH = f"{FOLDER}/.lease.json"
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    """An empty store, and a clock by which two minutes are two seconds."""
+    monkeypatch.setattr(lease, "RENEWAL", 0.2)
+    monkeypatch.setattr(lease, "STALE", 2)
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def _write(**changes):
+    about = {"owner": "another", "time": time.time(), "host": "far", "pid": 7,
+             "namespace": "there", "started": "1"}
+    files.write_json(PATH, {**about, **changes})
+
+
+def _elsewhere(function):
+    """Call a function as another process would: with no lease of this one's."""
+    own, lease._leases = lease._leases, {}
+    try:
+        return function()
+    finally:
+        lease._leases = own
+
+
+def _enter():
+    with locks.held(FOLDER):
+        return files.read_json(PATH)
+
+
+def test_a_second_process_is_refused_and_told_who_the_first_is():
+    with locks.held(FOLDER):
+        with locks.held(FOLDER):  # a stage of the same process
+            files.write_text(f"{FOLDER}/file", "")
+        with pytest.raises(BertTfError, match=rf"run is in use: process {os.getpid()} on \S+ w"):
+            _elsewhere(_enter)
+    assert not files.exists(PATH)
+    _enter()
+
+
+def test_a_lease_is_renewed_while_it_is_held():
+    with locks.held(FOLDER):
+        first = files.read_json(PATH)["time"]
+        deadline = time.monotonic() + 30
+        while files.read_json(PATH)["time"] == first:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_process_of_this_machine_that_has_ended_holds_nothing():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        _write(pid=child.pid, namespace=lease._namespace(), started=lease._start_of(child.pid))
+        with pytest.raises(BertTfError, match=f"process {child.pid} on far works in it"):
+            _enter()
+    finally:
+        child.kill()
+        child.wait()
+    assert _enter()["pid"] == os.getpid()
+
+
+def test_a_stale_lease_is_taken_over_and_a_fresh_one_is_not():
+    _write()
+    with pytest.raises(BertTfError, match=r"process 7 on far works in it; try again when it has "
+                                          r"ended \(in [012] s at most"):
+        _enter()
+    for when in (-1000, +1000):  # a clock that goes wrong does not matter
+        _write(time=time.time() + when)
+        assert _enter()["owner"] != "another"
+
+
+def test_a_lease_that_seems_stale_but_is_renewed_is_anothers():
+    _write(time=0)
+    ended = threading.Event()
+
+    def renew():
+        while not ended.wait(0.05):
+            _write(time=0)
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    try:
+        with pytest.raises(BertTfError, match="process 7 on far"):
+            _enter()
+    finally:
+        ended.set()
+        thread.join()
+    assert files.read_json(PATH)["owner"] == "another"
+
+
+def test_who_lost_the_lease_writes_nothing_more_and_leaves_the_other_alone(monkeypatch):
+    monkeypatch.setattr(lease, "RENEWAL", 1000)  # its thread stands still, as all of it
+    with locks.held(FOLDER):
+        files.write_text(f"{FOLDER}/before", "")
+        _elsewhere(_write)
+        lease._leases[FOLDER]._renewed -= 5000
+        for work in (lambda: files.write_text(f"{FOLDER}/after", ""),
+                     lambda: files.remove(f"{FOLDER}/before"),
+                     lambda: files.copy(f"{FOLDER}/before", f"{FOLDER}/after")):
+            with pytest.raises(BertTfError, match="taken over by process 7 on far"):
+                work()
+        files.write_text("memory://bucket/other", "")
+    assert files.list_folder(FOLDER) == [".lease.json", "before"]
+    assert files.read_json(PATH)["owner"] == "another"
+
+
+def test_of_many_that_want_a_folder_at_once_one_gets_it():
+    got, start = [], threading.Barrier(8)
+
+    def want():
+        one = lease.Lease(FOLDER)
+        start.wait()
+        try:
+            one.take()
+        except BertTfError:
+            return
+        got.append(one)
+
+    threads = [threading.Thread(target=want) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
+    got[0].release()
+    assert not files.exists(PATH)

@@ -1,0 +1,99 @@
+"""A folder has one process at a time; the second is told who the first is, a dead one is known."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.errors import BertTfError
+from bert_tf.storage import locks
+
+HOLD = """\
+import sys
+from bert_tf import locks
+with locks.held(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+COUNT = """\
+import sys
+from bert_tf import locks
+folder, rounds = sys.argv[1], int(sys.argv[2])
+for _ in range(rounds):
+    with locks.held(folder, wait=True):
+        path = folder + "/count"
+        number = int(open(path).read() or 0)
+        with open(path, "w") as stream:
+            stream.write(str(number + 1))
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_second_process_is_refused_at_once_and_told_who_holds(tmp_path, holder):
+    with pytest.raises(BertTfError) as refused, locks.held(str(tmp_path)):
+        pass
+    text = str(refused.value)
+    assert f"process {holder.pid} on {socket.gethostname()} (since 2" in text
+    assert str(tmp_path) in text
+    holder.communicate("")  # it ends
+    assert os.listdir(tmp_path) == []
+    with locks.held(str(tmp_path)):
+        assert json.loads((tmp_path / locks.NAME).read_text())["process"] == os.getpid()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_stopped_holder_still_holds(tmp_path, holder):
+    holder.send_signal(signal.SIGSTOP)
+    with pytest.raises(BertTfError, match=str(holder.pid)), locks.held(str(tmp_path)):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_stale(tmp_path, holder, capsys):
+    holder.kill()
+    holder.wait()
+    assert os.listdir(tmp_path) == [locks.NAME]
+    with locks.held(str(tmp_path)):
+        assert f"process {holder.pid} on {socket.gethostname()}" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("left", "told"), [
+    # After a reboot the process id is another program's: here our own.
+    (json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": "2101-01-01"}),
+     "(since 2101-01-01) worked"),
+    (json.dumps({"process": 7, "host": "other", "since": "2001-01-01"}), "process 7 on other"),
+    ("", ""), ("half a no", ""), ("[1]", ""), ("\x00" * 9000, "")],
+    ids=["own", "other", "empty", "half", "list", "zeros"])
+def test_a_note_without_a_lock_is_stale_whatever_it_says(tmp_path, capsys, left, told):
+    (tmp_path / locks.NAME).write_text(left)
+    with locks.held(str(tmp_path)):
+        assert told in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_those_that_wait_come_in_one_by_one(tmp_path):
+    (tmp_path / "count").write_text("0")
+    processes = [subprocess.Popen([sys.executable, "-c", COUNT, str(tmp_path), "300"],
+                                  stderr=subprocess.DEVNULL) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert (tmp_path / "count").read_text() == "900"
+
+
+def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with (pytest.raises(BertTfError, match="cannot create .*file"),
+          locks.held(str(tmp_path / "file"))):
+        pass

@@ -1,0 +1,30 @@
+"""Checkpoints are written in parts that never stand in memory together."""
+
+import numpy as np
+import pytest
+
+from bert_tf.errors import BertTfError
+from bert_tf.storage import variables
+
+
+@pytest.mark.parametrize(("part", "count"), [(1 << 20, 1), (100, 3), (1, 5)])
+def test_any_number_of_data_files_is_one_checkpoint(tmp_path, monkeypatch, part, count):
+    monkeypatch.setattr(variables, "_PART", part)
+    arrays = {f"layer_{i}/kernel": np.full((3, 4), i, np.float32) for i in range(4)}
+    arrays["step"] = np.int64(7)
+    prefix = str(tmp_path / "model")
+    variables.write_variables(prefix, arrays)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(f"model.data-{i:05}-of-{count:05}" for i in range(count)), "model.index"]
+    read = variables.read_variables(prefix)
+    assert sorted(read) == sorted(arrays)
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype and read[name].tobytes() == array.tobytes()
+
+
+def test_a_missing_data_file_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(variables, "_PART", 1)
+    variables.write_variables(str(tmp_path / "model"), {"a": np.zeros(4), "b": np.zeros(4)})
+    (tmp_path / "model.data-00001-of-00002").unlink()
+    with pytest.raises(BertTfError, match="model.data-00001-of-00002|model is damaged"):
+        variables.read_variables(str(tmp_path / "model"))
