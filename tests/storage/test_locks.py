@@ -14,14 +14,14 @@ from bert_tf.storage import locks
 
 HOLD = """\
 import sys
-from bert_tf import locks
+from bert_tf.storage import locks
 with locks.held(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
 COUNT = """\
 import sys
-from bert_tf import locks
+from bert_tf.storage import locks
 folder, rounds = sys.argv[1], int(sys.argv[2])
 for _ in range(rounds):
     with locks.held(folder, wait=True):
