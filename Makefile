@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 
-.PHONY: pretrain test test-all faults chromium lint lock clean
+.PHONY: pretrain test test-all faults chromium lint docs lock clean
 
 pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
@@ -38,6 +38,11 @@ chromium:
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
+
+# The pages of docs/ as a site in build/site, links checked.
+docs: $(STAMP)
+	$(BIN)/python docs/command_line.py
+	$(BIN)/mkdocs build --strict
 
 # The lock names every package with its hashes; the package itself is linked, not copied.
 $(STAMP): requirements.lock setup.cfg pyproject.toml

@@ -1,0 +1,119 @@
+"""Write command_line.md, the page of all commands and flags, from the commands' own parsers.
+
+    python docs/command_line.py
+
+Flags come from the parser that each command's `main` builds, so that the page says what `--help`
+does, whatever the width of a terminal.
+"""
+
+import argparse
+import importlib
+import pathlib
+import re
+from unittest import mock
+
+from bert_tf import cli, visualize
+from bert_tf.storage import files
+
+PAGE = pathlib.Path(__file__).with_suffix(".md")
+_INTRODUCTION = """# Command line
+
+Written from the parsers by `docs/command_line.py`: what each command's `--help` says.
+
+`python -m bert_tf COMMAND …` and `bert-tf COMMAND …` are the same as `python -m bert_tf.COMMAND …`.
+A flag means the same in every command, and may have `-` for `_`. Paths may be in an object store:
+`s3://…`, `gs://…`. Exit codes: 0 done, 1 wrong data or a failure of the machine, 2 wrong usage,
+130 stopped by Ctrl-C or SIGTERM.
+"""
+
+
+class _Built(Exception):
+    """Carries the parser that a command is about to use."""
+
+
+def find_parser(command, arguments=()):
+    """Build the parser of `python -m bert_tf.<command> <arguments>`."""
+    def stop(parser, *_):
+        raise _Built(parser)
+
+    main = importlib.import_module(f"bert_tf.{command}").main
+    # A default that is the machine's number of cores is told in words.
+    with (mock.patch.object(cli.Parser, "parse_args", stop),
+          mock.patch("os.cpu_count", lambda: "the number of cores")):
+        try:
+            main(list(arguments))
+        except _Built as built:
+            return built.args[0]
+    raise RuntimeError(f"bert_tf.{command} parses no arguments")
+
+
+def table(parser):
+    """Tabulate a parser's arguments in Markdown, as `--help` describes them; a list of lines."""
+    formatter = parser._get_formatter()
+    rows = []
+    for group in parser._action_groups:
+        actions = [action for action in group._group_actions if action.dest != "help"
+                   and action.help is not argparse.SUPPRESS]
+        if not actions:
+            continue
+        if rows:
+            rows.append("")
+        if group not in (parser._positionals, parser._optionals):
+            rows += [f"**{group.title[:1].upper()}{group.title[1:]}**", ""]
+        rows += ["| argument | meaning |", "|---|---|"]
+        rows += [f"| `{_name(action, formatter)}` | {_meaning(action, formatter, parser.prog)} |"
+                 for action in actions]
+    return rows
+
+
+def _name(action, formatter):
+    values = ""
+    if not action.option_strings:
+        values = formatter._format_args(action, action.metavar or action.dest)
+    elif action.nargs != 0:
+        metavar = formatter._get_default_metavar_for_optional(action)
+        values = " " + formatter._format_args(action, metavar)
+    return (", ".join(action.option_strings) + values).replace("|", r"\|")
+
+
+def _meaning(action, formatter, prog):
+    text = formatter._get_help_string(action) or ""
+    text = text % {**vars(action), "prog": prog}
+    if action.required and action.option_strings:
+        text += " (required)"
+    return text.replace("|", r"\|").replace("<", "&lt;").strip()
+
+
+def _prose(doc):
+    """A command's docstring as Markdown: what is indented is a block of code, but in a list."""
+    lines = []
+    for paragraph in doc.strip().split("\n\n"):
+        lines.append("")
+        for line in paragraph.splitlines():
+            if line.startswith("  ") and not paragraph.startswith("- "):
+                if lines[-1] and not lines[-1].startswith("    "):
+                    lines.append("")
+                line = line if line.startswith("    ") else f"  {line}"
+            lines.append(line)
+    return lines[1:]
+
+
+def _section(level, name, parser):
+    return [f"{'#' * level} {name}", "", *_prose(parser.description), "", *table(parser), ""]
+
+
+def page():
+    """Compose the page; its Markdown."""
+    lines = [_INTRODUCTION]
+    for command in cli.COMMANDS:
+        if command != "visualize":
+            lines += _section(2, command, find_parser(command))
+            continue
+        lines += [f"## {command}", "", *_prose(visualize.__doc__), ""]
+        for view in visualize.VIEWS:
+            lines += _section(3, f"{command} {view}", find_parser(command, [view]))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    files.write_text(str(PAGE), page())

@@ -1,0 +1,55 @@
+"""What mkdocs asks while it builds the pages: the project's own pages, links, the API reference."""
+
+import itertools
+import logging
+import os
+import pathlib
+import posixpath
+import re
+
+from mkdocs.structure.files import File
+
+import bert_tf
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_PROJECT = ("BUILD.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+_log = logging.getLogger("mkdocs.plugins.bert_tf")
+
+
+def on_files(files, config):
+    """Add the pages that stand beside docs/."""
+    for name in _PROJECT:
+        files.append(File.generated(config, name, abs_src_path=str(_ROOT / name)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Point links to where their targets stand on the site, and write the API reference."""
+    place = page.file.src_uri
+    folder = "" if place in _PROJECT else "docs"
+    markdown = _LINK.sub(lambda link: _relink(link, folder, place), markdown)
+    return markdown + _reference() if place == "api.md" else markdown
+
+
+def _relink(link, folder, place):
+    """A link between files of the repository, as one between pages of the site."""
+    text, path, anchor = link[1], link[2], link[3] or ""
+    target = posixpath.normpath(posixpath.join(folder, path))
+    if target.startswith("docs/"):
+        return f"[{text}]({target.removeprefix('docs/')}{anchor})"
+    if target in _PROJECT:
+        return f"[{text}]({target}{anchor})"
+    if not os.path.exists(_ROOT / target):
+        _log.warning("%s: there is no %s", place, path)
+    return text if text.startswith("`") else f"{text} (`{target}`)"
+
+
+def _reference():
+    """A directive of mkdocstrings for every public name, by module."""
+    lines = []
+    names = sorted(bert_tf._PUBLIC.items(), key=lambda item: item[1])
+    for module, items in itertools.groupby(names, key=lambda item: item[1]):
+        lines += ["", f"## {module}", ""]
+        lines += [f"::: {module}.{name}\n" for name, _ in items]
+    return "\n".join(lines)
