@@ -1,4 +1,4 @@
-"""Pages of docs/: the command line is that of the parsers, every page is on the site."""
+"""Pages of docs/: the command line is that of the parsers, names are those of the code."""
 
 import importlib.util
 import pathlib
@@ -56,6 +56,25 @@ def test_every_page_is_on_the_site_once():
     pages = list(_pages(config["nav"]))
     assert len(set(pages)) == len(pages)
     assert {path.name for path in DOCS.glob("*.md")} <= set(pages)
+
+
+def test_files_that_contributors_are_sent_to_exist():
+    paths = re.findall(r"`((?:bert_tf|tests|benchmarks)/[^`]*)`",
+                       (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_glossary_names_what_keras_hub_has():
+    folder, = importlib.util.find_spec("keras_hub").submodule_search_locations
+    words = set()
+    for path in pathlib.Path(folder).rglob("*.py"):
+        words.update(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    rows = [line.split(" | ") for line in (DOCS / "glossary.md").read_text().splitlines()]
+    theirs = {name for row in rows if len(row) == 5 and "of Keras" not in row[3]
+              for code in re.findall(r"`([^`]+)`", row[3]) for name in re.findall(r"\w+", code)}
+    assert len(theirs) > 30
+    assert theirs - words == set()
 
 
 @pytest.mark.long
