@@ -16,6 +16,8 @@ from bert_tf import cli, visualize
 from bert_tf.storage import files
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
+# Defaults that differ from machine to machine.
+_BY_MACHINE = {"num_processes": "the number of cores", "grpc_max_threads": "four for each core"}
 _INTRODUCTION = """# Command line
 
 Written from the parsers by `docs/command_line.py`: what each command's `--help` says.
@@ -37,9 +39,7 @@ def find_parser(command, arguments=()):
         raise _Built(parser)
 
     main = importlib.import_module(f"bert_tf.{command}").main
-    # A default that is the machine's number of cores is told in words.
-    with (mock.patch.object(cli.Parser, "parse_args", stop),
-          mock.patch("os.cpu_count", lambda: "the number of cores")):
+    with mock.patch.object(cli.Parser, "parse_args", stop):
         try:
             main(list(arguments))
         except _Built as built:
@@ -78,7 +78,8 @@ def _name(action, formatter):
 
 def _meaning(action, formatter, prog):
     text = formatter._get_help_string(action) or ""
-    text = text % {**vars(action), "prog": prog}
+    words = {"default": _BY_MACHINE[action.dest]} if action.dest in _BY_MACHINE else {}
+    text = text % {**vars(action), "prog": prog, **words}
     if action.required and action.option_strings:
         text += " (required)"
     return text.replace("|", r"\|").replace("<", "&lt;").strip()

@@ -12,22 +12,27 @@ from mkdocs.structure.files import File
 import bert_tf
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_PROJECT = ("BUILD.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+# Pages of the site that stand elsewhere in the repository.
+_PROJECT = {"index.md": "README.md", "serving.md": "serving/README.md",
+            "deployment.md": "serving/DEPLOYMENT.md",
+            **{name: name for name in ("BUILD.md", "CHANGELOG.md", "CONTRIBUTING.md",
+                                       "SECURITY.md")}}
+_PAGES = {path: name for name, path in _PROJECT.items()}
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 _log = logging.getLogger("mkdocs.plugins.bert_tf")
 
 
 def on_files(files, config):
     """Add the pages that stand beside docs/."""
-    for name in _PROJECT:
-        files.append(File.generated(config, name, abs_src_path=str(_ROOT / name)))
+    for name, path in _PROJECT.items():
+        files.append(File.generated(config, name, abs_src_path=str(_ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
     """Point links to where their targets stand on the site, and write the API reference."""
     place = page.file.src_uri
-    folder = "" if place in _PROJECT else "docs"
+    folder = posixpath.dirname(_PROJECT.get(place, f"docs/{place}"))
     markdown = _LINK.sub(lambda link: _relink(link, folder, place), markdown)
     return markdown + _reference() if place == "api.md" else markdown
 
@@ -38,8 +43,8 @@ def _relink(link, folder, place):
     target = posixpath.normpath(posixpath.join(folder, path))
     if target.startswith("docs/"):
         return f"[{text}]({target.removeprefix('docs/')}{anchor})"
-    if target in _PROJECT:
-        return f"[{text}]({target}{anchor})"
+    if target in _PAGES:
+        return f"[{text}]({_PAGES[target]}{anchor})"
     if not os.path.exists(_ROOT / target):
         _log.warning("%s: there is no %s", place, path)
     return text if text.startswith("`") else f"{text} (`{target}`)"

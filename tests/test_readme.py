@@ -1,4 +1,4 @@
-"""README says what `--help` says, and the commands of its page on labelled text work as typed."""
+"""README is short, links lead somewhere, and commands of README and docs work as typed."""
 
 import importlib
 import os
@@ -13,42 +13,41 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from bert_tf import cli, evaluate, export, finetune, visualize
+from bert_tf import cli, visualize
 from bert_tf.storage import files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
-INSIDE = README.partition("## See inside\n")[2].partition("\n## ")[0]
-PAGE = README.partition("## From labelled text to a served model\n")[2].partition("\n## ")[0]
-
-
+INSIDE = (ROOT / "docs" / "visualization.md").read_text()
+PAGE = (ROOT / "docs" / "fine_tuning.md").read_text()
+PICTURES = ROOT / "docs" / "pictures"
 MAKE_DATA = "examples/data/make_data.py"
 
 
-def _flags_table(parser):
-    """Rows of a table that says of every flag what `--help` does."""
-    formatter = parser._get_formatter()
-    rows = ["| flag | what it says (default) |", "|---|---|"]
-    for action in parser._actions:
-        if action.dest == "help":
-            continue
-        values = ""
-        if action.nargs != 0:
-            values = " " + formatter._format_args(
-                action, formatter._get_default_metavar_for_optional(action))
-        text = formatter._get_help_string(action) % {**vars(action), "prog": parser.prog}
-        if action.required:
-            text += " (required)"
-        flag = (", ".join(action.option_strings) + values).replace("|", r"\|")
-        rows.append(f"| `{flag}` | {text} |")
-    return rows
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 170
 
 
-@pytest.mark.parametrize("module", [finetune, evaluate, export])
-def test_the_tables_of_flags_are_those_of_help(module):
-    name = module.__name__.rpartition(".")[2]
-    section = README.partition(f"### Flags of {name}\n")[2].partition("\n#")[0]
-    assert section.strip().splitlines() == _flags_table(module._parser())
+def _anchors(path):
+    """What links to parts of a page may say: its headings, as GitHub and mkdocs write them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in headings}
+
+
+def test_links_lead_somewhere():
+    pages = [path for folder in (".", "docs", "serving", "saved_models", "benchmarks",
+                                 "tests/faults") for path in (ROOT / folder).glob("*.md")]
+    made = {"api.md"}  # its headings are written when the site is built
+    wrong, found = [], 0
+    for page in pages:
+        text = re.sub(r"```[\s\S]*?```", "", page.read_text())
+        for target, anchor in re.findall(r"\]\(([^)\s#:]*)(?:#([^)\s]+))?\)", text):
+            other = (page.parent / target) if target else page
+            found += 1
+            if not other.exists() or (
+                    anchor and other.name not in made and anchor not in _anchors(other)):
+                wrong.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert found > 40 and wrong == []
 
 
 def _write_model(folder):
@@ -83,14 +82,14 @@ def test_the_commands_of_the_page_are_understood():
     ran = []
     for command in _commands():
         if isinstance(command, str):
-            compile(command, "README.md", "exec")
+            compile(command, "fine_tuning.md", "exec")
         elif command == [MAKE_DATA]:
             assert (ROOT / MAKE_DATA).is_file()
         else:
             _, module, *arguments = command
             importlib.import_module(module)._parser().parse_args(arguments)
             ran.append(module)
-    assert ran == ["bert_tf.finetune", "bert_tf.evaluate", "bert_tf.finetune", "bert_tf.finetune"]
+    assert ran == ["bert_tf.finetune"] * 3 + ["bert_tf.evaluate"]
 
 
 @pytest.mark.long
@@ -100,7 +99,7 @@ def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
     ran = []
     for command in _commands():
         if isinstance(command, str):
-            exec(compile(command, "README.md", "exec"), {})
+            exec(compile(command, "fine_tuning.md", "exec"), {})
         elif command == [MAKE_DATA]:
             runpy.run_path(str(ROOT / MAKE_DATA))["main"]()
         else:
@@ -108,7 +107,7 @@ def test_the_page_works_as_typed(tmp_path, monkeypatch, capsys):
             assert cli.run(importlib.import_module(module).main, arguments) == 0, (
                 capsys.readouterr().err)
             ran.append(module)
-    assert ran == ["bert_tf.finetune", "bert_tf.evaluate", "bert_tf.finetune", "bert_tf.finetune"]
+    assert ran == ["bert_tf.finetune"] * 3 + ["bert_tf.evaluate"]
     for run in ("reviews", "questions", "entities"):
         results = files.read_json(f"runs/{run}/results.json")
         assert results["metrics"] and (tmp_path / "saved_models" / run / "1").is_dir()
@@ -140,14 +139,13 @@ def test_pictures_are_made_by_the_commands_beside_them(tmp_path, monkeypatch, ca
         assert command[:3] == ["python", "-m", "bert_tf.visualize"]
         assert cli.run(visualize.main, command[3:]) == 0, capsys.readouterr().err
         drawn.append(command[-1])
-    shown = re.findall(r"!\[.+\]\(examples/pictures/(.+)\)", INSIDE)
-    pictures = ROOT / "examples" / "pictures"
-    assert sorted(shown) == sorted(path.name for path in pictures.iterdir())
-    assert all((pictures / name).stat().st_size <= 60_000 for name in shown)
+    shown = re.findall(r"!\[.+\]\(pictures/(.+)\)", INSIDE)
+    assert sorted(shown) == sorted(path.name for path in PICTURES.iterdir())
+    assert all((PICTURES / name).stat().st_size <= 60_000 for name in shown)
     names = [name for name in drawn if name.endswith(".png")]
     assert len(names) >= 3 and set(names) <= set(shown)
     for name in names:
         if name == "layers.png" and sys.version_info[:2] != (3, 11):
             continue  # another Python's prose
-        made, kept = image.imread(tmp_path / name), image.imread(pictures / name)
+        made, kept = image.imread(tmp_path / name), image.imread(PICTURES / name)
         assert made.shape == kept.shape and np.abs(made - kept).mean() < 0.01, name
