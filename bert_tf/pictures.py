@@ -1,5 +1,7 @@
 """Pictures by matplotlib: figures without a display, fonts for any script, PNG and SVG files."""
 
+import contextlib
+import functools
 import io
 import os
 
@@ -7,6 +9,10 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 
 SUFFIXES = (".png", ".svg")
+_DEFAULT = "DejaVu Sans"  # matplotlib ships it
+_FONTS = ("install a font that has them: NanumGothic (of Debian's package fonts-nanum) for Hangul, "
+          "Noto Sans CJK (fonts-noto-cjk) for Chinese and Japanese, Noto Sans (fonts-noto-core) "
+          "for other scripts")
 
 
 def check_picture_path(path):
@@ -23,11 +29,19 @@ def new_figure(width, height):
 
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
+    figure.numbered = {}  # names that no font can draw, by what stands for them
     return figure
 
 
 def write_figure(path, figure):
     """Write a figure as PNG or SVG, by the end of `path`; the same figure gives the same file.
+
+    Args:
+        path: of the picture.
+        figure: as of `new_figure`, its names drawn by `name_ticks` and `add_legend`.
+
+    Returns: list of str, lines that say which names are numbers in the picture and what font to
+        install; empty where fonts have all characters.
 
     Raises:
         UsageError: `path` ends otherwise.
@@ -41,6 +55,10 @@ def write_figure(path, figure):
     with matplotlib.rc_context({"svg.hashsalt": "bert_tf"}):
         figure.savefig(stream, format=kind, metadata={"Date": None} if kind == "svg" else None)
     files.write_bytes(path, stream.getvalue())
+    if not figure.numbered:
+        return []
+    return [f"no installed font has all characters of these names, which are numbers in {path}; "
+            f"{_FONTS}", *(f"  {number}: {name}" for number, name in figure.numbered.items())]
 
 
 def text_style(text):
@@ -57,20 +75,66 @@ def _font_with(text):
 
     The first choice is the one that matplotlib ships.
     """
-    from matplotlib import font_manager, ft2font
-
     wanted = {ord(character) for character in text if not character.isspace()} | {ord("…")}
-    default = font_manager.findfont("DejaVu Sans")
-    others = sorted((font.fname, font.name) for font in font_manager.fontManager.ttflist
-                    if not font.name.startswith("Last Resort"))  # draws placeholders for all
-    for path, family in [(default, "DejaVu Sans"), *others]:
-        try:
-            known = ft2font.FT2Font(path).get_charmap()
-        except (OSError, RuntimeError):  # gone, or damaged, since matplotlib listed it
-            continue
-        if wanted <= known.keys():
-            return family
-    return None
+    return next((family for path, family in _fonts() if wanted <= _characters(path)), None)
+
+
+def _fonts():
+    """Yield path and family of installed fonts, the default first."""
+    from matplotlib import font_manager
+
+    yield font_manager.findfont(_DEFAULT), _DEFAULT
+    manager = font_manager.fontManager
+    known = {font.fname for font in manager.ttflist}
+    for path in font_manager.findSystemFonts():  # matplotlib's own list may be older
+        if path not in known:
+            with contextlib.suppress(OSError, RuntimeError):  # damaged
+                manager.addfont(path)
+    yield from sorted((font.fname, font.name) for font in manager.ttflist
+                      if not font.name.startswith("Last Resort"))  # draws placeholders for all
+
+
+@functools.cache
+def _characters(path):
+    """Code points that a font has; none where the file is gone, or damaged."""
+    from matplotlib import ft2font
+
+    try:
+        return frozenset(ft2font.FT2Font(path).get_charmap())
+    except (OSError, RuntimeError):
+        return frozenset()
+
+
+def _drawn(figure, names, kind=""):
+    """`(text, style)` to draw each of the names by: itself, or its number where no font has it.
+
+    The figure keeps the numbers; `kind` tells those of several lists in one figure apart.
+    """
+    drawn = []
+    for number, name in enumerate(names, 1):
+        style = text_style(name)
+        if style is None:
+            figure.numbered[f"{kind} {number}".strip()] = name
+        drawn.append((str(number), {}) if style is None else (name, style))
+    return drawn
+
+
+def name_ticks(axis, names, kind="", numbered=False, **further):
+    """Put a name at each of an axis' ticks, as it is; one that no font can draw is a number.
+
+    Args:
+        axis: `axes.xaxis` or `axes.yaxis` of a figure of `new_figure`.
+        names: list of str, for the places from 0 on.
+        kind: what the names are, where the figure has several lists of them.
+        numbered: whether their numbers, from 1, stand beside all names.
+        further: keyword arguments of matplotlib's for the labels.
+    """
+    drawn = _drawn(axis.get_figure(), names, kind)
+    texts = [f"{text}  {number}" if numbered and style else text
+             for number, (text, style) in enumerate(drawn, 1)]
+    axis.set_ticks(range(len(names)), texts, **further)
+    for label, (_, style) in zip(axis.get_ticklabels(), drawn, strict=True):
+        label.set(**style)
 
 
 def line_styles(count):
@@ -89,9 +153,7 @@ def add_legend(figure, lines, names):
         names: list of str.
     """
     # matplotlib itself leaves out names with a leading underscore and sets $…$ as formulas.
-    legend = figure.legend(lines, [f"{place}" for place in range(1, len(names) + 1)],
+    legend = figure.legend(lines, ["-"] * len(names),
                            loc="outside lower center", ncols=min(len(names), 4), frameon=False)
-    for label, name in zip(legend.get_texts(), names, strict=True):
-        style = text_style(name)
-        if style:
-            label.set(text=name, **style)
+    for label, (text, style) in zip(legend.get_texts(), _drawn(figure, names), strict=True):
+        label.set(text=text, **style)

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from bert_tf.evaluation.classification import indicators, label_report
-from bert_tf.pictures import new_figure, text_style, write_figure
+from bert_tf.pictures import name_ticks, new_figure, write_figure
 from bert_tf.storage import files
 
 _MOST_NUMBERED = 25  # labels; of more the cells are too small for numbers
@@ -22,6 +22,8 @@ def write_confusion(folder, gold, predicted, labels):
     Args:
         folder: made where absent.
         gold, predicted, labels: as of `classification_metrics`, or of `multi_label_metrics`.
+
+    Returns: what `write_figure` says of the picture.
 
     Raises:
         BertTfError: as those.
@@ -40,25 +42,21 @@ def write_confusion(folder, gold, predicted, labels):
     files.make_folder(folder)
     files.write_json(os.path.join(folder, "confusion.json"), {
         "rows": list(labels), "columns": columns, "counts": counts.tolist(), "labels": report})
-    write_figure(os.path.join(folder, "confusion.png"), _picture(counts, list(labels), columns))
+    return write_figure(os.path.join(folder, "confusion.png"),
+                        _picture(counts, list(labels), columns))
 
 
 def _picture(counts, rows, columns):
     """A matrix of counts as a figure, rows from the top."""
-    style = text_style("".join([*rows, *columns]))
-    if style is None:  # names that no font here can draw: their places in confusion.json
-        numbers = [str(place) for place in range(len(rows))]
-        rows, columns = numbers, numbers if columns == rows else columns
     size = min(2.5 + 0.45 * max(counts.shape), 16)
     figure = new_figure(size + 1.5, size)
     axes = figure.subplots()
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     figure.colorbar(image, label="share of the row")
-    style = style or {}
-    axes.set_xticks(range(len(columns)), [_shortened(name) for name in columns], rotation=45,
-                    ha="right", rotation_mode="anchor", **style)
-    axes.set_yticks(range(len(rows)), [_shortened(name) for name in rows], **style)
+    name_ticks(axes.xaxis, [_shortened(name) for name in columns], rotation=45, ha="right",
+               rotation_mode="anchor")
+    name_ticks(axes.yaxis, [_shortened(name) for name in rows])
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold")
     if max(counts.shape) <= _MOST_NUMBERED:

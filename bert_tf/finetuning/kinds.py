@@ -10,7 +10,8 @@ A kind is a `Kind` with
     given(example) -> dict                      of predictions.jsonl: the text, and what is right
     predict(model, examples) -> list[dict]      and what the model tells, with the example's id
     metrics(examples, predictions) -> dict      floats, among them the one that is monitored
-    report(examples, predictions, folder)       pictures and tables for people, into that folder
+    report(examples, predictions, folder)       pictures and tables for people, into that folder;
+                                                gives lines that are printed, or nothing
 """
 
 import importlib

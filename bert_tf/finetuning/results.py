@@ -32,12 +32,14 @@ def write_measured(kind, examples, predictions, folder):
     """Write `predictions.jsonl` and the kind's `report/`.
 
     A line of predictions is the example's `id`, what the model was given and what is right (see
-    `Kind.given`), and what `Kind.predict` tells of it.
+    `Kind.given`), and what `Kind.predict` tells of it. What the report says of itself is printed.
     """
     write_lines(os.path.join(folder, PREDICTIONS), (
         {"id": example.id, **kind.given(example), **line}
         for example, line in zip(examples, predictions, strict=True)))
-    kind.report(examples, predictions, files.make_folder(os.path.join(folder, REPORT)))
+    for line in kind.report(examples, predictions,
+                            files.make_folder(os.path.join(folder, REPORT))) or ():
+        print(line)
 
 
 def write_lines(path, values):

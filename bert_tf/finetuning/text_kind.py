@@ -165,9 +165,10 @@ class TextKind(Kind):
 
     def report(self, examples, predictions, folder):
         """`confusion.png` and `confusion.json` (see `write_confusion`); of numbers nothing."""
-        if self.problem != "regression":
-            gold, predicted = self._both(examples, predictions)
-            write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
+        if self.problem == "regression":
+            return []
+        gold, predicted = self._both(examples, predictions)
+        return write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
 
     def _names(self, example):
         """Names of the labels of an example, a tuple; of a number none."""

@@ -248,7 +248,7 @@ def show(arguments):
     else:
         points = {choice: project(found, arguments.projection, arguments.seed)
                   for choice, found in vectors.items()}
-        write_figure(arguments.output, draw_layers(points, labels, scores))
+        lines += write_figure(arguments.output, draw_layers(points, labels, scores))
     best = next(score for score in scores if score["best"])
     return [*lines, f"best of {len(scores)}: {best['pooling']} of {layer_name(best['layer'])}, "
             f"accuracy {best['accuracy']:.3f} (chance {1 / len(set(labels)):.3f}), silhouette "

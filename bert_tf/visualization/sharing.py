@@ -123,6 +123,6 @@ def show(arguments):
             name: {key: value.tolist() if isinstance(value, np.ndarray) else value
                    for key, value in found.items()} for name, found in measured.items()}})
     else:
-        write_figure(arguments.output,
-                     draw_distances(measured, arguments.angle, arguments.relative))
+        lines += write_figure(arguments.output,
+                              draw_distances(measured, arguments.angle, arguments.relative))
     return lines

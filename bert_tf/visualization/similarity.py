@@ -21,7 +21,7 @@ import dataclasses
 import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.pictures import SUFFIXES, new_figure, text_style, write_figure
+from bert_tf.pictures import SUFFIXES, name_ticks, new_figure, write_figure
 from bert_tf.storage import files
 from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.texts import add_text_flags, read_given_texts
@@ -169,8 +169,6 @@ def draw_similarity(comparisons, texts):
     figure = new_figure((size + 0.3) * columns + 4, (size + 0.6) * len(kinds) + 0.3)
     figure.set_layout_engine("compressed")  # the maps are square
     grid = figure.subplots(len(kinds), columns, squeeze=False)
-    names = [row_name(row, texts) for each in comparisons for row in each["rows"]]
-    style = text_style("".join(names))
     # One scale for all, so that layers can be compared.
     least = min(0.99, *(each["cosines"].min() for each in comparisons))
     for number, (axes, each) in enumerate(zip(grid.flat, comparisons, strict=True)):
@@ -180,9 +178,9 @@ def draw_similarity(comparisons, texts):
         ticks = range(len(matrix))
         axes.set_xticks(ticks, [str(place + 1) for place in ticks], fontsize=8)
         axes.set_yticks(ticks, [str(place + 1) for place in ticks], fontsize=8)
-        if number % columns == 0 and style is not None:
-            axes.set_yticks(ticks, [f"{row_name(row, texts)}  {place + 1}" for place, row in
-                                    enumerate(each["rows"])], fontsize=8, **style)
+        if number % columns == 0:
+            name_ticks(axes.yaxis, [row_name(row, texts) for row in each["rows"]], each["of"],
+                       numbered=True, fontsize=8)
         if len(matrix) <= _MOST_NUMBERED:
             for (row, column), value in np.ndenumerate(matrix):
                 axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7,
@@ -210,19 +208,8 @@ def show(arguments):
             "model": arguments.model, "sentences": texts, "comparisons": [
                 {**each, "cosines": each["cosines"].tolist()} for each in comparisons]})
     else:
-        write_figure(arguments.output, draw_similarity(comparisons, texts))
-        lines += _numbers(comparisons, texts)
+        lines += write_figure(arguments.output, draw_similarity(comparisons, texts))
     return [*lines, *(line for each in comparisons for line in _told(each, texts))]
-
-
-def _numbers(comparisons, texts):
-    """What the numbers in the picture are, where no font here can draw the sentences."""
-    names = {each["of"]: [row_name(row, texts) for row in each["rows"]] for each in comparisons}
-    if text_style("".join(name for of_kind in names.values() for name in of_kind)) is not None:
-        return []
-    return ["no installed font has all of these characters; in the picture they are numbers:",
-            *(f"  {kind} {number}: {name}" for kind, of_kind in names.items()
-              for number, name in enumerate(of_kind, 1))]
 
 
 def _told(comparison, texts):

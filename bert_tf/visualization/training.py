@@ -161,13 +161,16 @@ def show(arguments):
         short_names(arguments.run), arguments.run, strict=True)}
     known = metric_names(runs.values())
     metrics = [check_choice("metric", name, known) for name in arguments.metric or known]
+    lines = []
     if arguments.output.endswith(".json"):
         files.write_json(arguments.output, {
             "x": arguments.x, "smooth": arguments.smooth,
             "runs": [_plain(name, run, metrics, arguments) for name, run in runs.items()]})
     else:
-        write_figure(arguments.output, draw_runs(runs, metrics, arguments.x, arguments.smooth))
-    return [line for name, run in runs.items() for line in (*run["notes"], _summary(name, run))]
+        lines = write_figure(arguments.output,
+                             draw_runs(runs, metrics, arguments.x, arguments.smooth))
+    return [*lines, *(line for name, run in runs.items()
+                      for line in (*run["notes"], _summary(name, run)))]
 
 
 def _plain(name, run, metrics, arguments):

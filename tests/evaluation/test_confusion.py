@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from bert_tf import pictures
 from bert_tf.errors import BertTfError
 from bert_tf.evaluation.classification import label_report
 from bert_tf.evaluation.confusion import write_confusion
@@ -46,6 +47,16 @@ def test_any_names_are_drawn(tmp_path, labels):
     content, size = read(tmp_path)
     assert content["rows"] == labels and content["counts"][0][:2] == [1, 1]
     assert max(size) < 2500
+
+
+def test_labels_without_a_font_are_numbers_and_told(tmp_path, monkeypatch):
+    labels = ["긍정", "부정"]
+    monkeypatch.setattr(pictures, "_font_with", lambda text: None)
+    note, *told = write_confusion(str(tmp_path), labels, labels, labels)
+    assert "confusion.png" in note and "NanumGothic" in note and "fonts-nanum" in note
+    assert told == ["  1: 긍정", "  2: 부정"]
+    monkeypatch.undo()
+    assert write_confusion(str(tmp_path), ["a", "b"], ["a", "a"], ["a", "b"]) == []
 
 
 def test_nothing_is_written_of_bad_input(tmp_path):
