@@ -76,7 +76,8 @@ class Classifier(Labelled):
         if len(batch["input_word_ids"].shape) == 2:
             return super()._hidden(batch, output, training)
         return average_windows(
-            batch, lambda windows: super(Classifier, self)._hidden(windows, output, training))
+            batch, lambda windows: super(Classifier, self)._hidden(windows, output, training),
+            tf.TensorSpec([None, self.width], self.compute_dtype), training)
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""

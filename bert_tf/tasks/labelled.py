@@ -47,11 +47,11 @@ class Labelled(ReadsText, Objective):
         self.seed = seed
         self.reader = reader
         self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
-        self.feature_lstm, width = None, config.hidden_size
+        self.feature_lstm, self.width = None, config.hidden_size
         if features is not None:
             self.encoder.trainable = False
             self.feature_lstm = feature_lstm(config, features, seed, self.dtype_policy)
-            width = self.feature_lstm.lstm_size
+            self.width = self.feature_lstm.lstm_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.head = LabelHead(num_labels, config.initializer_range, seed, name=kind,
                               dtype=self.dtype_policy)
@@ -59,8 +59,8 @@ class Labelled(ReadsText, Objective):
         with keras.name_scope("cls"):
             if self.feature_lstm is not None:
                 self.feature_lstm.build()
-            self.dropout.build((None, None, width))
-            self.head.build((None, width))
+            self.dropout.build((None, None, self.width))
+            self.head.build((None, self.width))
         self.built = True
 
     @property

@@ -7,8 +7,8 @@ from bert_tf.models.families import INPUTS
 _AT_ONCE = 32  # windows
 
 
-def average_windows(inputs, vectors_of):
-    """The mean of the windows' vectors; a window without a real token does not count.
+def average_windows(inputs, vectors_of, spec, training=False):
+    """Average the windows' vectors; a window without a real token does not count.
 
     Dropout draws by a window's place among those of its replica, so that another number of
     replicas is another draw.
@@ -17,6 +17,9 @@ def average_windows(inputs, vectors_of):
         inputs: dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
             `[b, windows, seq_length]`.
         vectors_of: from such a dict of `[w, seq_length]` to float `[w, width]`.
+        spec: `tf.TensorSpec` of what it gives.
+        training: whether all windows are computed together, as gradients need them; else some at
+            a time, see `in_parts`.
 
     Returns: float `[b, width]`.
     """
@@ -24,7 +27,10 @@ def average_windows(inputs, vectors_of):
     # Without static sizes Keras cannot tell the rank.
     windows = {name: tf.ensure_shape(tf.boolean_mask(inputs[name], real), [None, None])
                for name in INPUTS}
-    vectors = vectors_of(windows)
+    if training:
+        vectors = vectors_of(windows)
+    else:
+        [vectors] = in_parts(lambda part: [vectors_of(part)], windows, spec)
     rows = tf.cast(tf.where(real)[:, 0], tf.int32)
     total = tf.math.unsorted_segment_sum(vectors, rows, tf.shape(real)[0])
     count = tf.reduce_sum(tf.cast(real, total.dtype), axis=1, keepdims=True)

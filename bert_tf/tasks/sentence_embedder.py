@@ -4,6 +4,7 @@ import functools
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
@@ -159,7 +160,9 @@ def embed_tokens(encoder, pooling, inputs, training=False):
     if pooling.pooling == "none":
         raise UsageError(explain("pooling='none' of texts in windows", "one vector a text, or "
                                  "long='head' of the reader"))
-    return pooling.normalized(average_windows(inputs, vectors_of))
+    width = pooling.width_factor * encoder.output["sequence_output"].shape[-1]
+    return pooling.normalized(average_windows(
+        inputs, vectors_of, tf.TensorSpec([None, width]), training))
 
 
 def pool_outputs(pooling, inputs, outputs):
