@@ -9,11 +9,11 @@ from sentiment import config, examples, tokenizer, write_table
 from sklearn import metrics
 from tiny_model import own_signatures
 
-from bert_tf import cli, evaluate
+from bert_tf import cli, evaluate, finetune
 from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.classifier import Classifier
 from bert_tf.tasks.reader import TextReader
 
@@ -96,6 +96,17 @@ def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path,
     assert (results["task"], results["positive_label"], results["monitor"]) == (
         "classify", "good", "accuracy")
     assert f"{count} of these" in results["notes"][-1]
+    # A delimiter that no file tells is the run's.
+    bars = tmp_path / "bars.csv"
+    bars.write_text(table.read_text().replace("\t", "|"))
+    manifest.write(str(run / "run.json"), {
+        **vars(finetune._parser().parse_args([
+            "--task", "classify", "--train", "a", "--dev", "b", "--output_dir", "c"])),
+        "delimiter": "|"}, [])
+    assert cli.run(evaluate.main, [*own[:2], "--data", str(bars), "--output_dir",
+                                   str(tmp_path / "bars")]) == 0
+    assert files.read_json(str(tmp_path / "bars" / "results.json"))["examples"] == 40
+    (run / "run.json").unlink()
     # Where flags say it, they count; what the run's task calls a column another one does not.
     assert cli.run(evaluate.main, [*own, str(tmp_path / "2"), "--text_column", "stars"]) == 0
     capsys.readouterr()

@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import os
 import sys
 
 from bert_tf.data import span_files, tag_files
@@ -150,7 +151,7 @@ def read_task(task_or_name, path, columns=None, form=AS_FOUND, left_out=None):
 
     Args:
         task_or_name: a `Task`, or the name of one.
-        path: the file, also `.gz`.
+        path: the file, str or `os.PathLike`, also `.gz`.
         columns: `{"text": …, "text_b": …, "label": …, "id": …}`, those that differ from
             `Task.columns`; numbers are columns from 0 of a table without header. For several
             labels also `"separator"` (a comma).
@@ -174,6 +175,7 @@ def read_task(task_or_name, path, columns=None, form=AS_FOUND, left_out=None):
             f"columns for task={found.name!r}, whose files have names of their own",
             attempt="task='classify', 'pair', 'regress', 'span' or 'tag'"))
     columns = {**(found.columns or {}), **columns}
+    path = os.fspath(path)
     try:
         examples, bad = _sorted_out(found.read(path, columns, form))
     except NoColumn as error:

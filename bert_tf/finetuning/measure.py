@@ -26,6 +26,8 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
+RUN = "run.json"
+_FORM = ("delimiter", "encoding", "header")  # flags about a table
 _SAVED_MODEL, _EXTRA = "saved_model.pb", "assets.extra"
 
 
@@ -79,7 +81,7 @@ class Measurement:
         return results
 
     def complete(self):
-        """Take task and columns that no flag says from the run's `results.json`.
+        """Take from the run what no flag says: its task, its columns, how its tables are written.
 
         The columns are those of the run's task: of another one they have other names.
 
@@ -97,6 +99,11 @@ class Measurement:
             for name, column in known.get("columns", {}).items():
                 if getattr(arguments, f"{name}_column") is None:
                     setattr(arguments, f"{name}_column", column)
+            record = os.path.join(self.run, RUN)
+            trained = manifest.read(record)["options"] if files.exists(record) else {}
+            for name in _FORM:
+                if getattr(arguments, name) is None:
+                    setattr(arguments, name, trained.get(name))
 
     def measure(self, folder, served):
         """`(results, (kind, examples, predictions))`, the first for `results.json`."""
@@ -131,7 +138,7 @@ class Measurement:
         flags.add_finetune_flags(parser)
         values = vars(parser.parse_args(["--task", "", "--train", "", "--dev", "",
                                          "--output_dir", ""]))
-        run = os.path.join(self.arguments.model, "run.json")
+        run = os.path.join(self.arguments.model, RUN)
         if files.exists(run):
             values.update(manifest.read(run)["options"])
         values.update({name: value for name, value in vars(self.arguments).items()

@@ -27,6 +27,17 @@ def test_monitors():
         assert entry.monitor[0] in entry.metrics
 
 
+@pytest.mark.parametrize("name, row", [
+    ("classify", "text\tlabel\nfine\tgood\n"), ("tag", "text\ttags\nAnn ran\tB-P O\n"),
+    ("span", "question\tcontext\tanswer\nWho?\tAnn ran.\tAnn\n")])
+def test_a_path_object_is_a_path(name, row, tmp_path):
+    path = tmp_path / "table.tsv"
+    path.write_text(row)
+    assert read_task(name, path) == read_task(name, str(path))
+    with pytest.raises(BertTfError, match="missing.tsv"):
+        read_task(name, tmp_path / "missing.tsv")
+
+
 def test_official_labels():
     assert task("mnli").labels == ("contradiction", "entailment", "neutral")
     assert task("klue_nli").labels == ("entailment", "contradiction", "neutral")
