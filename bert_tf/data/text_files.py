@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import sys
 
 from bert_tf.data.table_form import AS_FOUND, written_as
 from bert_tf.data.tables import BadRow, attempts, read_rows
@@ -55,8 +56,13 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
     needed = [columns.text, columns.label, columns.text_b, columns.id, columns.group]
     needed = [column for column in needed if column is not None]
     if form.header is None and not written_as(path) and all(map(str.isdigit, needed)):
-        form = dataclasses.replace(form, header=has_header(
-            read_rows(path, needed, form=form), columns.label, separator))
+        rows = list(read_rows(path, needed, form=form))
+        form = dataclasses.replace(form, header=has_header(rows, columns.label, separator))
+        if form.header:
+            first = next(row for _, row in rows if not isinstance(row, BadRow))
+            names = ", ".join(map(repr, first.values()))
+            print(f"{path}: the first row is taken for a header, with the names {names}; "
+                  "--no-header if it is an example", file=sys.stderr)
 
     def example(number, where, row):
         text_a = check_text(where, row[columns.text])

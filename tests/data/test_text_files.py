@@ -199,10 +199,13 @@ def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, cap
     (["fine,pos", "dull,neg", "great,pos"], "fine"),
     (["fine,3", "dull,1", "great,2"], "fine"),
 ])
-def test_a_header_over_columns_by_number_is_told(write_file, rows, first):
+def test_a_header_over_columns_by_number_is_told(write_file, rows, first, capsys):
     path = write_file("a.csv", "\n".join(rows) + "\n")
     examples = read_task("classify", path, {"text": 0, "label": 1}, left_out=[])
     assert examples[0].text_a == first
+    said = "the first row is taken for a header, with the names " + ", ".join(
+        map(repr, rows[0].split(","))) + "; --no-header if it is an example"
+    assert (said in capsys.readouterr().err) == (not rows[0].startswith(first))
     assert {example.label for example in examples}.isdisjoint({"stars"})
 
 
