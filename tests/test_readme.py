@@ -14,6 +14,7 @@ import pytest
 from matplotlib import image
 
 from bert_tf import cli, visualize
+from bert_tf.serving.server import config
 from bert_tf.storage import files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -67,9 +68,9 @@ def _write_model(folder):
                           Tokenizer(vocabulary, lower_case=True))
 
 
-def _commands():
-    """The page's blocks in order: argument lists of commands, and Python."""
-    blocks = re.findall(r"```python\n([\s\S]*?)```|((?:^    python .*\n(?:^     .*\n)*)+)", PAGE,
+def _commands(page=PAGE):
+    """A page's blocks in order: argument lists of commands, and Python."""
+    blocks = re.findall(r"```python\n([\s\S]*?)```|((?:^    python .*\n(?:^     .*\n)*)+)", page,
                         flags=re.M)
     for code, shell in blocks:
         if code:
@@ -90,6 +91,34 @@ def test_the_commands_of_the_page_are_understood():
             importlib.import_module(module)._parser().parse_args(arguments)
             ran.append(module)
     assert ran == ["bert_tf.finetune"] * 3 + ["bert_tf.evaluate"]
+
+
+def test_the_commands_of_readme_are_understood():
+    ran = []
+    for command in _commands((ROOT / "README.md").read_text()):
+        if isinstance(command, str) or command == [MAKE_DATA]:
+            continue
+        _, module, *arguments = command
+        parser = (config.parser("") if module == "bert_tf.serve"
+                  else importlib.import_module(module)._parser())
+        parser.parse_args(arguments)
+        ran.append(module.removeprefix("bert_tf."))
+    assert ran == ["pretrain", "finetune", "evaluate", "serve", "query", "query"]
+
+
+@pytest.mark.parametrize("name", [
+    "README.md", pytest.param("docs/python.md", marks=pytest.mark.long),
+    pytest.param("docs/embeddings.md", marks=pytest.mark.long)])
+def test_python_of_a_page_runs(name, tmp_path, monkeypatch):
+    """Blocks that need a running server apart; later blocks use the names of earlier ones."""
+    monkeypatch.chdir(tmp_path)
+    _write_model(tmp_path)
+    names, ran = {}, 0
+    for block in _commands((ROOT / name).read_text()):
+        if isinstance(block, str) and "localhost" not in block:
+            exec(compile(block, name, "exec"), names)
+            ran += 1
+    assert ran
 
 
 @pytest.mark.long
