@@ -8,7 +8,9 @@ take long, are decoded at once: there a process would cost more than it saves.
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import multiprocessing
+import queue
 import signal
 import threading
 import time
@@ -44,8 +46,7 @@ class Decoder:
             return function(data, *arguments)
         latest = time.monotonic() + _MOST_SECONDS
         lane = self._medium if len(data) <= _MEDIUM else self._large
-        running = asyncio.get_running_loop().run_in_executor(
-            lane.thread, lane.call, function, data, arguments, deadline or latest)
+        running = asyncio.wrap_future(lane.submit(function, data, arguments, deadline or latest))
         try:
             async with asyncio.timeout(None if deadline is None else
                                        max(0.0, deadline - time.monotonic())):
@@ -60,11 +61,33 @@ class Decoder:
 
 
 class _Lane:
-    """A process, and the thread that speaks with it: one request after the other."""
+    """A process, and the thread that speaks with it: one request after the other.
+
+    Of those that wait the smallest is next. Larger ones may wait until their time is over: whoever
+    sends many of them delays nobody but those who send as much.
+    """
 
     def __init__(self, name):
-        self.thread = concurrent.futures.ThreadPoolExecutor(1, f"decode-{name}")
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, f"decode-{name}")
+        self._waiting, self._order = queue.PriorityQueue(), itertools.count()
         self._process = self._connection = None
+
+    def submit(self, function, data, arguments, deadline):
+        """A `Future` of `call(…)`."""
+        future = concurrent.futures.Future()
+        call = (function, data, arguments, deadline)
+        self._waiting.put((len(data), next(self._order), future, call))
+        self._thread.submit(self._next)
+        return future
+
+    def _next(self):
+        with contextlib.suppress(queue.Empty):  # `close` took it
+            *_, future, call = self._waiting.get_nowait()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(self.call(*call))
+                except BaseException as problem:
+                    future.set_exception(problem)
 
     def call(self, function, data, arguments, deadline):
         deadline = min(deadline, time.monotonic() + _MOST_SECONDS)
@@ -104,7 +127,10 @@ class _Lane:
             self._process = None
 
     def close(self):
-        self.thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()[2].cancel()
         if self._process is not None:
             self._process.kill()  # whose thread, if it waits for it, ends with that
 

@@ -4,11 +4,13 @@ import asyncio
 import gzip
 import json
 import os
+import threading
 import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from server_harness import PATIENCE
 from tensorflow_serving.apis import inference_pb2, predict_pb2, regression_pb2
 
 from bert_tf.serving.server import decoder
@@ -104,6 +106,57 @@ def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
     with pytest.raises(decoding.TooLargeError):
         decode(decoding.predict_json, gzip.compress(os.urandom(40_000) * 100, 1), True, SIGNATURES,
                LIMITS)
+
+
+def test_a_small_request_passes_larger_ones_that_wait():
+    """In place of the process functions of this one, which tell when they run."""
+    begun, goes, order = threading.Event(), threading.Event(), []
+
+    def hold(data):
+        begun.set()
+        assert goes.wait(PATIENCE)
+
+    def note(data):
+        order.append(len(data) >> 20)
+
+    async def run():
+        made = Decoder()
+        made._large.call = lambda function, data, arguments, deadline: function(data)
+        try:
+            held = asyncio.ensure_future(made.run(hold, bytes(9 << 20)))
+            await asyncio.to_thread(begun.wait, PATIENCE)
+            waiting = [asyncio.ensure_future(made.run(note, bytes(size << 20)))
+                       for size in (8, 3, 5, 3, 2)]
+            await asyncio.sleep(0)  # all of them wait now
+            waiting[2].cancel()
+            goes.set()
+            await asyncio.gather(held, *waiting, return_exceptions=True)
+        finally:
+            goes.set()
+            made.close()
+
+    asyncio.run(run())
+    assert order == [2, 3, 3, 8]
+
+
+def test_what_waits_ends_with_the_decoder():
+    begun, goes = threading.Event(), threading.Event()
+
+    def hold(data):
+        begun.set()
+        assert goes.wait(PATIENCE)
+
+    async def run():
+        made = Decoder()
+        made._large.call = lambda function, data, arguments, deadline: function(data)
+        both = [asyncio.ensure_future(made.run(hold, bytes(size << 20))) for size in (2, 3)]
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        made.close()
+        goes.set()
+        return await asyncio.gather(*both, return_exceptions=True)
+
+    first, second = asyncio.run(run())
+    assert first is None and isinstance(second, asyncio.CancelledError)
 
 
 def test_predict_messages():
