@@ -26,6 +26,7 @@ from tensorflow_serving.apis import (
 from bert_tf.errors import BertTfError, explain
 from bert_tf.serving.server import config
 from bert_tf.serving.server.decoder import AT_ONCE
+from bert_tf.serving.server.encoding import encoded
 from bert_tf.serving.server.wanted_versions import check_roots
 from bert_tf.serving.wire import decoding, tensor_proto
 from bert_tf.serving.wire.decoding import read_spec
@@ -197,30 +198,25 @@ class _PredictionService:
                     self._core.check(spec)
             decoded = await self._core.decode(decode, message, deadline=deadline)
             name = decoded[0].name
-            response = await answer(*decoded, deadline)
-            return response.SerializeToString()
+            return await answer(*decoded, deadline)
 
     async def _predict(self, spec, inputs, outputs, deadline):
         spec, outputs = await self._core.predict(spec, inputs, outputs, deadline)
-        response = predict_pb2.PredictResponse()
-        write_spec(spec, response.model_spec)
-        for name, array in outputs.items():
-            tensor_proto.write(array, response.outputs[name], self._as_content)
-        return response
+        return await encoded(outputs, _predict_response, spec, self._as_content)
 
     async def _classify(self, spec, examples, deadline):
         spec, answer = await self._core.classify(spec, examples, deadline)
         response = classification_pb2.ClassificationResponse()
         write_spec(spec, response.model_spec)
         _write_classifications(answer, response.result)
-        return response
+        return response.SerializeToString()
 
     async def _regress(self, spec, examples, deadline):
         spec, answer = await self._core.regress(spec, examples, deadline)
         response = regression_pb2.RegressionResponse()
         write_spec(spec, response.model_spec)
         _write_regressions(answer, response.result)
-        return response
+        return response.SerializeToString()
 
     async def _multi_inference(self, spec, tasks, examples, deadline):
         results = await self._core.multi_inference(tasks, examples, deadline)
@@ -232,7 +228,7 @@ class _PredictionService:
                 _write_classifications(answer, result.classification_result)
             else:
                 _write_regressions(answer, result.regression_result)
-        return response
+        return response.SerializeToString()
 
     async def _metadata(self, spec, fields, deadline):
         if not fields:
@@ -248,7 +244,7 @@ class _PredictionService:
         for name, definition in definitions.items():
             signatures.signature_def[name].CopyFrom(definition)
         response.metadata[_SIGNATURE_DEF].Pack(signatures)
-        return response
+        return response.SerializeToString()
 
 
 class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
@@ -297,6 +293,14 @@ def write_spec(spec, model_spec):
     model_spec.name = spec.name
     model_spec.signature_name = spec.signature
     model_spec.version.value = spec.version
+
+
+def _predict_response(outputs, spec, as_content):
+    response = predict_pb2.PredictResponse()
+    write_spec(spec, response.model_spec)
+    for name, array in outputs.items():
+        tensor_proto.write(array, response.outputs[name], as_content)
+    return response.SerializeToString()
 
 
 def _write_classifications(answer, result):

@@ -22,6 +22,7 @@ from starlette.middleware import Middleware
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from bert_tf.serving.server import page
+from bert_tf.serving.server.encoding import encoded
 from bert_tf.serving.wire import decoding
 from bert_tf.serving.wire.decoding import TooLargeError
 from bert_tf.serving.wire.messages import error
@@ -132,7 +133,7 @@ class RestApi:
             scope, receive, deadline, decoding.predict_json, self.core.input_types(spec))
         _, outputs = await self.core.predict(
             dataclasses.replace(spec, signature=signature), inputs, deadline=deadline)
-        return write_predict(outputs, row_form)
+        return await encoded(outputs, write_predict, row_form)
 
     async def _classify(self, *request):
         return write_classifications(await self._on_examples(self.core.classify, *request))
