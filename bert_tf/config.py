@@ -121,7 +121,7 @@ class ModelConfig(Config):
     initializer_range: float = 0.02  # standard deviation of the truncated normal
     family: str = "bert"  # one of FAMILIES
     layer_norm_eps: float = 1e-12  # added to the variance
-    padding_id: int = 0  # id of [PAD]; RoBERTa counts positions from the one behind it
+    padding_id: int = 0  # id of [PAD]; RoBERTa counts positions from the one after it
     embedding_size: int = 0  # width E of the embedding tables; 0 for hidden_size
     num_hidden_groups: int = 0  # groups of layers that share weights; 0: every layer its own
     attention: str = "bidirectional"  # "causal": a position sees itself and those before it
@@ -177,7 +177,7 @@ class ModelConfig(Config):
         if self.longest < 1:
             raise UsageError(explain(
                 f"max_position_embeddings={self.max_position_embeddings} leaves no position "
-                f"behind padding_id={self.padding_id}", f"at least {self.padding_id + 2}"))
+                f"after padding_id={self.padding_id}", f"at least {self.padding_id + 2}"))
         if self.bilstm and self.hidden_size % 2:
             raise UsageError(explain(f"bilstm with hidden_size={self.hidden_size}",
                                      "an even number, half for each direction"))

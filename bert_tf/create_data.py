@@ -35,7 +35,7 @@ def _parser():
         help="share of documents that become the split eval")
     add("--runner", choices=("local", "beam"), default="local",
         help="local: processes of this machine; beam: Apache Beam (extra: beam), whose own flags "
-             "follow behind --; the examples are the same")
+             "follow after --; the examples are the same")
     cli.add_seed_flag(parser)
     cli.add_input_flags(parser)
     return parser

@@ -84,7 +84,7 @@ def _in_place_of(call, function, definition, outputs):
 
 
 def _followed(name, results):
-    """The tensor behind the result of a call, which may be the result of another."""
+    """The tensor that the result of a call stands for, which may be the result of another."""
     while name in results or f"{name}:0" in results:
         name = results.get(name) or results[f"{name}:0"]
     return name

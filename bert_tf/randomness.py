@@ -40,7 +40,7 @@ def example_bits(key, first_example, shape, dtype=tf.uint32):
         key: uint64 `[1]` from `stream_key`.
         first_example: global index of the first example, scalar integer; the others follow it.
         shape: `[batch, …]`, a tensor or a list of integers and scalar tensors. An example's
-            bits depend on the shape behind the batch, on the key and on its index only.
+            bits depend on the shape after the batch, on the key and on its index only.
         dtype: `tf.uint32`, or `tf.uint16` for half the work.
     """
     per_block = 16 // dtype.size  # a Philox block is 128 bits

@@ -26,7 +26,7 @@ from bert_tf.storage import checksums, files, variables
 # What a training checkpoint holds beside the model.
 _TRAINING = ("*/.OPTIMIZER_SLOT/*", "optimizer/*", "global_step/*", "save_counter/*")
 _NO_PLACE = ("cls/classifier/*", "cls/span/*", "cls/tagger/*", "cls/sentence_order/*")
-# Variables behind whose scopes, which users name, the others are found.
+# Variables after whose scopes, which users name, the others are found.
 _MARKS = ("word_embeddings/embeddings", "cls/predictions/output_bias/bias",
           f"{SENTENCE_HEAD}/logits/kernel")
 

@@ -213,7 +213,7 @@ class _ShuffledCutter(_Cutter):
         return lent if lent or len(documents) > 1 else [self._look_ahead(*documents)]
 
     def _look_ahead(self, own):
-        """The first sentences of the document behind `own` in this split, section or no."""
+        """The first sentences of the document after `own` in this split, section or no."""
         for piece in self.pieces_of(self.split):
             if piece.document > own:
                 self.recent[piece.document] = piece.sentences

@@ -22,7 +22,7 @@ from bert_tf.storage.json_texts import read_json_texts
 
 STDIN_NAME = "stdin.txt"
 
-# What may end a sentence, with the quotes and brackets that close behind it. The ideographic marks
+# What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them.
 _END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+|([。！？]+["'”’」』）]*)\s*""")
 _ABBREVIATIONS = frozenset((
@@ -44,8 +44,8 @@ class Piece(typing.NamedTuple):
 def split_sentences(text):
     """Cut text into sentences: a plain rule for English and Korean.
 
-    A sentence ends behind `.`, `!`, `?` or `…`, closing quotes included, before white space, and
-    behind `。`, `！` and `？` anywhere; not where the next letter is a small one, nor behind a
+    A sentence ends after `.`, `!`, `?` or `…`, closing quotes included, before white space, and
+    after `。`, `！` and `？` anywhere; not where the next letter is a small one, nor after a
     single full stop of an initial (`J.`) or of a common abbreviation (`Mr.`, `e.g.`).
 
     Returns:
@@ -65,7 +65,7 @@ def split_sentences(text):
 
 
 def _goes_on(text, start, match):
-    """Whether the sentence from `start` goes on behind the mark found."""
+    """Whether the sentence from `start` goes on after the mark found."""
     if text[match.end():match.end() + 1].islower():
         return True
     if match[1] != ".":

@@ -75,12 +75,12 @@ class Masking:
 
         starts = candidates
         if self.whole_word or self.max_ngram > 1:
-            behind = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
+            after = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
         if self.whole_word:
-            # A special token ends a word, so that one cut at its front starts anew behind it.
-            starts &= (word_starts > 0) | ~behind
+            # A special token ends a word, so that one cut at its front starts anew after it.
+            starts &= (word_starts > 0) | ~after
         if self.max_ngram > 1:
-            starts = self._join(bits[:, 3], starts, behind, candidates, budget)
+            starts = self._join(bits[:, 3], starts, after, candidates, budget)
         spans = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1  # [batch, seq_length]
 
         chosen_spans = self._choose(bits[:, 0], spans, candidates, budget)
@@ -107,7 +107,7 @@ class Masking:
                 "masked_lm_ids": into_slots(word_ids),
                 "masked_lm_weights": into_slots(tf.ones_like(slot, tf.float32))}
 
-    def _join(self, bits, starts, behind, candidates, budget):
+    def _join(self, bits, starts, after, candidates, budget):
         """Which of the `starts` of words open a span: bool `[batch, seq_length]`."""
         weights = 1 / np.arange(1, self.max_ngram + 1)
         limits = np.cumsum(weights / weights.sum())[:-1].astype(np.float32)
@@ -116,7 +116,7 @@ class Masking:
         begin = tf.cumsum(tf.reshape(length, tf.shape(bits)), axis=1, exclusive=True)
         begins = _count(begin, begin < tf.shape(bits)[1]) > 0
         words = tf.maximum(tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0)
-        opens = starts & (tf.gather(begins, words, batch_dims=1) | ~behind)
+        opens = starts & (tf.gather(begins, words, batch_dims=1) | ~after)
 
         spans = tf.maximum(tf.cumsum(tf.cast(opens, tf.int32), axis=1) - 1, 0)
         size = tf.gather(_count(spans, candidates), spans, batch_dims=1)

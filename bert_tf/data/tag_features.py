@@ -73,11 +73,11 @@ def _read(examples, reader):
                   breaks=tf.ragged.constant(starts, tf.int64, ragged_rank=1))
     read = {name: values.numpy() for name, values in read.items()}
     real = read["input_mask"] > 0
-    # All texts behind each other, so that one search finds the words of all units.
-    behind = np.cumsum([0, *(len(text) + 1 for text in texts)])
+    # All texts after each other, so that one search finds the words of all units.
+    after = np.cumsum([0, *(len(text) + 1 for text in texts)])
     words = np.concatenate([np.zeros(0, np.int64), *(
-        np.array(row, np.int64) + first for row, first in zip(starts, behind, strict=False))])
-    units = read["unit_starts"] + np.repeat(behind[:-1], read["num_units"])
+        np.array(row, np.int64) + first for row, first in zip(starts, after, strict=False))])
+    units = read["unit_starts"] + np.repeat(after[:-1], read["num_units"])
     word = np.searchsorted(words, units, side="right") - 1
     return (read["input_word_ids"][real], read["input_type_ids"][real], real.sum(axis=1),
             read["rows"], np.column_stack([word, read["unit_places"]]), len(words),

@@ -36,7 +36,7 @@ def read_conll(path, _=None, form=AS_FOUND):
 
     A line is a word; columns are separated by tabs or, on a line without any, by blanks. Lines of
     white space end sentences, and a line that begins with `-DOCSTART-` begins a document, whose
-    sentences are one group. A blank is taken to be behind every word but the last.
+    sentences are one group. A blank is taken to be after every word but the last.
 
     In place of a sentence with a line without a tag, or whose tag is none, stands a BadRow with
     file and line.
@@ -135,7 +135,7 @@ def _character_and_tag(where, line):
 def _without_blanks(rows):
     """Characters, tags and spaces of (character, tag) pairs in which blanks have tags of their own.
 
-    An entity that begins with a blank begins behind it.
+    An entity that begins with a blank begins after it.
     """
     words, tags, spaces = [], [], []
     begins = False

@@ -42,7 +42,7 @@ class SpanExample:
 class TagExample:
     """Words (or single characters), each with a tag: `O`, `B-type` or `I-type`.
 
-    `spaces` says behind which words there is a blank; an `I-` always goes on with an entity of
+    `spaces` says after which words there is a blank; an `I-` always goes on with an entity of
     its type.
     """
 

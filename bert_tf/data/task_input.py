@@ -59,7 +59,7 @@ class Features:
             `[n, …]` or, one a token, Ragged; optional `example_weights` float32 `[n]`.
         example: int64 `[n]`, index of the example that each row is of.
         window: None, or the length of the windows that a row is cut into: its ids are those of all
-            its windows one behind the other, all but the last one full.
+            its windows one after the other, all but the last one full.
         cut: how many examples were longer than what is read of them.
     """
 
@@ -231,7 +231,7 @@ def batch_rows(lengths, batch_size, seed, bucket=True):
         bucket: put rows of like length together.
 
     Returns:
-        int64 `[steps, batch_size]`; each row once, -1 behind the last of a batch that is not full.
+        int64 `[steps, batch_size]`; each row once, -1 after the last of a batch that is not full.
     """
     count = len(lengths)
     steps = -(-count // batch_size)

@@ -92,8 +92,8 @@ def _in_place(groups, lengths, parts):
     order = np.concatenate([*groups, np.zeros(0, np.int64)])
     starts, sizes = splits[:-1][order], lengths[order]
     # Where each row's first value goes, plus the distance from it.
-    behind = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    places = np.repeat(starts - behind, sizes) + np.arange(splits[-1])
+    after = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+    places = np.repeat(starts - after, sizes) + np.arange(splits[-1])
     values = np.empty(splits[-1], np.int32)
     values[places] = np.concatenate([*parts, np.zeros(0, np.int32)])
     return Ragged(values, splits)

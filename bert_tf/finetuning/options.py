@@ -85,7 +85,7 @@ def add_column_flags(parser):
 
 def add_answer_flags(parser, trained=False):
     """How answers are found in a text; shared with `evaluate`, whose defaults are the run's."""
-    rows = (("max_query_length", "tokens of a question, which is cut behind them",
+    rows = (("max_query_length", "tokens of a question, which is cut after them",
              "64, or a third of a --seq_length below 192"),
             ("doc_stride", "tokens from one window of a long text to the next, where answers are "
                            "sought", "a third of --seq_length"),

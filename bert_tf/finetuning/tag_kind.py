@@ -189,8 +189,8 @@ def _tags(example, entities):
     """The tags of the words that begin in an entity."""
     tags, starts = [OUTSIDE] * len(example.words), example.starts
     for start, end, label, _ in entities:
-        first, behind = np.searchsorted(starts, [start, end])
-        for word in range(first, behind):
+        first, after = np.searchsorted(starts, [start, end])
+        for word in range(first, after):
             tags[word] = f"{'B' if word == first else 'I'}-{label}"
     return tags
 

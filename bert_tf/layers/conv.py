@@ -71,9 +71,9 @@ class Conv(keras.Layer):
 
 def _shift(tensor, offset, axis):
     """`tensor` at position + offset along `axis`, 0 where that is outside."""
-    before, behind = max(-offset, 0), max(offset, 0)
+    before, after = max(-offset, 0), max(offset, 0)
     paddings = [[0, 0]] * len(tensor.shape)
-    paddings[axis] = [before, behind]
-    window = slice(behind, behind + tf.shape(tensor)[axis])
+    paddings[axis] = [before, after]
+    window = slice(after, after + tf.shape(tensor)[axis])
     return tf.ensure_shape(tf.pad(tensor, paddings)[(*[slice(None)] * axis, window)],
                            tensor.shape)

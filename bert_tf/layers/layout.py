@@ -134,7 +134,7 @@ class PaddingFree:
     Args:
         input_mask: int32 `[batch, seq_length]`, 1 for real tokens.
         dtype: float type of the adders.
-        causal: whether a position sees none behind it.
+        causal: whether a position sees none after it.
         rectangles: into how many the rows are divided, at most; the longest row of a rectangle
             sets its width.
     """
@@ -163,17 +163,17 @@ class PaddingFree:
         self._parts, self.adders = [], []
         for part in range(rectangles):
             first = self.batch * part // rectangles
-            behind = self.batch * (part + 1) // rectangles
-            self._add(first, behind, counts[first:behind], real, dtype, causal,
+            after = self.batch * (part + 1) // rectangles
+            self._add(first, after, counts[first:after], real, dtype, causal,
                       spare if part + 1 == rectangles else 0)
 
-    def _add(self, first, behind, counts, real, dtype, causal, spare):
-        """The rectangle of the rows from `first` up to `behind`, and `spare` tokens behind it."""
+    def _add(self, first, after, counts, real, dtype, causal, spare):
+        """The rectangle of the rows from `first` up to `after`, and `spare` tokens after it."""
         width = _rounded(tf.reduce_max(tf.concat([counts, [1]], 0)))
         begin = tf.reduce_sum(self._starts[first:first + 1])
-        starts = self._starts[first:behind, tf.newaxis]
+        starts = self._starts[first:after, tf.newaxis]
         inside = tf.sequence_mask(counts, width)
-        # Behind a row's end stands what is masked: any token of these rows will do.
+        # After a row's end stands what is masked: any token of these rows will do.
         token = starts + tf.where(inside, tf.range(width), 0)  # [b, s]
         adder = tf.where(inside, tf.where(tf.gather(real, token), 0.0, MASKED), 2 * MASKED)
         adder = tf.cast(adder, dtype)[:, tf.newaxis, tf.newaxis]
@@ -181,7 +181,7 @@ class PaddingFree:
             adder += causal_adder(width, dtype)
         self.adders.append(adder)
         slot = tf.cast(tf.where(inside), tf.int32)  # [k, 2], of the tokens of these rows
-        self._parts.append(_Part(first, behind, begin, token, slot, inside, spare))
+        self._parts.append(_Part(first, after, begin, token, slot, inside, spare))
 
     def tokens(self, values):
         """`[batch, seq_length, …]` -> `[tokens, …]`."""
@@ -208,7 +208,7 @@ class PaddingFree:
 
     def first_heads(self, projected, num_heads):
         """The same of what `first` gave: a list of `[rows, heads, 1, head_size]`."""
-        return [_one_position(projected[part.first:part.behind], num_heads)
+        return [_one_position(projected[part.first:part.after], num_heads)
                 for part in self._parts]
 
     def merge(self, contexts):
@@ -257,13 +257,13 @@ def _rounded(count):
 class _Part:
     """The rows of one rectangle; tokens move by one gather, heads being apart at once."""
 
-    def __init__(self, first, behind, begin, token, slot, inside, spare):
-        self.first, self.behind = first, behind
+    def __init__(self, first, after, begin, token, slot, inside, spare):
+        self.first, self.after = first, after
         self._token = token  # int32 [b, s], which token stands where
         self._slot = slot  # int32 [k, 2], where the tokens from `begin` on stand
         self._begin = begin
         self._inside = inside  # bool [b, s]
-        self._spare = spare  # tokens that nobody reads, behind those of the last rectangle
+        self._spare = spare  # tokens that nobody reads, after those of the last rectangle
         self._indices = {}
 
     def _places(self, num_heads):
@@ -289,15 +289,15 @@ class _Part:
             def gradient(upstream):
                 own = tf.reshape(tf.gather(tf.reshape(upstream, [-1, size]), back),
                                  [-1, num_heads * size])
-                behind = count - self._begin - tf.shape(own)[0]
-                return tf.pad(own, [[self._begin, behind], [0, 0]])
+                after = count - self._begin - tf.shape(own)[0]
+                return tf.pad(own, [[self._begin, after], [0, 0]])
 
             return tf.gather(tf.reshape(projected, [-1, size]), into), gradient
 
         return call(projected)
 
     def merge(self, context):
-        """`[b, heads, s, head_size]` -> `[k, heads × head_size]`, this rectangle's tokens, behind
+        """`[b, heads, s, head_size]` -> `[k, heads × head_size]`, this rectangle's tokens, after
         the last one's the spare ones."""
         num_heads, size = context.shape[1], context.shape[3]
         into, _, back = self._places(num_heads)

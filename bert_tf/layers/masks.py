@@ -19,7 +19,7 @@ def padding_adder(input_mask, dtype="float32"):
 
 
 def causal_adder(seq_length, dtype="float32"):
-    """Adder that hides from every position those behind it (left-to-right attention).
+    """Adder that hides from every position those after it (left-to-right attention).
 
     Args:
         seq_length: integer, a Python value or a scalar tensor.

@@ -24,7 +24,7 @@ class VectorPooling(keras.Layer):
     |---|---|
     | `mean` | mean over the real tokens, weighted where there is a `weighting` |
     | `max` | largest value of each component |
-    | `mean_max` | `mean` and behind it `max` |
+    | `mean_max` | `mean` and after it `max` |
     | `cls` | first token |
     | `cls_pooled` | `pooled_output`, as it is |
     | `sep` | last real token |

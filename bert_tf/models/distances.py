@@ -16,14 +16,14 @@ def layer_distances(outputs, input_mask):
         cosine of the angle, and `degrees`, the angle, which is what the paper's figure shows.
     """
     states = tf.stack([outputs["embedding_output"], *outputs["encoder_outputs"]])
-    before, behind = states[:-1], states[1:]  # [layers, B, S, D]
+    before, after = states[:-1], states[1:]  # [layers, B, S, D]
     real = tf.cast(input_mask, tf.float32)[tf.newaxis]
 
     def mean(values):
         return tf.reduce_sum(values * real, [1, 2]) / tf.reduce_sum(real)
 
-    lengths = tf.norm(before, axis=-1) * tf.norm(behind, axis=-1)
-    cosine = tf.math.divide_no_nan(tf.reduce_sum(before * behind, -1), lengths)
+    lengths = tf.norm(before, axis=-1) * tf.norm(after, axis=-1)
+    cosine = tf.math.divide_no_nan(tf.reduce_sum(before * after, -1), lengths)
     angle = tf.acos(tf.clip_by_value(cosine, -1.0, 1.0))
-    return {"l2": mean(tf.norm(behind - before, axis=-1)), "cosine": mean(1.0 - cosine),
+    return {"l2": mean(tf.norm(after - before, axis=-1)), "cosine": mean(1.0 - cosine),
             "degrees": mean(angle * (180.0 / math.pi))}

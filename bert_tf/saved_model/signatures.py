@@ -2,7 +2,7 @@
 
 Every output has the batch as its first axis and a fixed rank; floats are float32. Real tokens alone
 are computed, however long others of the batch are. Text is raw, or cut into morphemes by the caller
-where the tokenizer was trained so (`morphemes.pretokenize`). Behind a row's end stand 0 and `""`;
+where the tokenizer was trained so (`morphemes.pretokenize`). After a row's end stand 0 and `""`;
 `num_tokens` and `num_masks` say where that is.
 """
 
@@ -34,13 +34,13 @@ def fill_mask(served, text):
 
     `tokens [B, M, k]` and their probabilities `scores [B, M, k]`, best first; `positions [B, M]`,
     indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
-    in the batch; a mask behind the window is not counted.
+    in the batch; a mask after the window is not counted.
     """
     inputs = served.read({"text": text}, split_special=True)
     is_mask = inputs["input_word_ids"] == served.tokenizer.vocabulary.mask_id
     num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     indices = tf.cast(tf.where(is_mask), tf.int32)
-    # [B, M], 0 behind a row's last mask.
+    # [B, M], 0 after a row's last mask.
     positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks, validate=False)
     positions = positions.to_tensor()
     outputs = served.model({**inputs, "masked_lm_positions": positions}, training=False)
@@ -76,7 +76,7 @@ def generate(served, seed=None, **inputs):
     """The likeliest continuation token by token, or with a `seed [B]` one drawn from `top_k`.
 
     `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
-    that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put behind it.
+    that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put after it.
     """
     prompt = served.prompt(inputs)
     end_id = served.tokenizer.vocabulary.sep_id if served.tokenizer else None

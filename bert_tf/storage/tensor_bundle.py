@@ -16,7 +16,7 @@ _MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER = 48
 _CHECKSUM = 4
 _MOST_KEY_BYTES = 1 << 26
-_LAST_DTYPE = 100  # those behind are references to variables
+_LAST_DTYPE = 100  # those after are references to variables
 
 
 class Entry(NamedTuple):

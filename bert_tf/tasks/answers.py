@@ -81,7 +81,7 @@ def window_logits(model, windows):
 def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_length):
     """The spans of highest score, start logit plus end logit, over all windows of each question.
 
-    A span lies in the context, ends where it starts or behind and holds `max_answer_length` tokens
+    A span lies in the context, ends where it starts or after and holds `max_answer_length` tokens
     at most. It is taken from the window that shows most around its first token (`max_context`),
     so that no span is there twice. Of equal scores the span that comes first in the text is first.
 
@@ -101,11 +101,11 @@ def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_l
     last = tf.where(windows["closes"], end_logits, _NEVER)
     length = tf.shape(first)[1]
     last = tf.pad(last, [[0, 0], [0, max_answer_length - 1]], constant_values=_NEVER)
-    behind = tf.range(length)[:, tf.newaxis] + tf.range(max_answer_length)
+    after = tf.range(length)[:, tf.newaxis] + tf.range(max_answer_length)
 
     def best_of(part):
         # [n, seq_length, max_answer_length]: of each first token the last ones from itself on.
-        scores = part["first"][:, :, tf.newaxis] + tf.gather(part["last"], behind, axis=1)
+        scores = part["first"][:, :, tf.newaxis] + tf.gather(part["last"], after, axis=1)
         return _top(tf.reshape(scores, [tf.shape(scores)[0], length * max_answer_length]), n_best)
 
     scores, spans = in_parts(best_of, {"first": first, "last": last},

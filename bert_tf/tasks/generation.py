@@ -35,7 +35,7 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
 
     Returns: a dict of int32 `[batch, max_new_tokens]`: `output_word_ids`, the continuations, each
         from its first position on and with its `end_id`, and `output_mask`, 1 for what was
-        generated; behind that stands `config.padding_id`.
+        generated; after that stands `config.padding_id`.
 
     Raises:
         UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range, or a row has no
@@ -56,7 +56,7 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         lengths += tf.cast(open_, tf.int32)
         return step + 1, tokens, lengths, open_ if end_id is None else open_ & (new != end_id)
 
-    # One cell more than may be filled: a row that has ended still points behind itself.
+    # One cell more than may be filled: a row that has ended still points after itself.
     room = tf.fill([batch, max_new_tokens + 1], model.config.padding_id)
     tokens = tf.concat([tf.where(mask > 0, ids, model.config.padding_id), room], 1)
     _, tokens, lengths, _ = tf.while_loop(
@@ -103,7 +103,7 @@ def _pick(logits, top_k, draw):
 
 
 def _draws(seed, prompts, max_new_tokens):
-    """Uniform float32 `[B, max_new_tokens]` in [0, 1) for the positions behind the prompts."""
+    """Uniform float32 `[B, max_new_tokens]` in [0, 1) for the positions after the prompts."""
     rows = tf.shape(prompts)[0]
     seed = tf.cast(seed, tf.int32)
     own = len(seed.shape) == 1

@@ -65,7 +65,7 @@ class LanguageModel(Objective):
         return {"language_model_logits": self.decode(hidden, training)}
 
     def next_token_logits(self, batch):
-        """Logits of the token behind each row's last real one: float32 `[b, vocab]`.
+        """Logits of the token after each row's last real one: float32 `[b, vocab]`.
 
         Args:
             batch: as of `call`; padding is on the right, every row has a real token.

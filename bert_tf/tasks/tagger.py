@@ -22,7 +22,7 @@ class Tagger(Labelled):
     `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
 
     Where there is a `reader`, also text, string `[b]` -> `[b, units, labels]`: logits of the words
-    or characters that the reader finds, 0 behind a row's last; `label_ids` are `[b, units]` then.
+    or characters that the reader finds, 0 after a row's last; `label_ids` are `[b, units]` then.
 
     Args:
         config: a `ModelConfig`.
@@ -101,7 +101,7 @@ class Tagger(Labelled):
         fits = tf.debugging.assert_equal(
             tf.shape(batch["label_ids"]), tf.shape(outputs)[:2], "label_ids have another shape "
             "than the logits; expected a label for each token of the ids, or for each unit that "
-            "the reader finds in the text, -1 behind a row's last")
+            "the reader finds in the text, -1 after a row's last")
         with tf.control_dependencies([fits] if fits is not None else []):
             return super().loss_sums({"tagger_logits": tf.identity(outputs)}, batch)
 

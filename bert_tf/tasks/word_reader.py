@@ -23,7 +23,7 @@ class WordReader(Reader):
     | `input_word_ids`, `input_mask`, `input_type_ids` | int32 `[w, seq_length]` | see `pack` |
     | `rows` | int64 `[w]` | the text that a window is of, ascending |
     | `num_units` | int64 `[b]` | units of each text |
-    | `unit_starts`, `unit_ends` | int64 `[u]` | its first character and the one behind its last |
+    | `unit_starts`, `unit_ends` | int64 `[u]` | its first character and the one after its last |
     | `unit_places` | int64 `[u, 2]` | window and position of its first piece |
 
     A text longer than a window is read in several, which overlap; each unit is tagged in the one
@@ -67,13 +67,13 @@ class WordReader(Reader):
         kept = pieces.row_lengths() > 0
         unit_rows = tf.boolean_mask(units.starts.value_rowids(), kept)
 
-        # Pieces of a text behind each other, whatever unit they are of.
+        # Pieces of a text after each other, whatever unit they are of.
         counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), units.starts.value_rowids(),
                                               units.starts.nrows())
         tokens = tf.RaggedTensor.from_row_lengths(pieces.values, counts, validate=False)
         size = self.seq_length - 2
         rows, _, windows = cut_windows(tokens, size, self.stride)
-        # The windows of a text have cores of `stride` tokens one behind the other, with a margin
+        # The windows of a text have cores of `stride` tokens one after the other, with a margin
         # on both sides, but that the first and the last reach to the text's ends.
         place = (tf.boolean_mask(pieces.row_starts(), kept)
                  - tf.gather(tokens.row_starts(), unit_rows))

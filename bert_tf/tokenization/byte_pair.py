@@ -29,7 +29,7 @@ END_OF_WORD = "</w>"  # in the vocabulary of GPT-1
 _PAIR_SEPARATORS = 2  # <s> a </s></s> b </s>
 _VERSION = "#version"
 
-# Kinds of characters; the white ones come first, and a blank joins the word behind it.
+# Kinds of characters; the white ones come first, and a blank joins the word after it.
 _BLANK, _WHITE, _LETTER, _NUMBER, _OTHER = range(5)
 _WHITE_CHARACTERS = ("\t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
                      "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
@@ -189,7 +189,7 @@ class BytePairTokenizer(tf.Module):
         last character is a match, and a blank that is last belongs to the word.
 
         Args:
-            code_points: int32 `[k]`, of all texts one behind the other.
+            code_points: int32 `[k]`, of all texts one after the other.
             first: bool `[k]`, true for the first character of a text.
 
         Returns:

@@ -113,7 +113,7 @@ def _characters(counts, max_alphabet, min_frequency):
 
     keep = usable[word_of]
     first = np.diff(word_of, prepend=-1)[keep] > 0
-    # Codes of pieces: a character at a word's start (each gets one), then those behind it.
+    # Codes of pieces: a character at a word's start (each gets one), then those after it.
     codes = characters[keep] + np.where(first, 0, len(alphabet))
     entries = np.union1d(codes, np.flatnonzero(kept))
     pieces = [SUFFIX * int(code >= len(alphabet)) + chr(alphabet[code % len(alphabet)])
@@ -126,7 +126,7 @@ class _Pairs:
     """Which pieces stand beside each other, how often and where, kept up to date by `join`.
 
     Positions are indices into the characters of all words; a piece stands at its first character.
-    One position behind the last stands for "no neighbour".
+    One position after the last stands for "no neighbour".
     """
 
     def __init__(self, symbols, first, weights, min_frequency):
@@ -166,14 +166,14 @@ class _Pairs:
         if left == right:
             at = self._without_overlaps(np.sort(at))
         seconds = self._next[at]
-        behind = self._next[seconds]
-        self._remove(self._starts(self._previous[at], at, seconds, behind, taken=seconds))
+        after = self._next[seconds]
+        self._remove(self._starts(self._previous[at], at, seconds, after, taken=seconds))
         self._counts.pop(pair)
         self._symbols[at] = piece
         self._symbols[seconds] = -1
-        self._next[at] = behind
-        self._previous[behind] = at
-        self._add(self._starts(self._previous[at], at, None, behind, taken=at))
+        self._next[at] = after
+        self._previous[after] = at
+        self._add(self._starts(self._previous[at], at, None, after, taken=at))
 
     def _without_overlaps(self, at):
         """Of `aaa` only the first two are a pair."""
@@ -183,7 +183,7 @@ class _Pairs:
         start = np.maximum.accumulate(np.where(chained, 0, index))
         return at[(index - start) % 2 == 0]
 
-    def _starts(self, before, at, seconds, behind, taken):
+    def _starts(self, before, at, seconds, after, taken):
         """Positions where the pairs around `at` start, each once.
 
         A piece before `at` may itself be part of a pair that is joined (`taken`).
@@ -191,7 +191,7 @@ class _Pairs:
         self._marked[taken] = True
         before = before[~self._marked[before] & (before != self._none)]
         self._marked[taken] = False
-        followed = behind != self._none
+        followed = after != self._none
         if seconds is None:
             return np.concatenate([before, at[followed]])
         return np.concatenate([before, at, seconds[followed]])

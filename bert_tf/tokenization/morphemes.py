@@ -104,8 +104,8 @@ def original_offsets(text, analysed):
         analysed: str, what `analyse` made of it.
 
     Returns:
-        int64 `[len(analysed) + 1]`: what begins in front of, or ends behind, so many characters of
-        `analysed` does so in front of, or behind, so many of `text`.
+        int64 `[len(analysed) + 1]`: what begins in front of, or ends after, so many characters of
+        `analysed` does so in front of, or after, so many of `text`.
 
     Raises:
         UsageError: `analysed` is not `text` with blanks put in.
@@ -145,7 +145,7 @@ def analysed_places(offsets, places, are_ends=False):
     Args:
         offsets: what `original_offsets` gives.
         places: int64 array, characters of the original.
-        are_ends: something ends in front of a place, so that a blank put in there comes behind
+        are_ends: something ends in front of a place, so that a blank put in there comes after
             it; else something begins there.
 
     Returns: int64 array of that shape.
@@ -172,7 +172,7 @@ def _with_blanks(text, morphemes):
     """`text` with blanks where one of kiwipiepy's tokens ends or begins, and none goes on."""
     edges, inside = {0, len(text)}, set()
     for morpheme in morphemes:
-        # kiwipiepy 0.23 lets a word that it corrected end behind its text: 영영 in 영🗻영.
+        # kiwipiepy 0.23 lets a word that it corrected end after its text: 영영 in 영🗻영.
         start, end = morpheme.start, min(morpheme.start + morpheme.len, len(text))
         edges.update((start, end))
         inside.update(range(start + 1, end))

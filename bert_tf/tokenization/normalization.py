@@ -58,7 +58,7 @@ def final_sigma_pattern():
     before and none after, whatever case-ignorable characters lie between. Both classes are asked
     of `str.lower`, which applies it.
     """
-    # Behind a cased letter c, "cΣ" ends in ς; behind an ignorable one, only "AcΣ" does.
+    # After a cased letter c, "cΣ" ends in ς; after an ignorable one, only "AcΣ" does.
     cased, ignorable = [], []
     for code_point in _CODE_POINTS:
         character = chr(code_point)
@@ -73,7 +73,7 @@ def composing_edges():
     """The characters that NFC may join to, or reorder with, what comes before them.
 
     Returns:
-        int32 array: first code point of a range, the one behind its last, first of the next, …
+        int32 array: first code point of a range, the one after its last, first of the next, …
     """
     seconds = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # vowel and final jamo
     for code_point in _CODE_POINTS:
@@ -88,12 +88,12 @@ def composing_edges():
 
 def _ranges(code_points):
     """Body of a regular expression's character class."""
-    return "".join(f"\\x{{{first:x}}}-\\x{{{behind - 1:x}}}"
-                   for first, behind in _runs(code_points))
+    return "".join(f"\\x{{{first:x}}}-\\x{{{after - 1:x}}}"
+                   for first, after in _runs(code_points))
 
 
 def _runs(code_points):
-    """(first, one behind the last) of each run of consecutive numbers."""
+    """(first, one after the last) of each run of consecutive numbers."""
     values = np.array(code_points)
     runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
     return [(run[0], run[-1] + 1) for run in runs]
@@ -133,7 +133,7 @@ def _double_array(values):
     """Units of a Darts-clone trie over UTF-8 encoded characters (dict bytes -> 31-bit value).
 
     The child of the unit at position p for byte b is at p ^ offset(p) ^ b and holds b as label.
-    The bytes behind the first of a character are 0x80 to 0xbf, so that each inner node owns an
+    The bytes after the first of a character are 0x80 to 0xbf, so that each inner node owns an
     aligned block of 64 units; no character continues another, so that equal values share a unit.
     """
     prefixes = sorted({key[:length] for key in values for length in range(1, len(key))})

@@ -26,7 +26,7 @@ def before_nfc(text, composed, offsets):
 
 
 def _through_segments(text, composed, offsets):
-    """Align by segments: a character and all behind it that NFC may join or reorder with it.
+    """Align by segments: a character and all after it that NFC may join or reorder with it.
 
     Each segment becomes one segment; within, the tail that follows a joined character stays as it
     is, so that offsets are counted from the segment's end.
@@ -43,7 +43,7 @@ def _through_segments(text, composed, offsets):
 
 
 def _segment_starts(text):
-    """Where segments start in all texts written one behind the other, and where each text does.
+    """Where segments start in all texts written one after the other, and where each text does.
 
     Returns:
         int64 `[segments + 1]`, the last being the end, and int64 `[n]`.
@@ -58,7 +58,7 @@ def _segment_starts(text):
 
 
 def _text_starts(text):
-    """Where each text starts when all are written one behind the other, and the end: int64."""
+    """Where each text starts when all are written one after the other, and the end: int64."""
     lengths = tf.cast(tf.strings.length(text), tf.int64)
     return tf.cumsum(lengths, exclusive=True), tf.reduce_sum(lengths, keepdims=True)
 

@@ -40,7 +40,7 @@ class SentencePieceTokenizer(tf.Module):
     `preprocess_text` and `encode_pieces`).
 
     White space is collapsed; `` and '' become a quotation mark; unless accents are kept, text is
-    decomposed (NFKD) and loses its combining characters; `str.lower`. A comma behind a number is a
+    decomposed (NFKD) and loses its combining characters; `str.lower`. A comma after a number is a
     piece of its own. The model may then compose again: the published ones apply NFKC.
 
     Args:

@@ -101,7 +101,7 @@ class Tokenizer(tf.Module):
         Returns:
             ids, starts, ends: RaggedTensors `[n, (tokens)]`, int32, int64 and int64. Piece `j` of
             text `i` comes from the bytes `starts[i, j]` up to, without, `ends[i, j]` of `text[i]`;
-            what is removed right behind a piece counts as part of it.
+            what is removed right after a piece counts as part of it.
         """
         text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
         if split_special:

@@ -25,9 +25,9 @@ class Units(NamedTuple):
     """Units of texts; offsets are in characters, as Python's `str` counts them."""
 
     starts: tf.RaggedTensor  # int64 [n, (units)], the first character
-    ends: tf.RaggedTensor  # int64 [n, (units)], the one behind the last
+    ends: tf.RaggedTensor  # int64 [n, (units)], the one after the last
     text: tf.Tensor  # string [all units]
-    spaced: tf.Tensor  # bool [all units], at the text's beginning or behind white space
+    spaced: tf.Tensor  # bool [all units], at the text's beginning or after white space
     inside: tf.Tensor  # bool [all units], goes on with the word of the unit before
 
 
@@ -162,8 +162,8 @@ def _character_kinds():
             elif category[0] == "P":
                 kinds[code_point] = _ALONE
     kinds[0xFFFD] = _JOINS
-    for first, behind in normalization.composing_edges().reshape(-1, 2):
-        kinds[first:behind] = _JOINS
+    for first, after in normalization.composing_edges().reshape(-1, 2):
+        kinds[first:after] = _JOINS
     for character in "$+<=>^`|~":  # ASCII that is not alphanumeric
         kinds[ord(character)] = _ALONE
     for first, last in _CHINESE:

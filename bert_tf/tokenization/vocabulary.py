@@ -9,7 +9,7 @@ from bert_tf.storage import checksums, files, manifest
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX = "##"
-MANIFEST = ".manifest.json"  # behind the name of a vocabulary: what it was made of
+MANIFEST = ".manifest.json"  # after the name of a vocabulary: what it was made of
 
 
 class Vocabulary:

@@ -76,7 +76,7 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
     def apply_reduced(self, strategy, gradients, variables):
         """Update `variables` once from gradients that are already summed and clipped.
 
-        To be called in the cross-replica context, for instance in a `tf.function` behind
+        To be called in the cross-replica context, for instance in a `tf.function` after
         `strategy.run`.
 
         Args:

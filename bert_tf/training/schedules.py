@@ -9,7 +9,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up to the peak, then linear decay to 0 (BERT, A.2).
 
     Of the updates `n = 1 … train_steps`, update `warmup_steps` has the peak, the first one
-    `peak / warmup_steps`, and the straight line behind the peak meets 0 one update after the
+    `peak / warmup_steps`, and the straight line after the peak meets 0 one update after the
     last, so that no update is lost.
 
     Args:
@@ -24,7 +24,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.train_steps = train_steps
 
     def __call__(self, step):
-        """Learning rate (float32) of the update behind `step` earlier ones."""
+        """Learning rate (float32) of the update after `step` earlier ones."""
         number = tf.cast(step, tf.float32) + 1.0
         rising = number / max(self.warmup_steps, 1)
         end = self.train_steps + 1

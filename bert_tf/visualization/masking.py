@@ -143,10 +143,10 @@ def _example(tokenizer, whole, masked):
     vocabulary = tokenizer.vocabulary
     ids = whole["input_word_ids"]
     special = np.isin(ids, vocabulary.special_ids)
-    behind_special = np.concatenate([[False], special[:-1]])
+    after_special = np.concatenate([[False], special[:-1]])
     return {"tokens": [vocabulary.tokens[index] for index in ids], "ids": ids,
             "segments": whole["input_type_ids"],
-            "word_starts": special | behind_special | ~vocabulary.continuation[ids],
+            "word_starts": special | after_special | ~vocabulary.continuation[ids],
             "pair": _pair(whole, tokenizer),
             "maskings": {name: _masked(vocabulary, read) for name, read in masked.items()}}
 

@@ -16,7 +16,7 @@ def short_names(paths):
     Args:
         paths: list of str.
 
-    Returns: list of str, all different: what is there again has ` (2)` behind it.
+    Returns: list of str, all different: what is there again has ` (2)` after it.
     """
     parts = [files.absolute(path).split(os.sep) for path in paths]
     parts = [part[:-1] if part[-1] in _USUAL and len(part) > 2 else part for part in parts]

@@ -27,7 +27,7 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
         `tokens`, a list of str, as the vocabulary writes them;
         `labels`, a list of str, as people read them: pieces of bytes are spelt out, `…` where a
         character goes on in the next piece;
-        `segments` int32 `[S]`: 1 for the second text and the separator behind it, else 0;
+        `segments` int32 `[S]`: 1 for the second text and the separator after it, else 0;
         `special` bool `[S]`: `[CLS]`, `[SEP]` and padding;
         `offsets` int32 `[S, 2]`: token `i` comes from `text[start:end]` of its own text, -1 where
         it comes from none or the tokenizer does not tell (SentencePiece's);
@@ -43,7 +43,7 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
     texts = [text] if text_pair is None else [text, text_pair]
     ids, offsets = zip(*(_cut(tokenizer, each) for each in texts), strict=True)
     vocabulary = tokenizer.vocabulary
-    # Packed are numbers of tokens, behind all ids there are: what is below is a special token.
+    # Packed are numbers of tokens, after all ids there are: what is below is a special token.
     edges = np.cumsum([len(vocabulary), *map(len, ids)])
     numbers = [tf.RaggedTensor.from_tensor(tf.range(first, last, dtype=tf.int32)[tf.newaxis])
                for first, last in zip(edges, edges[1:], strict=False)]

@@ -51,7 +51,7 @@ def read_run(path):
             continue
         rows = kept[line.pop("split")]
         if rows and line["step"] <= rows[-1]["step"]:
-            raise BertTfError(explain(f"{where}: step {line['step']} behind {rows[-1]['step']}",
+            raise BertTfError(explain(f"{where}: step {line['step']} after {rows[-1]['step']}",
                                       'a line {"restart": …} between'))
         rows.append(line)
     if not any(kept.values()):

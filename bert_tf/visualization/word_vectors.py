@@ -64,7 +64,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
         tokenizer: as `load_encoder` gives it.
         texts: list of str.
         words: list of str.
-        seq_length: the window in tokens; what stands behind it has no pieces.
+        seq_length: the window in tokens; what stands after it has no pieces.
 
     Returns: list of `Occurrence`, in the order of the words, then of the sentences.
 

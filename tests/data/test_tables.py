@@ -64,7 +64,7 @@ def test_numbers_are_columns_of_a_table_without_header(write_file):
         list(read_rows(path, ["4"]))
 
 
-def test_a_number_beside_a_name_counts_behind_the_header(write_file):
+def test_a_number_beside_a_name_counts_after_the_header(write_file):
     path = write_file("a.tsv", as_tsv(ROWS))
     assert [row["2"] for _, row in read_rows(path, ["text", "2"])] == ["b", "a"]
 

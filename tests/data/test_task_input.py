@@ -117,7 +117,7 @@ def test_order():
 
 @pytest.mark.parametrize("start", [1, 6, 7, 8, 20])
 def test_any_step_is_that_of_the_uninterrupted_run(start):
-    """50 rows in batches of 8 are 7 steps: the starts lie within, at and behind an epoch's end."""
+    """50 rows in batches of 8 are 7 steps: the starts lie within, at and after an epoch's end."""
     data = TaskInput(make(LENGTHS), 8, 5)
     assert data.steps_per_epoch == 7
     whole = steps(data, start + 4)

@@ -79,7 +79,7 @@ def test_pairs(reader):
         text_features(mixed, reader, ["0", "1"], "single_label")
 
 
-def test_windows_stand_one_behind_the_other(reader):
+def test_windows_stand_one_after_the_other(reader):
     windows_of = make_reader(6, "windows", 2)
     features = text_features(examples(["x", "y"], ["a b c d e f g", "a"]), windows_of,
                              ["x", "y"], "single_label")

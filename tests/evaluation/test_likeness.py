@@ -10,7 +10,7 @@ def test_by_hand():
     # Of 2 x 3 comparisons of an alike pair with another one, 4 are won.
     metrics = likeness_metrics([True, False, True, False, False], [0.9, 0.8, 0.3, 0.6, 0.1])
     assert metrics["auc"] == pytest.approx(4 / 6)
-    # The first is found behind 1 of 1, the second behind 2 of 4.
+    # The first is found after 1 of 1, the second after 2 of 4.
     assert metrics["average_precision"] == pytest.approx((1 / 1 + 2 / 4) / 2)
 
 

@@ -53,9 +53,9 @@ class Watch:
 
 
 def flatness(samples, warm_up):
-    """Growth behind the warm-up.
+    """Growth after the warm-up.
 
-    The samples behind the first `warm_up` seconds are cut into fifths of the same length; memory
+    The samples after the first `warm_up` seconds are cut into fifths of the same length; memory
     is compared by the medians of the first and of the last fifth, and so are open files, whose
     greatest numbers are compared, too.
 
@@ -70,7 +70,7 @@ def flatness(samples, warm_up):
     """
     samples = [sample for sample in samples if sample[0] >= warm_up]
     if len(samples) < 10:
-        raise ValueError(f"{len(samples)} samples behind the warm-up: too few")
+        raise ValueError(f"{len(samples)} samples after the warm-up: too few")
     fifth = len(samples) // 5
     first, last = samples[:fifth], samples[-fifth:]
 

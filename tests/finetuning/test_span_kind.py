@@ -50,9 +50,9 @@ def examples(count, unanswerable=True, seed=0):
     draw = random.Random(seed)
     made = []
     for number in range(count):
-        before, behind = (draw.choices(WORDS, k=draw.randint(0, 12)) for _ in range(2))
+        before, after = (draw.choices(WORDS, k=draw.randint(0, 12)) for _ in range(2))
         mark, none = draw.choice(sum(MARKS.values(), [])), unanswerable and number % 3 == 2
-        context = " ".join([*before, *([] if none else [mark]), *behind, "😀"])
+        context = " ".join([*before, *([] if none else [mark]), *after, "😀"])
         first = len(" ".join([*before, ""])) if before else 0
         made.append(SpanExample(str(number), "the story", context,
                                 () if none else ((mark, first),), none,

@@ -25,7 +25,7 @@ def tiny(family, **changes):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_causal_attention_sees_nothing_behind(family):
+def test_causal_attention_sees_nothing_after(family):
     config = tiny(family, attention="causal", padding_id=0)
     model = build_encoder(config, seed=1)
     ids = np.random.default_rng(1).integers(1, 50, (2, 9)).astype("int32")
@@ -212,11 +212,11 @@ def test_layer_distances():
               *(np.asarray(state, "float64") for state in outputs["encoder_outputs"])]
     got = layer_distances(outputs, MASK)
     real = MASK == 1
-    for layer, (before, behind) in enumerate(zip(states, states[1:], strict=False)):
-        before, behind = before[real], behind[real]
-        lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(behind, axis=1)
-        cosine = (before * behind).sum(1) / lengths
-        expected = {"l2": np.linalg.norm(behind - before, axis=1).mean(),
+    for layer, (before, after) in enumerate(zip(states, states[1:], strict=False)):
+        before, after = before[real], after[real]
+        lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+        cosine = (before * after).sum(1) / lengths
+        expected = {"l2": np.linalg.norm(after - before, axis=1).mean(),
                     "cosine": (1 - cosine).mean(),
                     "degrees": np.degrees(np.arccos(np.clip(cosine, -1, 1))).mean()}
         for name, value in expected.items():

@@ -148,7 +148,7 @@ def test_long_texts_are_read_as_in_training(reading, tmp_path):
     np.testing.assert_allclose(call("predict", text=LONG)["probabilities"], expected, atol=1e-5)
     tokenizer = word_piece()
     head = softmax(model(pack(tokenizer.vocabulary, [tokenizer.tokenize(LONG)], 12)).numpy())
-    assert np.abs(expected - head)[:2].max() > 1e-3  # what is behind the window counts
+    assert np.abs(expected - head)[:2].max() > 1e-3  # what is after the window counts
 
 
 def test_a_window_may_be_chosen_anew(tmp_path):

@@ -34,7 +34,7 @@ def test_word_pieces_are_joined_and_special_tokens_vanish(prompt, new, text):
     assert _text(tokenizer, *ids) == text
 
 
-def test_what_stands_behind_the_end_is_not_text():
+def test_what_stands_after_the_end_is_not_text():
     tokenizer = word_piece()
     fox, dog = map(tokenizer.vocabulary.id, ("fox", "dog"))
     assert _text(tokenizer, [fox], [dog, fox], num_tokens=1) == " dog"

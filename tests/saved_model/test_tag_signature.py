@@ -32,10 +32,10 @@ def test_the_keras_model_and_the_text(name, exported):
         for entity in row:
             assert text[entity["start"]:entity["end"]] == entity["text"] != ""
             assert entity["label"] in types
-    behind = np.arange(answer["starts"].shape[1]) >= answer["num_entities"][:, None]
+    after = np.arange(answer["starts"].shape[1]) >= answer["num_entities"][:, None]
     for output in ("starts", "ends", "scores"):
-        assert not answer[output][behind].any()
-    assert set(answer["entities"][behind]) | set(answer["labels"][behind]) <= {b""}
+        assert not answer[output][after].any()
+    assert set(answer["entities"][after]) | set(answer["labels"][after]) <= {b""}
 
 
 def test_what_else_is_in_the_batch_changes_nothing(exported):

@@ -107,7 +107,7 @@ def test_best_spans_by_brute_force(tokenizers, search, data, rows, kind, few):
 
 
 def check_texts(answer, context, count):
-    """`context[start:end]` is each of `count` answers; behind them is nothing."""
+    """`context[start:end]` is each of `count` answers; after them is nothing."""
     for text, start, end in list(zip(answer["answers"], answer["starts"], answer["ends"],
                                      strict=True))[:count]:
         assert text.decode() == context[start:end] != ""

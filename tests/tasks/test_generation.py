@@ -31,7 +31,7 @@ def padded(prompts, width=None):
 
 
 def full_logits(model, tokens):
-    """Logits behind `tokens`, from the model's whole-sequence call on the last window."""
+    """Logits after `tokens`, from the model's whole-sequence call on the last window."""
     tokens = tokens[-model.config.longest:]
     ids = np.array([tokens + [0]], "int32")  # a last position, which call does not decode
     if len(tokens) == model.config.longest:

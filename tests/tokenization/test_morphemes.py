@@ -32,7 +32,7 @@ ANALYSED = {
     "좋다ㅋㅋㅋ😀😀": "좋 다 ㅋㅋㅋ 😀😀",
     "뉴스는 [MASK]를": "뉴스 는 [MASK] 를",
     "don't U.S.A 3.14% 😀😀 日本語です": "don't U.S.A 3.14% 😀😀 日本語です",  # no Hangul
-    "영🗻영": "영 🗻영",  # the analyser's last word ends behind the text
+    "영🗻영": "영 🗻영",  # the analyser's last word ends after the text
     "": "", " ": " ", "\n영화를\r\n\t": "\n영화 를\r\n\t",
 }
 _KOREAN = st.text(st.sampled_from(

@@ -79,7 +79,7 @@ def test_equals_the_rules_of_albert(model, options):
     assert next(iter(dataset)).to_list() == expected
 
 
-def test_a_comma_behind_a_number_is_a_piece(tokenizer):
+def test_a_comma_after_a_number_is_a_piece(tokenizer):
     pieces = tokenizer.tokens(tokenizer.tokenize(["in 12, 2000,"])).to_list()[0]
     assert f"{WORD}12," in tokenizer.vocabulary.tokens  # the model alone would take it
     assert [piece for piece in pieces if piece.endswith(b",")] == [b",", b","]

@@ -64,7 +64,7 @@ def test_normalize(tokenizers, texts):
     lowered = [cleaned(text.lower()) for text in composed]
     assert normalized(tokenizers[True, False], texts) == lowered
     for text, bare in zip(lowered, normalized(tokenizers[True, True], texts), strict=True):
-        # Marks are taken from each character: what was apart before is not joined behind.
+        # Marks are taken from each character: what was apart before is not joined after.
         assert bare == "".join(without_marks(character) for character in text)
 
 

@@ -61,7 +61,7 @@ def examples(made, tokenizer):
 
 
 def _words(example):
-    """Positions of each word: what begins behind a special token or is no `##` piece."""
+    """Positions of each word: what begins after a special token or is no `##` piece."""
     words = []
     for place, token in enumerate(example["tokens"]):
         if token in SPECIAL_TOKENS:

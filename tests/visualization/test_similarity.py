@@ -157,7 +157,7 @@ def test_what_cannot_be_compared():
 
 
 def test_names_of_rows():
-    text = "A very long sentence in which the bank is at its middle, with more behind it."
+    text = "A very long sentence in which the bank is at its middle, with more after it."
     place = text.index("bank")
     row = {"word": "bank", "sentence": 0, "start": place, "end": place + 4}
     assert row_name(row, [text]) == "…ence in which the [bank] is at its middle,…"

@@ -14,7 +14,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.visualization.training import curves, draw_runs, metric_names, running_median
 from bert_tf.visualization.training_runs import positions, read_run
 
-# Killed behind step 40, went back to 20; stopped behind step 50, which was saved.
+# Killed after step 40, went back to 20; stopped after step 50, which was saved.
 LINES = """
 {"step": 10, "split": "train", "loss": 9.0, "learning_rate": 0.1, "tokens_per_second": 100.0}
 {"step": 20, "split": "train", "loss": 8.0, "learning_rate": 0.2, "tokens_per_second": 200.0}
@@ -105,7 +105,7 @@ def test_a_last_line_that_is_cut_short(run_folder):
     ('{"step": 30, "split": "train", "loss": "9"}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": true}', "line 5: not a line of metrics"),
     ('{"restart": "5"}', "line 5: not a line of metrics"),
-    ('{"step": 30, "split": "train", "loss": 9}', "line 5: step 30 behind 30"),
+    ('{"step": 30, "split": "train", "loss": 9}', "line 5: step 30 after 30"),
     ("", "line 5: not JSON")])
 def test_other_damage_is_named(run_folder, line, told):
     with pytest.raises(BertTfError, match=f"metrics.jsonl {told}"):

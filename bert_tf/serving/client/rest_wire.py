@@ -144,7 +144,7 @@ def _array(name, value, info):
             array = protocol.as_array(value, dtype)
             array = array.astype(np.float32) if dtype == "DT_HALF" else array
         if rank and not array.size:
-            # JSON does not tell the sizes behind one that is 0.
+            # JSON does not tell the sizes after one that is 0.
             array = array.reshape(array.shape + (0,) * (rank - array.ndim))
         if rank not in (None, array.ndim):
             raise ValueError(f"{array.ndim} axes")

@@ -5,7 +5,7 @@ import numpy as np
 from bert_tf.errors import BertTfError, explain
 from bert_tf.tokenization import morphemes
 
-# count: what has so many elements in a row, and padding behind them
+# count: what has so many elements in a row, and padding after them
 _COUNTED = {
     "num_tokens": ("tokens", "sequence_output", "probability", "output_word_ids"),
     "num_masks": ("tokens", "scores", "positions"),
@@ -68,7 +68,7 @@ def in_original(row, texts, analysed):
 def vectors(rows):
     """`embedding` of all rows: float32 `[N, W]`.
 
-    Of an export that does not pool a list of `[S, W]`: zero vectors behind a row's end are padding.
+    Of an export that does not pool a list of `[S, W]`: zero vectors after a row's end are padding.
     """
     found = [row["embedding"] for row in rows]
     if found and found[0].ndim == 2:

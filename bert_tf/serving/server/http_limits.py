@@ -115,7 +115,7 @@ class _Bounded(HttpToolsProtocol):
     def _refuse(self, status, message):
         """Answer, unless another answer is on its way, and end the connection.
 
-        Not at once: the system drops an answer that was not read where more comes behind it.
+        Not at once: the system drops an answer that was not read where more comes after it.
         """
         cycle = self.cycle  # of this request, or while its head arrives of the one before
         answered = cycle is not None and cycle.response_started and not (

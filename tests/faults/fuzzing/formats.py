@@ -245,7 +245,7 @@ def _index():
 
 
 def _records():
-    """A shard of any bytes behind a sound index: whole records come out, or an error."""
+    """A shard of any bytes after a sound index: whole records come out, or an error."""
     import numpy as np
 
     from bert_tf.data import records

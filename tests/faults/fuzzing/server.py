@@ -125,7 +125,7 @@ def _grpc():
                 grpc.StatusCode.PERMISSION_DENIED)  # of models that are not below /
 
     def check(data):
-        if data[:1] >= b"\xf0":  # behind the preface that every HTTP/2 connection begins with
+        if data[:1] >= b"\xf0":  # after the preface that every HTTP/2 connection begins with
             _told(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + struct.pack(">I", 0)[1:]
                   + b"\4\0\0\0\0\0" + data[1:])
             data = b"\0"

@@ -55,7 +55,7 @@ class Target:
 
 
 class Bytes:
-    """Decisions taken from bytes, one after the other; zeros behind their end."""
+    """Decisions taken from bytes, one after the other; zeros after their end."""
 
     def __init__(self, data):
         self.rest = data

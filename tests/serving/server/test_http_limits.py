@@ -190,7 +190,7 @@ def test_connections():
         wait_for_room(port)
 
 
-def test_what_comes_behind_an_answer_is_bounded_too():
+def test_what_comes_after_an_answer_is_bounded_too():
     """An application may answer before it has read all: its answer is the only one."""
     with running(hasty) as port, connected(port) as connection:
         with contextlib.suppress(ConnectionError):
@@ -207,10 +207,10 @@ def test_what_comes_behind_an_answer_is_bounded_too():
 def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
     """Its own answer, which nobody reads, is no error."""
     with running(log_level="error") as port:
-        for behind in (b"\0\xff", b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000):
+        for after in (b"\0\xff", b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000):
             with connected(port) as connection, contextlib.suppress(ConnectionError):
                 connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
-                                   b"content-length: 3\r\n\r\nabc" + behind)
+                                   b"content-length: 3\r\n\r\nabc" + after)
                 while connection.recv(1 << 20):
                     pass
     assert not caplog.records
