@@ -45,7 +45,7 @@ def test_through_every_format_and_back(shared, tmp_path, capsys):
         tmp_path / "hf" / "model.safetensors").read_bytes()
 
 
-def test_what_is_left_after_and_dropped_is_said(shared, tmp_path, capsys):
+def test_what_is_left_behind_and_dropped_is_said(shared, tmp_path, capsys):
     folder = hf_models.changed(
         shared, "hf_bert_tasks/sequence_classification", tmp_path / "in",
         {"hidden_act": "gelu_new"}, lambda arrays: arrays | {

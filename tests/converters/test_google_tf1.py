@@ -191,7 +191,7 @@ def test_heads_without_a_place_are_dropped_and_named(tmp_path):
     assert dropped == ["cls/sentence_order/output_weights", "cls/sentence_order/output_bias"]
 
 
-def test_what_training_adds_is_left_after(tmp_path):
+def test_what_training_adds_is_left_behind(tmp_path):
     path = written(tmp_path, "albert")
     kernel = "bert/pooler/dense/kernel"
     rewrite(path, lambda tensors: {**tensors, "global_step": np.int64(7),

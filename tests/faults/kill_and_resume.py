@@ -216,7 +216,7 @@ def kill_once(forker, words, folder, log, target, delay, progress):
 
 
 def passed(folder, target):
-    """Whether a run has left the stage after."""
+    """Whether a run has passed the stage."""
     return STAGES.index(stage_of(folder)) > STAGES.index(target) or (
         target not in ONCE and stage_of(folder) == "export")
 
