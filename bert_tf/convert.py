@@ -20,11 +20,12 @@ from bert_tf import cli
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files, locks
 
-# What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint.
+# What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint, {model}
+# the class of transformers that has the heads that were written (AutoModel would drop them).
 _NEXT = {
     "bert_tf": "python -m bert_tf.export --model {path}",
     "google": "--init_checkpoint={checkpoint} of the original code",
-    "hf": "transformers.AutoModel.from_pretrained({path!r})",
+    "hf": "transformers.{model}.from_pretrained({path!r})",
     "keras_hub": "keras_nlp.models.Backbone.from_preset({path!r})",
     "tf_models": "tf.train.Checkpoint(model=model).read({checkpoint!r})",
 }
@@ -111,7 +112,10 @@ def _report(checkpoint, notes, not_held, source, target):
         print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
     index = [name for name in files.list_folder(target[1]) if name.endswith(".index")]
     prefix = os.path.join(target[1], *index).removesuffix(".index")
-    print(f"next: {_NEXT[target[0]].format(path=target[1], checkpoint=prefix)}")
+    model = None
+    if target[0] == "hf":
+        model, *_ = files.read_json(os.path.join(target[1], "config.json"))["architectures"]
+    print(f"next: {_NEXT[target[0]].format(path=target[1], checkpoint=prefix, model=model)}")
 
 
 def _list(title, names):

@@ -25,8 +25,12 @@ def test_from_hf_to_ours_and_back(shared, tmp_path, capsys):
     assert f"wrote bert_tf {tmp_path / 'ours'}" in lines
     assert lines[-1] == f"next: python -m bert_tf.export --model {tmp_path / 'ours'}"
 
-    code, _ = _run(capsys, "--from", "bert_tf", tmp_path / "ours", "--to", "hf", tmp_path / "hf/")
+    code, printed = _run(capsys, "--from", "bert_tf", tmp_path / "ours", "--to", "hf",
+                         tmp_path / "hf/")
     assert code == 0
+    hf = str(tmp_path / "hf")
+    assert printed.out.splitlines()[-1] == (
+        f"next: transformers.BertForPreTraining.from_pretrained({hf!r})")
     assert (source / "model.safetensors").read_bytes() == (
         tmp_path / "hf" / "model.safetensors").read_bytes()
 
