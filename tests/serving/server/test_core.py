@@ -25,7 +25,7 @@ from tensorflow_serving.apis import (
 )
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving.server import config, loaded_version, model_store, server
+from bert_tf.serving.server import config, decoder, loaded_version, model_store, server
 from bert_tf.serving.server.cancelling import Cancellation
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
@@ -127,16 +127,18 @@ def running(settings, *, watch=False):
         thread.join(PATIENCE)
 
 
+async def started(core, settings):
+    """A `GrpcServer` that listens."""
+    made = GrpcServer(core, settings)
+    await made.start()
+    return made
+
+
 @contextlib.contextmanager
 def answering(settings):
     """`(gRPC port, core)` of a server in a thread."""
-    async def start(core):
-        made = GrpcServer(core, settings)
-        await made.start()
-        return made
-
     with running(settings) as (run, core):
-        made = run(start(core))
+        made = run(started(core, settings))
         try:
             yield made.port, core
         finally:
@@ -287,6 +289,38 @@ def test_grpc_listens_once_models_are_there(tmp_path):
         run(start(core))
 
 
+def test_a_model_is_looked_up_before_anything_is_decoded(tmp_path, monkeypatch):
+    add_version(tmp_path / "m")
+    (port,) = free_ports(1)
+    asked = []
+
+    async def decode(self, function, data, *_, **options):
+        asked.append(len(data))
+        raise ServingError("UNIMPLEMENTED", "decoded")
+
+    monkeypatch.setattr(decoder.Decoder, "run", decode)
+    large = "a" * (2 << 20)
+    settings = settings_of(tmp_path, f"--port={port}")
+    with running(settings) as (run, core), rest_of(core, run) as address:
+        made = run(started(core, settings))
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+                for name, code in (("none", "NOT_FOUND"), ("m", "UNIMPLEMENTED")):
+                    request = predict_pb2.PredictRequest(model_spec={"name": name})
+                    request.inputs["x"].CopyFrom(tf.make_tensor_proto([large]))
+                    with refused(code):
+                        stub.Predict(request, timeout=PATIENCE)
+                    assert len(asked) == (name == "m")
+        finally:
+            run(made.stop(0))
+        asked.clear()
+        for name, status in (("none", 404), ("m/versions/9", 404), ("m", 501)):
+            found = httpx.post(f"{address}/v1/models/{name}:predict",
+                               json={"instances": [large]}, timeout=PATIENCE)
+            assert (found.status_code, len(asked)) == (status, name == "m")
+
+
 # What clients are told.
 
 
@@ -333,13 +367,8 @@ def test_clients_see_no_stacks_no_paths_and_no_exceptions(
     add_version(tmp_path / "m")
     settings = settings_of(tmp_path, "--port=0", f"--grpc_socket_path={tmp_path / 'socket'}")
 
-    async def start(core):
-        made = GrpcServer(core, settings)
-        await made.start()
-        return made
-
     with running(settings) as (run, core):
-        made = run(start(core))
+        made = run(started(core, settings))
         request = predict_pb2.PredictRequest()
         request.model_spec.name = "m"
         request.inputs["x"].CopyFrom(tf.make_tensor_proto([1]))

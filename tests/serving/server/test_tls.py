@@ -13,8 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from server_harness import BINARY, PATIENCE, Server, free_ports, launch
+from server_harness import BINARY, PATIENCE, Server, arrays, free_ports, launch, refused
 from small_model import save_small
+from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tensorflow_serving.config import model_server_config_pb2
 
 from bert_tf import query
@@ -112,9 +113,15 @@ def serving(pki, model_folder, *flags, **options):
 
 
 @pytest.fixture(scope="module")
-def mutual(pki, model_folder):
-    with serving(pki, model_folder, "--host=0.0.0.0", "--allow_reload=cn:client", verify=True
-                 ) as found:
+def unix(pki):
+    """Path of the socket of `mutual`."""
+    return pki["socket"]
+
+
+@pytest.fixture(scope="module")
+def mutual(pki, model_folder, unix):
+    with serving(pki, model_folder, "--host=0.0.0.0", "--allow_reload=cn:client",
+                 f"--grpc_socket_path={unix}", verify=True) as found:
         yield found
 
 
@@ -163,6 +170,22 @@ def test_a_named_client_may_change_the_models(mutual, model_folder):
     config.model_config_list.config.add(name="m", base_path=str(model_folder),
                                         model_platform="tensorflow")
     server.reload(config)
+
+
+@pytest.mark.parametrize("client", [None, "strange_client", "client"])
+def test_the_unix_socket_asks_who_a_client_is_too(mutual, pki, unix, client):
+    own = [pki.text(f"{client}.{end}").encode() for end in ("key", "crt")] if client else []
+    credentials = grpc.ssl_channel_credentials(pki.text("authority.crt").encode(), *own)
+    request = mutual[1].request("m", text=["abc"])
+    with grpc.secure_channel(f"unix:{unix}", credentials, [
+            ("grpc.ssl_target_name_override", "localhost")]) as channel, (
+            contextlib.nullcontext() if client == "client" else refused("UNAVAILABLE")):
+        answer = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
+            request, timeout=PATIENCE)
+        assert arrays(answer)["length"] == [3]
+    with grpc.insecure_channel(f"unix:{unix}") as channel, refused("UNAVAILABLE"):
+        prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
+            request, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "rest"])
