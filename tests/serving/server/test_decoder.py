@@ -129,6 +129,7 @@ def test_a_small_request_passes_larger_ones_that_wait():
                        for size in (8, 3, 5, 3, 2)]
             await asyncio.sleep(0)  # all of them wait now
             waiting[2].cancel()
+            await asyncio.wait([waiting[2]])  # before the thread may take it
             goes.set()
             await asyncio.gather(held, *waiting, return_exceptions=True)
         finally:
