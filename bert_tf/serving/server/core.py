@@ -71,7 +71,7 @@ class Core:
         if self._check_names:
             _check_predict_name(signature)
         outputs = tuple(outputs)
-        signature.check(inputs, outputs)
+        inputs = signature.checked(inputs, outputs)
         with version.used():
             started = time.monotonic()
             answer = await self._run(version, signature, inputs, outputs, deadline)

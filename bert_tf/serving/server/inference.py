@@ -50,9 +50,7 @@ class _Method:
             raise error("no_examples")
         array = np.empty(len(examples), object)
         array[:] = examples
-        inputs = {_INPUTS: array}
-        signature.check(inputs)
-        return inputs
+        return signature.checked({_INPUTS: array})
 
 
 class _Classify(_Method):

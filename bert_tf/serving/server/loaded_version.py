@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib.util
 import logging
@@ -18,6 +19,7 @@ from bert_tf.constant_kernels import with_constant_kernels
 from bert_tf.errors import BertTfError
 from bert_tf.flat_graph import body_of
 from bert_tf.serving.server.tf1_saved_model import Tf1SavedModel
+from bert_tf.serving.wire import tensor_proto
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
 from bert_tf.storage import checksums, files
@@ -60,21 +62,33 @@ class Signature:
                        for alias, info in sorted(definition.inputs.items())}
         self.outputs = sorted(definition.outputs)
 
-    def check(self, inputs, outputs=()):
-        """Refuse what the signature cannot take (`PreProcessPrediction`, `GetInputValues`).
+    @functools.cached_property
+    def _defaults(self):
+        """`{name: np.ndarray}` for inputs that a request may leave out."""
+        return tensor_proto.read_all({alias: proto for alias, proto
+                                      in self.definition.defaults.items() if alias in self.inputs})
 
-        Shapes are left to the graph, as in TensorFlow Serving, but those of texts: operations of
-        tensorflow-text end the process on shapes they do not expect.
+    def checked(self, inputs, outputs=()):
+        """All inputs of the signature: those given and, of the rest, the signature's defaults.
+
+        What it cannot take is refused (`PreProcessPrediction`, `GetInputValues`). Shapes are left
+        to the graph, as in TensorFlow Serving, but those of texts: operations of tensorflow-text
+        end the process on shapes they do not expect.
 
         Args:
             inputs: `{name: np.ndarray}`, texts as object arrays of bytes.
             outputs: names asked for.
 
+        Returns: `{name: np.ndarray}`.
+
         Raises:
             ServingError: names, types or shapes are wrong.
         """
+        given, inputs = inputs, {**self._defaults, **inputs}
         if inputs.keys() != self.inputs.keys():
-            raise error("inputs", given=_names(inputs), wanted=_names(self.inputs))
+            wanted = {f"{alias} (optional)" if alias in self._defaults else alias
+                      for alias in self.inputs}
+            raise error("inputs", given=_names(given), wanted=_names(wanted))
         for alias, (dtype, shape) in self.inputs.items():
             value = inputs[alias]
             if value.dtype != dtype:
@@ -91,12 +105,14 @@ class Signature:
                     raise error("unknown_output", alias=alias, outputs=_names(self.outputs))
                 if alias in outputs[:position]:
                     raise error("output_twice", alias=alias)
+        return inputs
 
     def run(self, inputs, outputs=(), cancellation=None):
         """`{name: np.ndarray}` of all outputs or of those named, for inputs that were checked.
 
         Args:
-            inputs, outputs: as of `check`.
+            inputs: as `checked` gives them.
+            outputs: as of `checked`.
             cancellation: a `Cancellation` by which another thread may end it.
 
         Raises:

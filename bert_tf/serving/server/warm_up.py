@@ -69,8 +69,7 @@ def _run(version, log):
         if name not in version.signatures:
             raise error("no_signature", signature=name)
         signature = version.signatures[name]
-        inputs = tensor_proto.read_all(request.inputs)
-        signature.check(inputs, request.output_filter)
+        inputs = signature.checked(tensor_proto.read_all(request.inputs), request.output_filter)
         signature.run(inputs, request.output_filter)
     elif kind in ("classify_log", "regress_log"):
         request = getattr(log, kind).request

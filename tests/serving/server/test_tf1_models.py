@@ -86,7 +86,7 @@ def test_state_stays_between_requests_and_goes_with_the_version(tmp_path):
 
     def run(version, name, **inputs):
         signature = version.signatures[name]
-        signature.check(inputs)
+        signature.checked(inputs)
         return signature.run(inputs)["output"].item()
 
     version = LoadedVersion(str(tmp_path / "1"))
