@@ -17,6 +17,7 @@ from tensorflow_serving.apis import (
     get_model_status_pb2,
     inference_pb2,
     model_management_pb2,
+    predict_pb2,
     regression_pb2,
 )
 
@@ -211,6 +212,34 @@ def test_status_and_health(server):
         request = health_pb2.HealthCheckRequest(service=service)
         response = server.health.Check(request, timeout=PATIENCE)
         assert response.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_names_and_labels_that_are_empty(server):
+    with refused("INVALID_ARGUMENT", "label"):  # which is given, and that of no version
+        server.predict("plain", label="", text=["a"])
+    for request, call in (
+            (predict_pb2.PredictRequest(), server.predictions.Predict),
+            (_input(regression_pb2.RegressionRequest(), "a"), server.predictions.Regress),
+            (_input(classification_pb2.ClassificationRequest(), "a"),
+             server.predictions.Classify),
+            (get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"]),
+             server.predictions.GetModelMetadata)):
+        for has_spec in (False, True):
+            request.ClearField("model_spec")
+            if has_spec:
+                request.model_spec.signature_name = "s"
+            with refused("INVALID_ARGUMENT", "(?i)name|model_?spec"):
+                call(request, timeout=PATIENCE)
+    with refused("NOT_FOUND", "versions"):
+        server.status("")
+    with refused("NOT_FOUND", "version 1"):
+        server.status("", 1)
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = "plain"
+    for label in ("", "none"):  # status is that of all versions then
+        request.model_spec.version_label = label
+        response = server.models.GetModelStatus(request, timeout=PATIENCE)
+        assert [one.version for one in response.model_version_status] == [1]
 
 
 def test_only_a_list_of_models_can_be_loaded(server):
