@@ -84,3 +84,14 @@ def task_models(made_once, tmp_path_factory):
     served = serve_tasks(made_once, tmp_path_factory.mktemp("tasks"))
     yield served
     served.server.stop()
+
+
+@pytest.fixture
+def fake_versions(monkeypatch):
+    """Versions are loaded as `fake_models.Loaded`."""
+    from fake_models import Loaded
+
+    from bert_tf.serving.server import model_store
+
+    monkeypatch.setattr(model_store, "LoadedVersion", Loaded)
+    monkeypatch.setattr(model_store, "warm_up", lambda *_: 0)

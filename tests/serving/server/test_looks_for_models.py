@@ -1,0 +1,91 @@
+"""Configurations and versions that come, go, fail and are mistyped while a server runs."""
+
+import asyncio
+import contextlib
+import shutil
+
+import pytest
+from fake_models import PRIVATE, add_version, running, settings_of, states, write_config
+from server_harness import wait_until
+
+from bert_tf.serving.server import model_store
+from bert_tf.serving.wire.request import ServingError, Spec
+
+pytestmark = pytest.mark.usefixtures("fake_versions")
+
+
+@pytest.fixture
+def quick_looks(monkeypatch):
+    """The server sleeps for hundredths of seconds."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds, *rest: sleep(seconds / 100, *rest))
+
+
+def test_what_loading_raises_ends_the_version_and_no_look_at_folders_is_the_last(
+        tmp_path, quick_looks, monkeypatch, caplog):
+    add_version(tmp_path / "m")
+    find = model_store.find_versions
+    with running(settings_of(tmp_path)) as (_, core):
+        looks = []
+
+        def fails(configs):
+            looks.append(configs)
+            raise RuntimeError(PRIVATE)
+
+        monkeypatch.setattr(model_store, "find_versions", fails)
+        wait_until(lambda: len(looks) > 2, "looks go on")
+        monkeypatch.setattr(model_store, "find_versions", find)
+        add_version(tmp_path / "m", 2, "fail")
+        wait_until(lambda: states(core) == {1: "AVAILABLE", 2: "END"}, "version 2 has failed")
+        (told, _) = core.status("m")
+        assert told.error_code == "INTERNAL" and "log says why" in told.error_message
+        assert PRIVATE in caplog.text and PRIVATE not in told.error_message
+        add_version(tmp_path / "m", 3, "stay")
+        wait_until(lambda: states(core) == {1: "END", 2: "END", 3: "AVAILABLE"}, "3 answers")
+        shutil.rmtree(tmp_path / "m" / "3")  # of which unloading raises
+        add_version(tmp_path / "m", 4)
+        wait_until(lambda: states(core).get(3) == "END"
+                   and states(core).get(4) == "AVAILABLE", "4 answers, 3 is gone")
+
+
+def test_a_configuration_that_cannot_be_changes_nothing_and_is_tried_again(
+        tmp_path, quick_looks, caplog):
+    add_version(tmp_path / "m")
+    with running(settings_of(tmp_path), watch=True) as (_, core):
+        for text, expected in (("# empty\n", "names no model"),
+                               ("model_config_list { config {", "not taken"),
+                               ("model_config_list {}", "names no model")):
+            caplog.clear()
+            write_config(tmp_path, text=text)
+            wait_until(lambda expected=expected: expected in caplog.text, expected)
+            assert states(core) == {1: "AVAILABLE"}
+        # A label that moves before its version is there: taken once it is.
+        write_config(tmp_path, "m", more='version_labels { key: "new" value: 2 }')
+        wait_until(lambda: "label" in caplog.text, "the label is refused")
+        add_version(tmp_path / "m", 2)
+
+        def labelled():
+            with contextlib.suppress(ServingError):
+                core.check(Spec("m", label="new"))
+                return True
+
+        wait_until(labelled, "the label is there")
+
+
+def test_a_mistyped_path_is_corrected_while_it_is_waited_for(tmp_path, quick_looks):
+    add_version(tmp_path / "m")
+    add_version(tmp_path / "second")
+    with running(settings_of(tmp_path), watch=True) as (_, core):
+        text = (tmp_path / "models.config").read_text()
+        other = 'config { name: "other" base_path: "%s" model_platform: "tensorflow" }\n}'
+        write_config(tmp_path, text=text.removesuffix("}") + other % (tmp_path / "sceond"))
+        wait_until(lambda: core.models() == ["m", "other"], "the configuration is taken")
+        assert states(core, "other") == {}
+        write_config(tmp_path, text=text.removesuffix("}") + other % (tmp_path / "second"))
+        wait_until(lambda: states(core, "other") == {1: "AVAILABLE"}, "the model is loaded")
+        # And one whose version failed there: the same number elsewhere is another version.
+        add_version(tmp_path / "broken", 1, "fail")
+        write_config(tmp_path, text=text.replace('"m"', '"n"').replace("/m", "/broken"))
+        wait_until(lambda: states(core, "n") == {1: "END"}, "it has failed")
+        write_config(tmp_path, text=text.replace('"m"', '"n"').replace("/m", "/second"))
+        wait_until(lambda: states(core, "n") == {1: "AVAILABLE"}, "it is loaded from elsewhere")

@@ -1,0 +1,92 @@
+"""What clients are told, and before what."""
+
+import json
+
+import grpc
+import httpx
+import pytest
+import tensorflow as tf
+from fake_models import PRIVATE, Loaded, add_version, rest_of, running, settings_of, started
+from server_harness import PATIENCE, free_ports, refused
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+from bert_tf.serving.server import decoder, loaded_version
+from bert_tf.serving.wire.request import ServingError
+
+pytestmark = pytest.mark.usefixtures("fake_versions")
+
+
+def test_a_model_is_looked_up_before_anything_is_decoded(tmp_path, monkeypatch):
+    add_version(tmp_path / "m")
+    (port,) = free_ports(1)
+    asked = []
+
+    async def decode(self, function, data, *_, **options):
+        asked.append(len(data))
+        raise ServingError("UNIMPLEMENTED", "decoded")
+
+    monkeypatch.setattr(decoder.Decoder, "run", decode)
+    large = "a" * (2 << 20)
+    settings = settings_of(tmp_path, f"--port={port}")
+    with running(settings) as (run, core), rest_of(core, run) as address:
+        made = run(started(core, settings))
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+                for name, code in (("none", "NOT_FOUND"), ("m", "UNIMPLEMENTED")):
+                    request = predict_pb2.PredictRequest(model_spec={"name": name})
+                    request.inputs["x"].CopyFrom(tf.make_tensor_proto([large]))
+                    with refused(code):
+                        stub.Predict(request, timeout=PATIENCE)
+                    assert len(asked) == (name == "m")
+        finally:
+            run(made.stop(0))
+        asked.clear()
+        for name, status in (("none", 404), ("m/versions/9", 404), ("m", 501)):
+            found = httpx.post(f"{address}/v1/models/{name}:predict",
+                               json={"instances": [large]}, timeout=PATIENCE)
+            assert (found.status_code, len(asked)) == (status, name == "m")
+
+
+STACK = ("Graph execution error:\n\nDetected at node 'a/b' defined at (most recent call last):\n"
+         f'  File "{PRIVATE}/code.py", line 3, in <module>\nNode: \'a/b\'\n')
+
+
+@pytest.mark.parametrize("failure, code, told", [
+    (ZeroDivisionError(f"by {PRIVATE}"), "INTERNAL", "log says why"),
+    (tf.errors.InternalError(None, None, f"at {PRIVATE}"), "INTERNAL", "log says why"),
+    (tf.errors.NotFoundError(None, None, f"{PRIVATE}; No such file"), "NOT_FOUND", "log says why"),
+    (tf.errors.InvalidArgumentError(
+        None, None, STACK + f"{{{{function_node __inference_f_1}}}} cannot convert string: x of "
+        f"{PRIVATE}/vocab.txt\n\t [[{{{{node a/b}}}}]] [Op:__inference_f_2]"),
+     "INVALID_ARGUMENT", "^cannot convert string: x of <path>$")])
+def test_clients_see_no_stacks_no_paths_and_no_exceptions(
+        tmp_path, monkeypatch, failure, code, told):
+    def fails(x):
+        raise failure
+
+    monkeypatch.setattr(Loaded, "function", staticmethod(fails))
+    add_version(tmp_path / "m")
+    settings = settings_of(tmp_path, "--port=0", f"--grpc_socket_path={tmp_path / 'socket'}")
+
+    with running(settings) as (run, core):
+        made = run(started(core, settings))
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = "m"
+        request.inputs["x"].CopyFrom(tf.make_tensor_proto([1]))
+        with grpc.insecure_channel(f"unix:{tmp_path / 'socket'}") as channel, refused(code, told):
+            prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
+                request, timeout=PATIENCE)
+        run(made.stop(0))
+        with rest_of(core, run) as address:
+            answer = httpx.post(f"{address}/v1/models/m:predict", json={"inputs": [1]},
+                                timeout=PATIENCE)
+            said = json.loads(answer.content)["error"]
+            assert answer.status_code in (400, 404, 500)
+            assert PRIVATE not in said and "Error" not in said and "File" not in said
+            assert (code != "INVALID_ARGUMENT") or said == "cannot convert string: x of <path>"
+
+
+def test_errors_of_tensorflow_are_told_in_one_line():
+    problem = tf.errors.InvalidArgumentError(None, None, STACK + "wrong: a/b and/or 1/2")
+    assert loaded_version._serving_error(problem).message == "wrong: a/b and/or 1/2"
