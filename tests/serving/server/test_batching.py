@@ -1,21 +1,13 @@
 """What runs together: requests of several clients, per signature and within bounds."""
 
-import asyncio
 import concurrent.futures
-import threading
-import time
 import urllib.request
 
 import grpc
 import numpy as np
 import pytest
-from server_harness import BINARY, PATIENCE, Held, arrays, refused, wait_until
+from server_harness import BINARY, Held, arrays, refused, wait_until
 from small_model import BATCHING, save_small
-
-from bert_tf.serving.server.batcher import Batcher
-from bert_tf.serving.server.config import Batching
-from bert_tf.serving.server.metrics import Metrics
-from bert_tf.serving.wire.request import ServingError
 
 
 @pytest.fixture
@@ -182,30 +174,3 @@ def test_batches_are_counted(server):
         assert f"# TYPE :tensorflow:serving:{name} {kind}\n" in text
         assert f"\n:tensorflow:serving:{name}{'' if kind == 'counter' else '_sum'}" in text
     assert BINARY or "nowhere" not in text  # else any name would take memory for good
-
-
-def test_a_request_that_expires_in_the_queue_is_told_so_by_its_code():
-    """As there, where REST answers 429; what expires while it runs is 504 (`test_rest`)."""
-    runs, goes = threading.Event(), threading.Event()
-
-    class Signature:
-        def run(self, inputs, outputs, cancellation):
-            runs.set()
-            goes.wait(PATIENCE)
-            return inputs
-
-    async def ask():
-        batching = Batching(threads=1)
-        batcher = Batcher(batching, Metrics(), 1)
-        arguments = Signature(), {"x": np.zeros([1])}, (), batching
-        first = asyncio.ensure_future(batcher.run(*arguments))
-        assert await asyncio.to_thread(runs.wait, PATIENCE)
-        try:
-            with pytest.raises(ServingError) as late:
-                await batcher.run(*arguments, deadline=time.monotonic())
-        finally:
-            goes.set()
-        await first
-        return late.value.code
-
-    assert asyncio.run(ask()) == "RESOURCE_EXHAUSTED"

@@ -5,15 +5,27 @@ import concurrent.futures
 import threading
 import time
 
+import grpc
+import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
-from fake_models import Loaded, add_version, definition_of_x, running, settings_of
-from server_harness import PATIENCE
+from fake_models import (
+    Loaded,
+    add_version,
+    definition_of_x,
+    rest_of,
+    running,
+    settings_of,
+    started,
+)
+from server_harness import PATIENCE, wait_until
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from bert_tf.serving.server import config
 from bert_tf.serving.server.cancelling import Cancellation
 from bert_tf.serving.server.loaded_version import Signature
+from bert_tf.serving.server.rest_server import RestSettings
 from bert_tf.serving.wire.request import ServingError, Spec
 
 pytestmark = pytest.mark.usefixtures("fake_versions")
@@ -116,29 +128,47 @@ def test_what_timed_out_makes_room_for_others(tmp_path, monkeypatch, counting, b
         assert run(ask(core)) == ("DEADLINE_EXCEEDED", [3])
 
 
-def test_batches_that_wait_are_bounded_whatever_their_outputs(tmp_path, monkeypatch):
-    goes, runs = threading.Event(), threading.Event()
+class Holding:
+    """Versions of the model `m` whose signature waits in a server's only batch thread.
 
-    def hold(x):
-        runs.set()
-        assert goes.wait(PATIENCE)
+    Attributes:
+        runs, goes: events: a batch runs; it may go on.
+        settings: of the server: batches of two rows at most, of which two may wait.
+    """
+
+    def __init__(self, folder):
+        self.runs, self.goes = threading.Event(), threading.Event()
+        add_version(folder / "m")
+        batching = folder / "batching.config"
+        batching.write_text("max_batch_size { value: 2 } max_enqueued_batches { value: 2 } "
+                            "num_batch_threads { value: 1 }")
+        self.settings = settings_of(folder, "--port=0", f"--grpc_socket_path={folder / 'socket'}",
+                                    "--enable_batching", f"--batching_parameters_file={batching}")
+
+    def function(self, x):
+        self.runs.set()
+        assert self.goes.wait(PATIENCE)
         return {"y": x}
 
-    monkeypatch.setattr(Loaded, "function", staticmethod(hold))
-    monkeypatch.setattr(config, "_CPUS", 1)
-    add_version(tmp_path / "m")
-    batching = tmp_path / "batching.config"
-    batching.write_text("max_batch_size { value: 2 } max_enqueued_batches { value: 2 } "
-                        "num_batch_threads { value: 1 }")
-    settings = settings_of(tmp_path, "--enable_batching", f"--batching_parameters_file={batching}")
 
+@pytest.fixture
+def holding(tmp_path, monkeypatch):
+    made = Holding(tmp_path)
+    monkeypatch.setattr(Loaded, "function", staticmethod(made.function))
+    return made
+
+
+def rows(number):
+    return {"x": np.zeros(number, np.int32)}
+
+
+def test_batches_that_wait_are_bounded_whatever_their_outputs(holding):
     async def ask(core):
-        def asked(rows, outputs=()):
-            return asyncio.ensure_future(
-                core.predict(Spec("m"), {"x": np.zeros(rows, np.int32)}, outputs))
+        def asked(number, outputs=()):
+            return asyncio.ensure_future(core.predict(Spec("m"), rows(number), outputs))
 
         sent = [asked(1)]
-        await asyncio.to_thread(runs.wait, PATIENCE)
+        assert await asyncio.to_thread(holding.runs.wait, PATIENCE)
         sent += [asked(2), asked(1, ("y",))]
         await asyncio.sleep(0)
         for outputs in ((), ("y",)):
@@ -147,8 +177,54 @@ def test_batches_that_wait_are_bounded_whatever_their_outputs(tmp_path, monkeypa
             assert refused.value.code == "UNAVAILABLE"
         sent.append(asked(1, ("y",)))  # into the batch that is open
         await asyncio.sleep(0)
-        goes.set()
+        holding.goes.set()
         return [outputs["y"].shape for _, outputs in await asyncio.gather(*sent)]
 
-    with running(settings) as (run, core):
+    with running(holding.settings) as (run, core):
         assert run(ask(core)) == [(1,), (2,), (1,), (1,)]
+
+
+def _by_grpc(holding, address):
+    request = predict_pb2.PredictRequest(model_spec={"name": "m"})
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([1, 2]))
+    with grpc.insecure_channel(f"unix:{holding.settings.flags.grpc_socket_path}") as channel:
+        try:
+            prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
+                request, timeout=PATIENCE)
+        except grpc.RpcError as problem:
+            return problem.code().name
+        return "OK"
+
+
+def _by_rest(holding, address):
+    return httpx.post(f"{address}/v1/models/m:predict", json={"instances": [1, 2]},
+                      timeout=PATIENCE).status_code
+
+
+@pytest.mark.parametrize("ask, full, late", [
+    (_by_grpc, "UNAVAILABLE", "RESOURCE_EXHAUSTED"), (_by_rest, 503, 429)])
+def test_what_a_full_queue_and_a_request_that_expires_in_it_are_told(holding, ask, full, late):
+    """As there; what expires while it runs is DEADLINE_EXCEEDED, 504."""
+    async def let_time_pass():
+        asyncio.get_running_loop().ahead += PATIENCE
+
+    async def batches_that_wait(core):
+        return sum(queue.batches for queue in core._batcher._queues.values())
+
+    with (running(holding.settings) as (run, core),
+          rest_of(core, run, RestSettings(timeout_ms=PATIENCE * 1000)) as address,
+          concurrent.futures.ThreadPoolExecutor() as clients):
+        made = run(started(core, holding.settings))
+        try:
+            first = clients.submit(run, core.predict(Spec("m"), rows(1)))
+            assert holding.runs.wait(PATIENCE)
+            waiting = [clients.submit(ask, holding, address) for _ in range(2)]
+            wait_until(lambda: run(batches_that_wait(core)) == 2, "two batches wait")
+            assert ask(holding, address) == full
+            run(let_time_pass())
+            assert [one.result(PATIENCE) for one in waiting] == [late] * 2
+            holding.goes.set()
+            assert first.result(PATIENCE)[1]["y"].tolist() == [0]
+        finally:
+            holding.goes.set()
+            run(made.stop(0))
