@@ -20,7 +20,7 @@ from bert_tf.errors import BertTfError
 from bert_tf.flat_graph import body_of
 from bert_tf.serving.server.tf1_saved_model import Tf1SavedModel
 from bert_tf.serving.wire import tensor_proto
-from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.messages import error, quoted
 from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
 from bert_tf.storage import checksums, files
 
@@ -125,6 +125,9 @@ class Signature:
             return {name: _array(given[name]) for name in outputs or self.outputs}
         except tf.errors.OpError as problem:
             raise _serving_error(problem) from problem
+        except UnicodeDecodeError as problem:  # what the graph says repeats bytes of an input
+            said = problem.object.decode("utf-8", "replace")
+            raise quoted("INVALID_ARGUMENT", _told(said)) from problem
         except (TypeError, ValueError) as problem:  # a function of fixed shapes
             raise error("shapes") from problem
 
@@ -260,7 +263,7 @@ def _names(names):
 
 
 def _serving_error(problem):
-    """TensorFlow's error as a client may see it: no stacks, no names of nodes, no paths.
+    """TensorFlow's error as a client may see it.
 
     What is no fault of the request is not told at all.
     """
@@ -268,7 +271,11 @@ def _serving_error(problem):
     if code not in _TOLD:
         _log.error("a model failed", exc_info=problem)
         return ServingError(code, error("failed").message)
-    text = str(problem.message)
+    return quoted(code, _told(str(problem.message)))
+
+
+def _told(text):
+    """What TensorFlow says without stacks, names of nodes and paths."""
     for pattern, instead in _UNTOLD:
         text = pattern.sub(instead, text)
-    return ServingError(code, text.strip())
+    return text.strip()

@@ -124,7 +124,7 @@ _BY_CODE = {
 }
 _MESSAGES = {name: (code, text) for code, texts in _BY_CODE.items() for name, text in texts.items()}
 
-_LONGEST = 1024  # characters of a text
+_LONGEST = 1024  # characters of a text; gRPC takes 8 KB with each byte beyond ASCII as three
 _LONGEST_VALUE = 256  # of what a client sent and the text repeats
 
 
@@ -133,4 +133,9 @@ def error(name, /, **values):
     code, text = _MESSAGES[name]
     values = {key: value[:_LONGEST_VALUE] if type(value) is str else value
               for key, value in values.items()}
-    return ServingError(code, text.format(**values)[:_LONGEST])
+    return quoted(code, text.format(**values))
+
+
+def quoted(code, text):
+    """The `ServingError` of a code and of words that are not of the table, cut."""
+    return ServingError(code, text[:_LONGEST if text.isascii() else _LONGEST // 2])

@@ -171,6 +171,9 @@ def test_what_classify_and_regress_refuse(server):
         request.model_spec.signature_name = name
         with refused("INVALID_ARGUMENT", pattern):
             server.predictions.Classify(request, timeout=PATIENCE)
+    for example in (b"abc", b"\xff\xfe"):  # whether or not the bytes are text
+        with refused("INVALID_ARGUMENT", "^Could not parse example input, value: '[^']{2,3}'$"):
+            server.predict("plain", "regress", inputs=[example])
     request = inference_pb2.MultiInferenceRequest()
     request.input.example_list.examples.append(_example("abc"))
     for name in ("plain", "merging"):
@@ -261,6 +264,9 @@ def test_what_a_request_may_hold(server):
         server.predict("plain", text=["a"] * 5000)
     with refused("INVALID_ARGUMENT", "holds a text of 5000000 bytes"):
         server.predict("plain", text=["a" * 5_000_000])
+    for letter in "x🙂":  # what is said of it is cut
+        with refused("INVALID_ARGUMENT", f"could not correctly convert string: {letter * 99}"):
+            server.predict("plain", "number", text=[letter * 1_000_000])
     call = server.channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
     bomb = server.request("plain", text=["a" * (65 << 20)]).SerializeToString()
     assert len(gzip.compress(bomb, 1)) < 1 << 20
