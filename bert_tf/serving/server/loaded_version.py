@@ -29,10 +29,12 @@ _CODES = {getattr(tf.errors, name): name for name in HTTP_STATUS}
 _TOLD = {"INVALID_ARGUMENT", "OUT_OF_RANGE", "FAILED_PRECONDITION", "UNIMPLEMENTED",
          "RESOURCE_EXHAUSTED", "CANCELLED", "DEADLINE_EXCEEDED"}
 # What eager execution says around an error, and what of the server is in it.
-_UNTOLD = tuple((re.compile(pattern, re.DOTALL), instead) for pattern, instead in (
-    (r"^Graph execution error:\s.*?(?:<stack traces unavailable>|\nNode: [^\n]*)\n", ""),
+_STACK = re.compile(r"^Graph execution error:\s.*?(?:<stack traces unavailable>|\nNode: [^\n]*)\n",
+                    re.DOTALL)
+_UNTOLD = tuple((re.compile(pattern), instead) for pattern, instead in (
     (r"\s*\[Op:[^\]]*\]( name: [^\n]*)?$", ""), (r"\s*\[\[[^\]]*\]\]", ""),
     (r"\{\{(?:function_)?node [^}]*\}\}\s*", ""), (r"(?<![\w/.])(?:/[\w.+~-]+){2,}", "<path>")))
+_MOST_TOLD = 2048  # characters that are looked at: a text of the request may be among them
 _LOADING = threading.Lock()
 _log = logging.getLogger(__name__)
 # The ops of tensorflow-text alone: what its module imports besides takes longer than all of them.
@@ -276,6 +278,7 @@ def _serving_error(problem):
 
 def _told(text):
     """What TensorFlow says without stacks, names of nodes and paths."""
+    text = _STACK.sub("", text)[:_MOST_TOLD]
     for pattern, instead in _UNTOLD:
         text = pattern.sub(instead, text)
     return text.strip()

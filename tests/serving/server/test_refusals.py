@@ -90,3 +90,12 @@ def test_clients_see_no_stacks_no_paths_and_no_exceptions(
 def test_errors_of_tensorflow_are_told_in_one_line():
     problem = tf.errors.InvalidArgumentError(None, None, STACK + "wrong: a/b and/or 1/2")
     assert loaded_version._serving_error(problem).message == "wrong: a/b and/or 1/2"
+
+
+def test_errors_that_repeat_long_texts_are_told_at_once():
+    """Patterns that are sought in all of the text take hours of it."""
+    for part in (" ", "[[", "{{node ", "/a", "\nNode: "):
+        for stack in (STACK, ""):
+            problem = tf.errors.InvalidArgumentError(
+                None, None, f"{stack}wrong: {part * 1_000_000} [Op:x]")
+            assert loaded_version._serving_error(problem).message.startswith("wrong:")
