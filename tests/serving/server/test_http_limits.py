@@ -61,8 +61,9 @@ def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="criti
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr(http_limits, "LINGER_SECONDS", 0.2)
+def patient(monkeypatch):
+    """A client that is refused has all the time to send the rest and to read the answer."""
+    monkeypatch.setattr(http_limits, "LINGER_SECONDS", PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +76,25 @@ def connected(port):
     return socket.create_connection(("127.0.0.1", port), PATIENCE)
 
 
-def answer(connection):
-    """Status and message of all that comes until the server ends the connection."""
+def until_the_end(connection):
+    """All that comes until the server ends the connection."""
     said = b""
     with contextlib.suppress(ConnectionResetError):
-        while data := connection.recv(1 << 16):
+        while data := connection.recv(1 << 20):
             said += data
-    head, _, body = said.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").partition(b"\r\n\r\n")
-    return int(head.split(b" ")[1]), json.loads(body)["error"]
+    return said
+
+
+def answer(connection):
+    """Status and message of the next answer."""
+    with connection.makefile("rb") as stream:
+        while (status := int(stream.readline().split(b" ")[1])) == 100:
+            stream.readline()
+        fields = {}
+        while line := stream.readline().strip():
+            name, _, value = line.partition(b": ")
+            fields[name] = value
+        return status, json.loads(stream.read(int(fields[b"content-length"])))["error"]
 
 
 def told(port, *pieces):
@@ -162,10 +174,20 @@ def test_clients_that_send_slowly(monkeypatch):
                       b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nab"):
             status, message = told(port, begun)
             assert status == 408 and "did not arrive within 0.2 seconds" in message
+        monkeypatch.setattr(http_limits, "HEAD_SECONDS", PATIENCE)
+        monkeypatch.setattr(http_limits, "BODY_SECONDS", PATIENCE)
         with connected(port) as connection:
             assert asks(connection)
+            monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.2)
             connection.sendall(b"\r\n")  # which may stand before a request
             assert answer(connection)[0] == 408
+
+
+def test_a_connection_that_was_refused_ends(port, monkeypatch):
+    monkeypatch.setattr(http_limits, "LINGER_SECONDS", 0.1)
+    with connected(port) as connection:
+        connection.sendall(b"\0\xff\r\n\r\n")
+        assert until_the_end(connection).startswith(b"HTTP/1.1 400")
 
 
 def test_a_client_that_does_not_read(monkeypatch):
@@ -197,10 +219,8 @@ def test_what_comes_after_an_answer_is_bounded_too():
             connection.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9000000\r\n\r\n")
             for _ in range(100):
                 connection.sendall(b"a" * 10_000)
-        said = b""
-        with contextlib.suppress(ConnectionResetError):
-            while data := connection.recv(1 << 16):
-                said += data
+            connection.shutdown(socket.SHUT_WR)
+        said = until_the_end(connection)
         assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")
 
 
@@ -211,6 +231,6 @@ def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
             with connected(port) as connection, contextlib.suppress(ConnectionError):
                 connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n"
                                    b"content-length: 3\r\n\r\nabc" + after)
-                while connection.recv(1 << 20):
-                    pass
+                connection.shutdown(socket.SHUT_WR)
+                until_the_end(connection)
     assert not caplog.records

@@ -5,7 +5,7 @@ import shutil
 import threading
 
 import pytest
-from server_harness import BINARY, Held, arrays, refused
+from server_harness import BINARY, PATIENCE, Held, arrays, refused
 from small_model import save_small
 
 
@@ -18,19 +18,21 @@ def test_a_new_version_takes_the_old_one_s_place_without_failing_a_request(model
                                                                           tmp_path):
     one = models.add(save=save_small)
     models.reload()
-    held, stop = Held(tmp_path), threading.Event()
+    held, stop, begun = Held(tmp_path), threading.Event(), threading.Barrier(5)
 
     def ask():
-        answers = []
+        answers = [_factor(server, one.name)]
+        begun.wait(PATIENCE)
         while not stop.is_set():
             answers.append(_factor(server, one.name))
-        return answers
+        return [*answers, _factor(server, one.name)]
 
     with concurrent.futures.ThreadPoolExecutor(5) as pool:
         waiting = pool.submit(server.predict, one.name, "hold", text=[held.path])
         held.wait()
         asking = [pool.submit(ask) for _ in range(4)]
         try:
+            begun.wait(PATIENCE)
             save_small(one.base_path, 2, factor=2)
             # What the old version has begun it may end.
             server.wait_for(one.name, v1="UNLOADING", v2="AVAILABLE")
