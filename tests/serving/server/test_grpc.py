@@ -166,11 +166,23 @@ def test_what_classify_and_regress_refuse(server):
     for example in (b"abc", b"\xff\xfe"):  # whether or not the bytes are text
         with refused("INVALID_ARGUMENT", "^Could not parse example input, value: '[^']{2,3}'$"):
             server.predict("plain", "regress", inputs=[example])
+
+
+@pytest.mark.parametrize("code, tasks", [
+    ("INVALID_ARGUMENT", []), ("INVALID_ARGUMENT", [("", "classify", "classify")]),
+    ("NOT_FOUND", [("none", "classify", "classify")]),
+    ("INVALID_ARGUMENT", [("plain", "classify", "none")]),
+    ("INVALID_ARGUMENT", [("plain", "classify", "regress")]),
+    ("INVALID_ARGUMENT", [("plain", "classify", "classify"), ("merging", "regress", "regress")]),
+    ("INVALID_ARGUMENT", [("plain", "classify", "classify")] * 2),
+    ("UNIMPLEMENTED", [("plain", "predict", "classify")])])
+def test_what_several_at_once_are_refused_for(server, code, tasks):
     request = inference_pb2.MultiInferenceRequest()
     request.input.example_list.examples.append(_example("abc"))
-    for name in ("plain", "merging"):
-        request.tasks.add(method_name="tensorflow/serving/classify").model_spec.name = name
-    with refused("INVALID_ARGUMENT", "model"):
+    for name, method, signature in tasks:
+        task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
+        task.model_spec.name, task.model_spec.signature_name = name, signature
+    with refused(code):
         server.predictions.MultiInference(request, timeout=PATIENCE)
 
 

@@ -4,6 +4,7 @@ import json
 
 import grpc
 import httpx
+import numpy as np
 import pytest
 import tensorflow as tf
 from fake_models import PRIVATE, Loaded, add_version, rest_of, running, settings_of, started
@@ -11,7 +12,7 @@ from server_harness import PATIENCE, free_ports, refused
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from bert_tf.serving.server import decoder, loaded_version
-from bert_tf.serving.wire.request import ServingError
+from bert_tf.serving.wire.request import ServingError, Spec
 
 pytestmark = pytest.mark.usefixtures("fake_versions")
 
@@ -46,6 +47,24 @@ def test_a_model_is_looked_up_before_anything_is_decoded(tmp_path, monkeypatch):
             found = httpx.post(f"{address}/v1/models/{name}:predict",
                                json={"instances": [large]}, timeout=PATIENCE)
             assert (found.status_code, len(asked)) == (status, name == "m")
+
+
+@pytest.mark.parametrize("flags, method, code", [
+    ((), "other", None), (("--enable_signature_method_name_check",), "other", "INTERNAL"),
+    *((("--enable_signature_method_name_check",), f"tensorflow/serving/{name}", None)
+      for name in ("predict", "classify", "regress"))])
+def test_predict_asks_for_names_of_methods_where_that_is_configured(
+        tmp_path, flags, method, code):
+    add_version(tmp_path / "m")
+    with running(settings_of(tmp_path, *flags)) as (run, core):
+        signature = core._store.find(Spec("m")).loaded.signatures["serving_default"]
+        signature.definition.method_name = method
+        try:
+            _, outputs = run(core.predict(Spec("m"), {"x": np.int32([2])}))
+        except ServingError as problem:
+            assert problem.code == code and method in problem.message
+        else:
+            assert code is None and outputs["y"].tolist() == [4]
 
 
 STACK = ("Graph execution error:\n\nDetected at node 'a/b' defined at (most recent call last):\n"

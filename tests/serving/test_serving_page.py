@@ -1,5 +1,6 @@
-"""The signatures that `serving/README.md` promises: a row and a request for each, its inputs."""
+"""What `serving/README.md` promises: signatures, each with a row and a request; tests by name."""
 
+import ast
 import json
 import pathlib
 import re
@@ -33,3 +34,14 @@ def test_the_examples_call_every_signature_with_its_inputs():
             assert isinstance(first, dict) or len(signature.inputs) == 1
         else:
             assert set(request["examples"][0]) == {"text"}
+
+
+def test_the_tests_that_it_names_are_there():
+    table = README.read_text().partition("| its tests of |")[2].partition("\n\n")[0]
+    named = [(file, re.findall(r"`(\w+)`", names))
+             for file, names in re.findall(r"`(\w+/\w+\.py)`: (`[^;|]*`)", table)]
+    assert sum(len(names) for _, names in named) == table.count("`test_") > 30
+    for file, names in named:
+        tree = ast.parse((pathlib.Path(__file__).parent / file).read_text())
+        assert set(names) <= {each.name for each in tree.body
+                              if isinstance(each, ast.FunctionDef)}, file
