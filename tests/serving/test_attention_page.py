@@ -90,7 +90,8 @@ def test_the_text_at_hand_has_a_page(page, model, signature, texts, name):
 def test_other_models_have_no_link_and_it_is_said_why(page, rest):
     choose(page, OTHERS, "ids")
     assert page.get_by_role("link", name="Show attention").count() == 0
-    answer = httpx.get(f"{rest}/page/attention", params={"model": OTHERS, "text": "a"})
+    answer = httpx.get(f"{rest}/page/attention", timeout=PATIENCE,
+                       params={"model": OTHERS, "text": "a"})
     assert answer.status_code == 404
     assert "There is no attention page of this model" in answer.text
     assert "expected a version that python -m bert_tf.export wrote" in answer.text
@@ -103,7 +104,7 @@ def test_other_models_have_no_link_and_it_is_said_why(page, rest):
     ({"model": OURS, "version": "2", "text": "a"}, 404, "Specific"),
     ({"model": OURS, "version": "9" * 5000, "text": "a"}, 400, "expected a number")])
 def test_what_cannot_be_shown_is_answered_with_a_sentence(rest, query, status, sentence):
-    answer = httpx.get(f"{rest}/page/attention", params=query)
+    answer = httpx.get(f"{rest}/page/attention", params=query, timeout=PATIENCE)
     assert (answer.status_code, answer.headers["content-type"]) == (
         status, "text/plain; charset=utf-8")
     assert sentence in answer.text
@@ -111,7 +112,7 @@ def test_what_cannot_be_shown_is_answered_with_a_sentence(rest, query, status, s
 
 def test_the_longest_text_is_cut_to_the_models_window(rest):
     query = {"model": OURS, "version": "1", "text": "한" * MOST_CHARACTERS}
-    answer = httpx.get(f"{rest}/page/attention", params=query, timeout=60)
+    answer = httpx.get(f"{rest}/page/attention", params=query, timeout=PATIENCE)
     assert answer.status_code == 200
     policy = dict(part.strip().split(" ", 1)
                   for part in answer.headers["content-security-policy"].split(";"))
@@ -149,10 +150,11 @@ def test_requests_do_not_wait_for_pages(tmp_path):
 
         asked = [pool.submit(ask, "refused" if number == 3 else "text") for number in range(12)]
         assert slow.begun.wait(PATIENCE)
-        answer = httpx.post(f"{served.address}/v1/models/small:predict",
+        answer = httpx.post(f"{served.address}/v1/models/small:predict", timeout=PATIENCE,
                             json={"signature_name": "rate", "instances": ["0123456789"]})
         assert answer.json() == {"predictions": [0.5]}
-        assert httpx.get(f"{served.address}/page/has_attention?model=small").json() is True
+        assert httpx.get(f"{served.address}/page/has_attention?model=small",
+                         timeout=PATIENCE).json() is True
         # None is drawn before all that are too many are refused.
         refused = itertools.islice(concurrent.futures.as_completed(asked, PATIENCE), 4)
         busy = [done.result().status_code for done in refused]
@@ -168,7 +170,9 @@ def test_requests_do_not_wait_for_pages(tmp_path):
 def test_a_server_without_them_says_so(tmp_path):
     save_small_model(str(tmp_path))
     with serving(str(tmp_path)) as served:
-        assert httpx.get(f"{served.address}/page/has_attention?model=small").json() is False
-        answer = httpx.get(f"{served.address}/page/attention?model=small&text=a")
+        assert httpx.get(f"{served.address}/page/has_attention?model=small",
+                         timeout=PATIENCE).json() is False
+        answer = httpx.get(f"{served.address}/page/attention?model=small&text=a",
+                           timeout=PATIENCE)
         assert (answer.status_code, answer.text) == (
             404, "This server draws no attention pages.\n")

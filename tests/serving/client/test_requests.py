@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from scripted_server import Refusal, ScriptedServer, numbers
+from server_harness import PATIENCE
 
 from bert_tf.errors import UsageError
 from bert_tf.serving.client import RequestError
-
-LIMIT = 60  # seconds after which a test that waits has failed
 
 
 def _sizes(server, then=numbers):
@@ -38,7 +37,7 @@ def test_long_lists_go_in_batches_and_keep_their_order(protocol, ask):
             running += 1
             most = max(most, running)
         if next(started) < together.parties:
-            together.wait(LIMIT)  # these are there at the same time
+            together.wait(PATIENCE)  # these are there at the same time
         outputs = numbers(signature, inputs)
         with lock:
             running -= 1
@@ -122,7 +121,7 @@ def test_deadlines(protocol, ask, of):
     over = threading.Event()
 
     def answer(signature, inputs):
-        over.wait(LIMIT)
+        over.wait(PATIENCE)
         return numbers(signature, inputs)
 
     with ScriptedServer(answer).running(protocol) as address:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from google.protobuf import json_format
 from prometheus_client.parser import text_string_to_metric_families
+from server_harness import PATIENCE
 from small_server import save_small_model, serving
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
@@ -38,7 +39,7 @@ def served(base_path):
 
 @pytest.fixture(scope="module")
 def http(served):
-    with httpx.Client(base_url=served.address, timeout=60) as client:
+    with httpx.Client(base_url=served.address, timeout=PATIENCE) as client:
         yield client
 
 
@@ -208,7 +209,7 @@ def test_clients_that_go_in_the_middle_of_a_request(http):
 
 def test_deadline(base_path):
     with serving(base_path, settings=RestSettings(timeout_ms=1)) as served:
-        answer = httpx.post(served.address + PREDICT, timeout=60, json={
+        answer = httpx.post(served.address + PREDICT, timeout=PATIENCE, json={
             "signature_name": "slow", "instances": [300_000]})  # loops in the graph
         assert answer.status_code == 504
         assert list(answer.json()) == ["error"]
@@ -227,7 +228,8 @@ def test_a_failure_inside_is_told_and_does_not_end_the_server(served, http, monk
 
 
 def test_requests_are_counted_of_models_that_are_there(base_path):
-    with serving(base_path) as served, httpx.Client(base_url=served.address, timeout=60) as client:
+    with serving(base_path) as served, httpx.Client(
+            base_url=served.address, timeout=PATIENCE) as client:
         client.post(PREDICT, json={"instances": TEXTS})
         client.post(PREDICT, json={"instances": []})
         client.post("/v1/models/small:classify", json={
@@ -249,9 +251,10 @@ def test_requests_are_counted_of_models_that_are_there(base_path):
 def test_pages_of_other_origins(base_path, http):
     assert "access-control-allow-origin" not in http.get("/v1/models/small").headers
     with serving(base_path, settings=RestSettings(cors=True)) as (address, _):
-        asked = httpx.options(address + PREDICT, headers={"Origin": "https://example.org"})
+        asked = httpx.options(address + PREDICT, headers={"Origin": "https://example.org"},
+                              timeout=PATIENCE)
         assert asked.status_code == 200
-        for answer in (asked, httpx.get(address + "/v1/models/small")):
+        for answer in (asked, httpx.get(address + "/v1/models/small", timeout=PATIENCE)):
             assert answer.headers["access-control-allow-origin"] == "*"
             assert answer.headers["access-control-allow-methods"] == "POST, GET"
             assert answer.headers["access-control-allow-headers"] == "Content-Type"
@@ -263,7 +266,7 @@ def test_many_clients_at_once(http):
         return answer.json()["predictions"][0]
 
     async def all_at_once():
-        async with httpx.AsyncClient(base_url=http.base_url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=http.base_url, timeout=PATIENCE) as client:
             return await asyncio.gather(*(ask(client, number) for number in range(96)))
 
     assert asyncio.run(all_at_once()) == [EMBEDDINGS[number % 3] for number in range(96)]

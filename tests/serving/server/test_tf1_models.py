@@ -7,6 +7,7 @@ import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
+from server_harness import PATIENCE
 from small_server import VERSION, serving
 from tf1_models import save_counter, save_half_plus
 
@@ -20,7 +21,7 @@ def http(tmp_path_factory):
     folder = tmp_path_factory.mktemp("half_plus_two")
     save_half_plus(folder / str(VERSION))
     with serving(folder, "half") as served, httpx.Client(
-            base_url=served.address, timeout=60) as client:
+            base_url=served.address, timeout=PATIENCE) as client:
         yield client
 
 

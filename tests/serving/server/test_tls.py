@@ -207,7 +207,7 @@ def test_without_client_certificates(pki, model_folder):
         for address in addresses.values():
             assert length(address, pki.tls()) == 3
             assert length(address, pki.tls(client="strange_client")) == 3  # nobody looks
-        page = httpx.get(addresses["rest"], verify=pki.tls().context())
+        page = httpx.get(addresses["rest"], verify=pki.tls().context(), timeout=PATIENCE)
         assert page.status_code == 200 and page.http_version == "HTTP/1.1"
         assert pki.text("server.key").split("\n")[1] not in server.output
 
