@@ -31,15 +31,17 @@ from tensorflow_serving.apis import (
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("TENSORFLOW_MODEL_SERVER")
 PATIENCE = 300  # seconds until something that must happen is taken not to
+_RESERVED = []  # sockets
 
 
 def free_ports(number):
-    """Ports on which nothing listens."""
-    with contextlib.ExitStack() as stack:
-        listening = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in listening:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in listening]
+    """Ports on which nothing listens; as long as this process lives, no other is given them."""
+    made = [socket.socket() for _ in range(number)]
+    for one in made:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # who is told it may take it
+        one.bind(("127.0.0.1", 0))
+    _RESERVED.extend(made)
+    return [one.getsockname()[1] for one in made]
 
 
 def wait_until(condition, what):
