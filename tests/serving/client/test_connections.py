@@ -6,20 +6,15 @@ import subprocess
 import grpc
 import pytest
 from scripted_server import Refusal, ScriptedServer
+from server_harness import free_ports
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving.client import RequestError, Tls
 from bert_tf.serving.client.address import Address
 
 
-def _free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def test_no_server(protocol, ask):
-    address = f"{'http://' if protocol == 'rest' else ''}localhost:{_free_port()}"
+    address = f"{'http://' if protocol == 'rest' else ''}localhost:{free_ports(1)[0]}"
     with pytest.raises(RequestError, match=f"no server answers at {address}: Connection refused "
                        r"\(waited \d+\.\d s\); expected a server that has loaded its models"):
         ask(address, "embed", ["5"])
@@ -31,8 +26,8 @@ def test_no_proxy_leads_to_this_machine(protocol, ask, monkeypatch):
     for name in ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy", "no_proxy"):
         for each in (name, name.upper()):
             monkeypatch.delenv(each, raising=False)
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{_free_port()}")  # there is none
-    monkeypatch.setenv("grpc_proxy", f"http://127.0.0.1:{_free_port()}")
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_ports(1)[0]}")  # there is none
+    monkeypatch.setenv("grpc_proxy", f"http://127.0.0.1:{free_ports(1)[0]}")
     with ScriptedServer().running(protocol) as address:
         scheme, port = "http://" * (protocol == "rest"), address.rpartition(":")[2]
         for host in ("127.0.0.1", "localhost"):
