@@ -103,6 +103,12 @@ def _slow(steps):
     return {"done": done[0] + tf.zeros_like(steps)}
 
 
+def _sample_ids(input_word_ids, input_mask, input_type_ids, seed):
+    return {"seed": tf.identity(seed),
+            "word": tf.identity(input_word_ids), "mask": tf.identity(input_mask),
+            "sequence_output": tf.repeat(tf.cast(input_type_ids, tf.float32)[..., None], 4, axis=2)}
+
+
 def save_small_model(base_path):
     """Write the SavedModel's version; its signatures compute what the functions above say."""
     module = tf.Module()
@@ -121,6 +127,10 @@ def save_small_model(base_path):
                          "ints": tf.TensorSpec([None], tf.int32, "ints"),
                          "flags": tf.TensorSpec([None], tf.bool, "flags"),
                          **text("raw_bytes")}),
+        "sample_ids": (_sample_ids, {
+            **{name: tf.TensorSpec([None, None], tf.int32, name)
+               for name in ("input_word_ids", "input_mask", "input_type_ids")},
+            "seed": tf.TensorSpec([None], tf.int32, "seed")}),
         "slow": (_slow, {"steps": tf.TensorSpec([None], tf.int32, "steps")}),
         "double": (lambda x: {"y": 2 * x}, {"x": tf.TensorSpec([None, None], tf.float32, "x")}),
     }

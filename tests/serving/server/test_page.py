@@ -63,7 +63,8 @@ def test_models_and_their_states_are_listed(page):
     names = page.get_by_label("Signature").locator("option").all_inner_texts()
     # What people want comes first, and is what the page opens on.
     assert names == ["answer", "predict", "tag", "fill_mask", "embed", "serving_default",
-                     "classify", "regress", "describe", "double", "echo", "rate", "slow"]
+                     "classify", "regress", "describe", "double", "echo", "rate", "sample_ids",
+                     "slow"]
     assert page.get_by_label("Signature").input_value() == "answer"
 
 
@@ -115,16 +116,51 @@ def test_entities_are_highlighted(page):
     assert cells(answer) == [CITY, "LOC", "50.0 %", FACE, "FACE", "50.0 %"]
 
 
+def test_token_ids_are_written_as_numbers(page):
+    choose(page, "sample_ids")
+    names = [label.split(":")[0] for label in page.locator("#fields label").all_inner_texts()]
+    assert names == ["input_word_ids", "input_mask", "input_type_ids", "Seed"]
+    # As the form opens: mask and segments are filled in.
+    assert cells(run(page)) == ["mask", "1 × 5", "1, 1, 1, 1, 1",
+                                "seed", "1", "1",
+                                "sequence_output", "1 × 5 × 4", ", ".join("0" * 12) + " …",
+                                "word", "1 × 5", "2, 5, 6, 7, 3"]
+    # The shorter text is padded.
+    answer = run(page, input_word_ids="2, 9, 3\n\n 2 3\n", input_type_ids="0 0 1\n0,1",
+                 seed="4")
+    assert cells(answer)[::3] == ["mask", "seed", "sequence_output", "word"]
+    assert cells(answer)[1::3] == ["2 × 3", "2", "2 × 3 × 4", "2 × 3"]
+    assert cells(answer)[2::3] == ["1, 1, 1, 1, 1, 0", "4, 4",
+                                   "0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1 …", "2, 9, 3, 2, 3, 0"]
+    whole = answer.locator("details pre")
+    assert not whole.is_visible()
+    answer.get_by_text("JSON").click()
+    page.wait_for_selector("details pre:not(:empty)")
+    assert json.loads(whole.inner_text()) == {
+        "mask": [[1, 1, 1], [1, 1, 0]], "seed": [4, 4], "word": [[2, 9, 3], [2, 3, 0]],
+        "sequence_output": [[[0] * 4, [0] * 4, [1] * 4], [[0] * 4, [1] * 4, [0] * 4]]}
+
+
+def test_what_are_no_token_ids_is_told(page):
+    choose(page, "sample_ids")
+    for texts, told in (
+            ({"input_word_ids": "2 cat 3"}, "input_word_ids: cat is no whole number."),
+            ({"input_word_ids": " "}, "input_word_ids is empty."),
+            ({"input_word_ids": "2 3\n2 5 3", "input_mask": "1 1 1\n1 1 1"},
+             "input_mask has lines of 3 and 3 numbers, but input_word_ids of 2 and 3.")):
+        assert run(page, **texts).get_by_role("alert").inner_text().startswith(told)
+
+
 def test_any_other_signature_has_a_form_of_json(page):
     choose(page, "echo")
     answer = run(page, floats="[[0.5, 1]]", ints="[7]", flags="[true]", raw_bytes="네")
-    assert cells(answer) == ["first", "7", "flags", "true", "floats", "0.5, 1", "ints", "7",
-                             "raw_bytes", "64Sk"]
+    assert cells(answer) == ["first", "", "7", "flags", "1", "true", "floats", "1 × 2", "0.5, 1",
+                             "ints", "1", "7", "raw_bytes", "1", "64Sk"]
     assert "ints is not JSON" in run(page, ints="[7").get_by_role("alert").inner_text()
     choose(page, "double")
-    assert cells(run(page, x="[[1, 2]]")) == ["y", "2, 4"]
+    assert cells(run(page, x="[[1, 2]]")) == ["y", "1 × 2", "2, 4"]
     assert cells(run(page, x=json.dumps([[1 / 3] * 40]))) == [
-        "y", ", ".join(["0.6667"] * 12) + " … (1 × 40)"]
+        "y", "1 × 40", ", ".join(["0.6667"] * 12) + " …"]
 
 
 def test_examples(page):
@@ -174,7 +210,7 @@ def test_light_and_dark(page, scheme):
 
 
 def test_every_field_has_a_name_and_lists_have_headings(page):
-    for signature in ("answer", "echo", "classify"):
+    for signature in ("answer", "echo", "sample_ids", "classify"):
         choose(page, signature)
         unnamed = page.evaluate("""() => [...document.querySelectorAll("textarea, select, button")]
             .filter((field) => !(field.labels?.[0]?.textContent || field.textContent).trim())""")

@@ -109,7 +109,7 @@ function showForm() {
   fill($("fields"), ...view.fields.map((field) =>
     element("label", {}, field.label,
       element("textarea", { name: field.name, rows: field.rows ?? 2, dir: "auto",
-        class: field.json ? "json" : "", spellcheck: "false" }, field.value ?? ""))));
+        class: field.code ? "code" : "", spellcheck: "false" }, field.value ?? ""))));
   linkAttention();
 }
 

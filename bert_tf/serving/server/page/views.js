@@ -1,9 +1,10 @@
 // How each kind of signature is asked and its answer shown. A signature's kind is known by the
-// names of its inputs and outputs; what no view knows gets a form of JSON and a table of outputs.
+// names of its inputs and outputs; what no view knows gets a form of JSON and a summary of outputs.
 
 import { element, highlighted, share, table } from "./dom.js";
+import { idsFields, readIds, takesIds } from "./ids.js";
 
-const SHOWN = { string: 200, other: 12 }; // values of an output of a signature that no view knows
+const SHOWN = { string: 200, other: 12 }; // values of an output that are shown
 // What people want of a model, most of all first; of a signature that is not here least.
 const WANTED = ["answer", "predict", "tag", "generate", "fill_mask", "next_sentence",
   "sentence_order", "replaced", "embed", "sample", "encode", "serving_default", "classify",
@@ -33,7 +34,7 @@ export function describe(metadata) {
 export function viewOf(signature, description) {
   const found = VIEWS.find(({ matches }) => matches(signature));
   const view = found ? found.make(signature, description) : json(signature);
-  const texts = view.fields.filter((one) => !one.json);
+  const texts = view.fields.filter((one) => !one.code);
   return { attended: [1, 2].includes(texts.length) ? [texts] : [], ...view };
 }
 
@@ -165,7 +166,7 @@ const VIEWS = [
     make: (signature) => ({
       about: "The text is continued.",
       fields: inputsOf(signature).sort().reverse().map((name) => name === "seed"
-        ? { name, label: "Seed", value: "1", rows: 1, json: true }
+        ? { name, label: "Seed", value: "1", rows: 1, code: true }
         : field(name, { value: "The quick brown fox" })),
       async run(values, ask) {
         const { seed } = values;
@@ -226,7 +227,7 @@ const VIEWS = [
       return {
         about: names ? "" : "A JSON list of objects, whose keys are the features of a tf.Example.",
         fields: names ? names.map((name) => field(name)) : [{ name: "examples", label: "Examples",
-          json: true, rows: 6, value: JSON.stringify([{ text: SAMPLES.text }], null, 1) }],
+          code: true, rows: 6, value: JSON.stringify([{ text: SAMPLES.text }], null, 1) }],
         attended: [],
         async run(values, ask) {
           const method = has(signature.outputs, "outputs") ? "regress" : "classify";
@@ -238,6 +239,15 @@ const VIEWS = [
         },
       };
     },
+  },
+  { // on token ids
+    matches: ({ inputs }) => takesIds(inputs),
+    make: (signature) => ({
+      fields: idsFields(signature.inputs),
+      async run(values, ask) {
+        return summary(await predict(ask, signature, readIds(signature.inputs, values)));
+      },
+    }),
   },
 ];
 
@@ -252,9 +262,7 @@ function json(signature) {
     async run(values, ask) {
       const inputs = Object.fromEntries(names.map((name) =>
         [name, isText(name) ? [values[name]] : parse(name, values[name])]));
-      const outputs = await predict(ask, signature, inputs);
-      return [table(["Output", "Value"], Object.keys(outputs).sort().map((name) =>
-        [name, shown(outputs[name])]))];
+      return summary(await predict(ask, signature, inputs));
     },
   };
 }
@@ -263,7 +271,7 @@ function jsonField(name, { dtype, rank }) {
   let value = { DT_STRING: "text", DT_BOOL: true }[dtype] ?? 1;
   for (let axis = 0; axis < rank; axis++) value = [value];
   return { name, label: `${name}: JSON, ${dtype.slice(3).toLowerCase()} of ${rank} axes`,
-    json: true, value: JSON.stringify(value) };
+    code: true, value: JSON.stringify(value) };
 }
 
 function parse(label, text) {
@@ -274,17 +282,32 @@ function parse(label, text) {
   }
 }
 
-/** A value as text: of a tensor, as nested lists, its first values and its size. */
+/** Shapes and first values of outputs, and all of them as JSON where that is opened. */
+function summary(outputs) {
+  const names = Object.keys(outputs).sort();
+  const text = element("pre", {});
+  const all = element("details", {}, element("summary", {}, "JSON"), text);
+  all.addEventListener("toggle", () => { // may be large: not before somebody looks
+    text.textContent = `{${names.map((name) =>
+      `\n ${JSON.stringify(name)}: ${JSON.stringify(outputs[name])}`).join(",")}\n}`;
+  }, { once: true });
+  return [table(["Output", "Shape", "Values"], names.map((name) =>
+    [name, shapeOf(outputs[name]).join(" × "), shown(outputs[name])])), all];
+}
+
+function shapeOf(value) {
+  return Array.isArray(value) ? [value.length, ...shapeOf(value[0])] : [];
+}
+
+/** A value as text: of a tensor, as nested lists, its first values. */
 function shown(value) {
   if (value === null) return "none";
   if (Array.isArray(value)) {
     const values = value.flat(Infinity);
     const strings = typeof values[0] === "string";
     const most = strings ? SHOWN.string : SHOWN.other;
-    const sizes = [];
-    for (let part = value; Array.isArray(part); part = part[0]) sizes.push(part.length);
     return values.slice(0, most).map(shown).join(strings ? " · " : ", ") +
-      (values.length > most ? ` … (${sizes.join(" × ")})` : "");
+      (values.length > most ? " …" : "");
   }
   if (typeof value === "number" && !Number.isInteger(value)) return String(+value.toPrecision(4));
   if (typeof value !== "object") return String(value);
