@@ -98,8 +98,11 @@ MODELS = {
 }
 _PROGRAM = """
 import sys
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from bert_tf import cli, pretrain
 for line in sys.stdin:
+    # TensorFlow counts tracings by the code of a function: each run has its own, as in a process.
+    polymorphic_function._frequent_tracing_detector_manager._detectors.clear()
     print("RUN", line.split()[0], flush=True)
     code = cli.run(pretrain.main, line.split()[1:])
     if code:
