@@ -3,12 +3,15 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.layers.initializers import truncated_normal
+from bert_tf.layers.initializers import path_seed, truncated_normal
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Dense(keras.Layer):
+class Dense(keras.layers.Dense):
     """`x kernel + bias` over the last axis, as one 2-D matrix product.
+
+    Quantization (`quantize("int8")`) and low-rank adapters (`enable_lora`, Hu et al. 2021) are
+    those of Keras' own layer.
 
     Call: `[…, in]` -> `[…, units]` in the compute type.
 
@@ -19,33 +22,40 @@ class Dense(keras.Layer):
     """
 
     def __init__(self, units, initializer_range=0.02, seed=None, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
+        super().__init__(units, **kwargs)
         self.initializer_range = initializer_range
         self.seed = seed
 
     def build(self, input_shape):
         """Create `kernel` and `bias` for inputs of width `input_shape[-1]`."""
-        initializer = truncated_normal(self.initializer_range, self.seed, f"{self.path}/kernel")
-        self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], self.units),
-                                      initializer=initializer)
-        self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
+        self.kernel_initializer = truncated_normal(self.initializer_range, self.seed,
+                                                   f"{self.path}/kernel")
+        super().build(input_shape)
 
-    def call(self, inputs):
+    def call(self, inputs, training=None):
         """Map `[…, in]` to `[…, units]`."""
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
         tokens = tf.reshape(inputs, [-1, kernel.shape[0]])
         outputs = tf.nn.bias_add(tf.matmul(tokens, kernel), bias)
         return unflatten(outputs, inputs)
 
-    def compute_output_shape(self, input_shape):
-        """`[…, units]`."""
-        return (*input_shape[:-1], self.units)
+    def quantize(self, mode=None, type_check=True, config=None):
+        """Replace the kernel by a quantized one, as `keras.layers.Dense` does."""
+        super().quantize(mode, type_check=False, config=config)
+
+    def enable_lora(self, rank, lora_alpha=None, a_initializer=None, b_initializer="zeros"):
+        """Freeze the kernel and train a low-rank addition to it, as `keras.layers.Dense` does."""
+        seed = path_seed(self.seed, f"{self.path}/lora_kernel_a")
+        super().enable_lora(rank, lora_alpha, a_initializer or keras.initializers.HeUniform(seed),
+                            b_initializer)
 
     def get_config(self):
         """The constructor's arguments."""
-        return {**super().get_config(), "units": self.units,
-                "initializer_range": self.initializer_range, "seed": self.seed}
+        kept = {"units", "lora_rank", "lora_alpha", "quantization_config"}
+        config = super().get_config()
+        for name in set(config) - set(keras.Layer.get_config(self)) - kept:
+            del config[name]
+        return {**config, "initializer_range": self.initializer_range, "seed": self.seed}
 
 
 def unflatten(tokens, like):

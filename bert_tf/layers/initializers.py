@@ -14,6 +14,9 @@ def truncated_normal(stddev, seed, path):
             before. None draws from Keras' own random state.
         path: path of the variable, from the outermost layer on.
     """
-    if seed is not None:
-        seed = zlib.crc32(f"{seed}/{path}".encode())
-    return keras.initializers.TruncatedNormal(stddev=stddev, seed=seed)
+    return keras.initializers.TruncatedNormal(stddev=stddev, seed=path_seed(seed, path))
+
+
+def path_seed(seed, path):
+    """The seed of the variable at `path`, of the model's `seed`; None of None."""
+    return None if seed is None else zlib.crc32(f"{seed}/{path}".encode())

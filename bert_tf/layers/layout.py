@@ -158,7 +158,7 @@ class PaddingFree:
                 # The same along tokens that stand side by side in the batch, else different.
                 row * (self.seq_length + 1) + position - number + 1))
         if isinstance(self.batch, int):
-            rectangles = min(rectangles, self.batch)
+            rectangles = max(1, min(rectangles, self.batch))
         real = tf.gather(tf.reshape(real, [-1]), self._places)
         self._parts, self.adders = [], []
         for part in range(rectangles):
