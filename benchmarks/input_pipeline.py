@@ -68,10 +68,9 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         made = create_examples(
-            [arguments.input], arguments.vocab, folder, lower_case=True, strip_accents=True,
-            seq_length=LENGTH, format="segment_pair", masking="dynamic", whole_word=True,
-            dupe_factor=None, max_predictions_per_seq=20, short_seq_prob=0.1, seed=12345,
-            num_processes=os.cpu_count(), split="lines")
+            input=arguments.input, vocab=arguments.vocab, output_dir=folder, lower_case=True,
+            strip_accents=True, max_seq_length=LENGTH, whole_word=True,
+            max_predictions_per_seq=20)
         data = PretrainingInput(folder, "train", batch_size=BATCH, seed=12345)
         alone = _tokens_a_second(data.dataset(), arguments.seconds)
         training = _tokens_a_second(data.dataset(), arguments.seconds,

@@ -29,6 +29,11 @@ _PUBLIC = {
     "Span": "bert_tf.tasks.span",
     "Tagger": "bert_tf.tasks.tagger",
     "SentenceEmbedder": "bert_tf.tasks.sentence_embedder",
+    "PretrainConfig": "bert_tf.pretrain.config",
+    "CreateDataConfig": "bert_tf.data.options",
+    "LearnVocabConfig": "bert_tf.learn_vocab",
+    "ExportConfig": "bert_tf.export",
+    "create_examples": "bert_tf.create_data",
     "learn_term_weights": "bert_tf.data.term_weights",
     "TextReader": "bert_tf.tasks.reader",
     "QuestionReader": "bert_tf.tasks.question_reader",
@@ -46,7 +51,9 @@ _PUBLIC = {
     "from_live": "bert_tf.converters.live",
     "to_live": "bert_tf.converters.live",
 }
-__all__ = ["__version__", "load_model", *_PUBLIC]
+# Modules of commands, which can be called: bert_tf.pretrain(train_steps=100).
+_COMMANDS = ("export", "learn_vocab", "pretrain")
+__all__ = ["__version__", "load_model", *_COMMANDS, *_PUBLIC]
 
 
 def load_model(path, custom_objects=None, compile=True):
@@ -72,6 +79,8 @@ def load_model(path, custom_objects=None, compile=True):
 
 
 def __getattr__(name):
+    if name in _COMMANDS:
+        return importlib.import_module(f"bert_tf.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bert_tf' has no attribute '{name}'")
     return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,4 +1,4 @@
-"""Flags that several entry points share, exit codes, and the `bert-tf` command."""
+"""Flags of the commands, exit codes, and the `bert-tf` command."""
 
 import argparse
 import contextlib
@@ -8,10 +8,11 @@ import importlib
 import os
 import signal
 import sys
+import types
 
 from bert_tf import __version__
-from bert_tf.config import FORMATS, PAIRS
 from bert_tf.errors import BertTfError, LostWorkerError, UsageError, check_choice, explain
+from bert_tf.options import FORMER_NAMES, NATURAL, POSITIVE, REQUIRED, value_type
 from bert_tf.storage import files, staging
 
 # absl::SetMinLogLevel in TensorFlow 2.20, and the level from which on lines are shown.
@@ -61,8 +62,12 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
     def _as_written(self, args):
-        """Arguments whose flags are as the parser knows them, also where `-` stands for `_`."""
+        """Arguments whose flags are as the parser knows them: with `_` for `-`, of either name."""
         known = {flag.replace("-", "_"): flag for flag in self._option_string_actions}
+        for names in FORMER_NAMES.items():
+            for name, other in (names, names[::-1]):
+                if f"__{name}" in known:
+                    known.setdefault(f"__{other}", known[f"__{name}"])
         parts = [argument.partition("=") for argument in args[:_end(args)]]
         return ["".join([known.get(flag.replace("-", "_"), flag) if flag.startswith("--") else flag,
                          *value]) for flag, *value in parts] + args[_end(args):]
@@ -99,26 +104,6 @@ def _nearest(unknown, flags):
     return initials.get(unknown) or (near or ["--help"])[0]
 
 
-def positive(text):
-    """Argument type: an integer of at least 1."""
-    return number(text, int, lambda value: value >= 1, "a whole number of at least 1")
-
-
-def natural(text):
-    """Argument type: an integer of at least 0."""
-    return number(text, int, lambda value: value >= 0, "a whole number of at least 0")
-
-
-def share(text):
-    """Argument type: a number in [0, 1)."""
-    return number(text, float, lambda value: 0 <= value < 1, "a share in [0, 1)")
-
-
-def share_above_0(text):
-    """Argument type: a number between 0 and 1."""
-    return number(text, float, lambda value: 0 < value < 1, "a share between 0 and 1")
-
-
 def number(text, kind, right, expected):
     """`kind(text)` if it is `right`, else say what is `expected`."""
     try:
@@ -130,96 +115,75 @@ def number(text, kind, right, expected):
     return value
 
 
-def add_casing_flags(parser):
-    """`--lower_case`, `--strip_accents` and their `--no-` forms; None where not given."""
-    yes_or_no = argparse.BooleanOptionalAction
-    parser.add_argument("--lower_case", action=yes_or_no, default=None,
-                        help="Unicode lower-casing before cutting into pieces")
-    parser.add_argument("--strip_accents", action=yes_or_no, default=None,
-                        help="remove Latin accents, as uncased English BERT does; Hangul is kept")
+def within(limits):
+    """Make an argument type: numbers of an `options.Range`."""
+    return lambda text: number(text, limits.kind, limits.contains, limits.expected)
 
 
-def add_pretokenize_flag(parser):
-    """`--pretokenize`: what happens to text before it is cut into word pieces."""
-    parser.add_argument("--pretokenize", choices=("morphemes",),
-                        help="cut Korean words into morphemes first (extra: korean)")
+positive, natural = within(POSITIVE), within(NATURAL)
 
 
-def add_split_flag(parser):
-    """`--split`: how raw text is cut into sentences."""
-    parser.add_argument("--split", choices=("lines", "sentences", "none"), default="lines",
-                        help="lines: a sentence a line, a blank line between documents; "
-                             "sentences: raw text, cut into sentences; none: every line, as it is, "
-                             "is a document")
+def add_options(parser, options):
+    """Add a flag for each field of an `Options` class."""
+    groups = {}
+    for owner, field in options.flags():
+        if owner.GROUP and owner not in groups:
+            groups[owner] = parser.add_argument_group(*owner.GROUP)
+        groups.get(owner, parser).add_argument(f"--{field.name}", **_argument(field))
 
 
-def add_example_flags(parser):
-    """How pre-training examples are made: shared by create_data and pretrain."""
-    add_form_flags(parser)
-    parser.add_argument("--masking", choices=("dynamic", "static"), default="dynamic",
-                        help="dynamic: drawn anew every epoch; static: stored in the records")
-    parser.add_argument("--whole_word", action="store_true",
-                        help="mask all pieces of a word together")
-    parser.add_argument("--dupe_factor", type=positive, default=None,
-                        help="passes over the text with different draws "
-                             "(default: 10 for static masking, 1 for dynamic)")
-    parser.add_argument("--num_processes", type=positive, default=os.cpu_count(),
-                        help="processes; the result does not depend on it")
+def _argument(field):
+    """What `add_argument` is to know of a field."""
+    about, default = field.metadata, field.default
+    (kind, *_), many, _ = value_type(field)
+    argument = {"help": about["help"], "default": default}
+    if kind is bool:
+        argument["action"] = "store_true" if default is False else argparse.BooleanOptionalAction
+        return argument
+    if about["otherwise"] is not None:
+        argument["help"] += f" (default: {about['otherwise']})"
+    if default is REQUIRED:
+        argument |= {"default": None, "required": True}
+    if many:
+        argument |= {"nargs": "+", "default": list(default) if isinstance(default, tuple)
+                     else argument["default"]}
+    if about["parse"]:
+        kind = _parsed(about["parse"])
+    elif about["within"]:
+        kind = within(about["within"])
+    return argument | {"type": kind, "choices": about["choices"], "metavar": about["metavar"]}
 
 
-def add_form_flags(parser):
-    """What an example is made of and how much of it is masked."""
-    parser.add_argument("--seq_length", type=positive, default=128,
-                        help="tokens of an example, [CLS] and [SEP] counted")
-    parser.add_argument("--format", choices=FORMATS, default="segment_pair",
-                        help="input form; the first two hold pairs of segments")
-    parser.add_argument("--max_ngram", type=positive, default=1, metavar="N",
-                        help="mask spans of 1 to N tokens, or words with --whole_word, shorter "
-                             "ones more often; ALBERT: 3")
-    parser.add_argument("--masked_share", type=share_above_0, default=0.15,
-                        help="share of tokens that are masked")
-    parser.add_argument("--max_predictions_per_seq", type=positive,
-                        help="masked positions of an example at most (default: --masked_share of "
-                             "--seq_length)")
-    parser.add_argument("--short_seq_prob", type=share, default=0.1,
-                        help="share of examples made shorter than the window")
-    add_split_flag(parser)
+def _parsed(parse):
+    """Make an argument type of a function that raises UsageError."""
+    def parsed(text):
+        try:
+            return parse(text)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return parsed
 
 
-def add_pairs_flag(parser):
-    """`--pairs`: what the second segment of a pair is."""
-    parser.add_argument("--pairs", choices=PAIRS,
-                        help="second segment of a pair. random: half are from another document, "
-                             "label next_sentence_labels; swapped: it follows the first, half "
-                             "stand in reverse order, label sentence_order_labels; next: it "
-                             "follows the first (default: random for the formats with pairs)")
+def parser_of(command, doc, options):
+    """Make the parser of a command whose flags are the fields of an `Options` class."""
+    parser = Parser(command, doc)
+    add_options(parser, options)
+    return parser
 
 
-def add_seed_flag(parser):
-    """`--seed`: every random draw comes from it."""
-    parser.add_argument("--seed", type=_seed, default=12345, help="seed of every random draw")
+def make_callable(module, function):
+    """Let a command's module be called as the command: `bert_tf.export(model="runs/a")`.
 
+    Whether `bert_tf.export` is imported or used first, it is the module, and can be called.
 
-def _seed(text):
-    return number(text, int, lambda value: 0 <= value < 2**31,
-                   "a whole number of at least 0, below 2**31")
+    Args:
+        module: its `__name__`.
+        function: what a call of the module does.
+    """
+    class Command(types.ModuleType):
+        __call__ = staticmethod(function)
 
-
-def add_overwrite_flag(parser):
-    """`--overwrite`: replace what another run left."""
-    parser.add_argument("--overwrite", action="store_true",
-                        help="replace the result of a run with other options")
-
-
-def add_input_flags(parser, checkpoints=False):
-    """`--overwrite` and `--verify_inputs`; with `checkpoints` also `--discard_checkpoints`."""
-    add_overwrite_flag(parser)
-    if checkpoints:
-        parser.add_argument("--discard_checkpoints", action="store_true",
-                            help="with --overwrite: also where it deletes checkpoints")
-    parser.add_argument("--verify_inputs", action="store_true",
-                        help="when going on, read inputs beyond 64 MiB whole to see whether they "
-                             "changed, not only where their size, time or samples did")
+    sys.modules[module].__class__ = Command
 
 
 def _terminate(number, frame):

@@ -18,6 +18,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.options import OverwriteOptions
 from bert_tf.storage import files, locks
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint, {model}
@@ -38,7 +39,7 @@ def _parser():
                         metavar=("FORMAT", "PATH"), help="what to read")
     parser.add_argument("--to", dest="target", nargs=2, required=True,
                         metavar=("FORMAT", "PATH"), help="what to write")
-    cli.add_overwrite_flag(parser)
+    cli.add_options(parser, OverwriteOptions)
     return parser
 
 

@@ -13,6 +13,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.finetuning import options
+from bert_tf.options import WriteOptions
 from bert_tf.storage import files, locks
 
 
@@ -28,7 +29,7 @@ def _parser():
         help="folder for the results (default: named after the model and the data)")
     options.add_column_flags(parser)
     options.add_answer_flags(parser, trained=True)
-    cli.add_input_flags(parser)
+    cli.add_options(parser, WriteOptions)
     return parser
 
 

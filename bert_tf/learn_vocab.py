@@ -8,6 +8,7 @@ into morphemes.
 """
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import sys
@@ -15,51 +16,65 @@ import tempfile
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.options import POSITIVE, REQUIRED, WriteOptions, option, takes
 from bert_tf.storage import checksums, files, locks, manifest
+from bert_tf.tokenization.options import TextOptions
 
 
-def main(argv=None):
-    """Run the command line; see the module's docstring."""
-    parser = cli.Parser("learn_vocab", __doc__)
-    add = parser.add_argument
-    add("--input", nargs="+", required=True, metavar="GLOB", help="text files; - is standard input")
-    add("--output", required=True, metavar="FILE", help="vocabulary, one token a line")
-    add("--vocab_size", type=cli.positive, default=30522, help="entries wanted")
-    cli.add_casing_flags(parser)
-    cli.add_pretokenize_flag(parser)
-    add("--min_frequency", type=cli.positive, default=2,
-        help="how often a character or piece must occur to become an entry")
-    cli.add_input_flags(parser)
-    arguments = parser.parse_args(argv)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnVocabConfig(TextOptions, WriteOptions):
+    """What `bert_tf.learn_vocab` learns, and from what."""
 
+    input: tuple[str, ...] = option(REQUIRED, "text files; - is standard input", metavar="GLOB")
+    output: str = option(REQUIRED, "vocabulary, one token a line", metavar="FILE")
+    vocab_size: int = option(30522, "entries wanted", POSITIVE)
+    min_frequency: int = option(
+        2, "how often a character or piece must occur to become an entry", POSITIVE)
+
+    def options(self):
+        """What decides the result, as the vocabulary's manifest has it."""
+        return {"vocab_size": self.vocab_size, "min_frequency": self.min_frequency,
+                "lower_case": bool(self.lower_case), "strip_accents": bool(self.strip_accents),
+                "pretokenize": self.pretokenize}
+
+
+@takes(LearnVocabConfig)
+def learn_vocab(config):
+    """Learn a vocabulary, unless the same one is there.
+
+    Args:
+        config: `LearnVocabConfig`, or its fields as keyword arguments.
+
+    Returns:
+        Path of the vocabulary.
+
+    Raises:
+        UsageError: another vocabulary is there, or options contradict each other.
+        BertTfError: the text does not do.
+    """
     from bert_tf.data.documents import expand_inputs
     from bert_tf.tokenization.vocabulary import MANIFEST
 
-    output = arguments.output
+    output = config.output
     if files.is_folder(output) or not os.path.basename(output):
         raise UsageError(explain(f"--output {output} is a folder",
                                  attempt=f"--output {os.path.join(output, 'vocab.txt')}"))
-    options = {"vocab_size": arguments.vocab_size, "lower_case": bool(arguments.lower_case),
-               "strip_accents": bool(arguments.strip_accents),
-               "min_frequency": arguments.min_frequency}
-    if arguments.pretokenize:
-        options["pretokenize"] = arguments.pretokenize
-    record = output + MANIFEST
+    record, options = output + MANIFEST, config.options()
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
-        spool = stack.enter_context(_temporary_folder()) if "-" in arguments.input else ""
-        paths = expand_inputs(arguments.input, spool)
+        spool = stack.enter_context(_temporary_folder()) if "-" in config.input else ""
+        paths = expand_inputs(config.input, spool)
         stack.enter_context(locks.held(folder))
         files.clean_temporary(folder)
         if files.exists(output):
-            if not files.exists(record) and not arguments.overwrite:
+            if not files.exists(record) and not config.overwrite:
                 raise UsageError(explain(f"{output} exists, from elsewhere",
                                          attempt="another --output, or --overwrite"))
-            if manifest.finished(record, options, paths, arguments.overwrite,
-                                 arguments.verify_inputs):
+            if manifest.finished(record, options, paths, config.overwrite, config.verify_inputs):
                 print(f"{output} is there already, from the same text and options")
-                return
-        _learn(paths, output, record, options, arguments.overwrite)
+                return output
+        _learn(paths, output, record, options, config.overwrite)
+    return output
 
 
 def _learn(paths, output, record, options, overwrite):
@@ -68,7 +83,7 @@ def _learn(paths, output, record, options, overwrite):
 
     folder = os.path.dirname(output)
     casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")
-              if key in options}
+              if options[key] is not None}
     if not overwrite and Tokenizer.casing(folder, **casing) != casing:
         raise UsageError(explain(f"another vocabulary in {folder or '.'} is of morphemes",
                                  attempt="another --output, or --pretokenize morphemes"))
@@ -95,6 +110,16 @@ def _temporary_folder():
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
+
+def _parser():
+    return cli.parser_of("learn_vocab", __doc__, LearnVocabConfig)
+
+
+def main(argv=None):
+    learn_vocab(LearnVocabConfig(**vars(_parser().parse_args(argv))))
+
+
+cli.make_callable(__name__, learn_vocab)
 
 if __name__ == "__main__":
     sys.exit(cli.run(main))

@@ -13,6 +13,7 @@ import re
 from unittest import mock
 
 from bert_tf import cli, visualize
+from bert_tf.options import FORMER_NAMES
 from bert_tf.storage import files
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
@@ -23,8 +24,8 @@ _INTRODUCTION = """# Command line
 Written from the parsers by `docs/command_line.py`: what each command's `--help` says.
 
 `python -m bert_tf COMMAND …` and `bert-tf COMMAND …` are the same as `python -m bert_tf.COMMAND …`.
-A flag means the same in every command, and may have `-` for `_`. Paths may be in an object store:
-`s3://…`, `gs://…`. Exit codes: 0 done, 1 wrong data or a failure of the machine, 2 wrong usage,
+A flag means the same in every command, and may have `-` for `_`. The shorter names of some work as
+well: {former}. Paths may be in an object store: `s3://…`, `gs://…`. Exit codes: 0 done, 1 wrong data or a failure of the machine, 2 wrong usage,
 130 stopped by Ctrl-C or SIGTERM.
 """
 
@@ -105,7 +106,8 @@ def _section(level, name, parser):
 
 def page():
     """Compose the page; its Markdown."""
-    lines = [_INTRODUCTION]
+    former = ", ".join(f"`--{before}` for `--{name}`" for name, before in FORMER_NAMES.items())
+    lines = [_INTRODUCTION.format(former=former)]
     for command in cli.COMMANDS:
         if command != "visualize":
             lines += _section(2, command, find_parser(command))

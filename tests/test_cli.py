@@ -18,6 +18,7 @@ from bert_tf import (
     query,
     visualize,
 )
+from bert_tf.tokenization.options import CasingOptions
 
 CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
 
@@ -36,8 +37,8 @@ CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
     (pretrain.main, ["--short_seq_prob", "nan"], "nan; expected a share in [0, 1)"),
     (pretrain.main, ["--learning_rate", "0"], "learning_rate=0.0; expected above 0"),
     (pretrain.main, ["--learning_rate", "nan"], "learning_rate=nan; expected above 0"),
-    (pretrain.main, ["--seq_length", "3"], "--seq_length 3; expected at least 8"),
-    (pretrain.main, ["--seq_length", "513"], "try --seq_length 512"),
+    (pretrain.main, ["--seq_length", "3"], "--max_seq_length 3; expected at least 8"),
+    (pretrain.main, ["--seq_length", "513"], "try --max_seq_length 512"),
     (pretrain.main, ["--preset", "huge"], "invalid choice: 'huge' (choose from 'tiny'"),
     (pretrain.main, ["--batch_size", "4", "--batch_tokens", "9"], "leave one out"),
     (pretrain.main, ["--init", "a", "--preset", "tiny"], "--init brings its own sizes"),
@@ -96,7 +97,7 @@ def test_flags_stand_where_one_likes_and_have_hyphens_too():
     parser.add_argument("model")
     parser.add_argument("texts", nargs="*")
     parser.add_argument("--batch_size", type=int)
-    cli.add_casing_flags(parser)
+    cli.add_options(parser, CasingOptions)
     parsed = parser.parse_args(["m", "--batch-size", "3", "a", "--no-lower-case", "b-c", "--",
                                 "--batch-size"])
     assert (parsed.model, parsed.texts) == ("m", ["a", "b-c", "--batch-size"])

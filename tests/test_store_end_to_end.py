@@ -8,10 +8,10 @@ import pytest
 from store_server import BUCKET, Store, is_upload_of
 from tensorflow_serving.config import model_server_config_pb2
 
-from bert_tf import pretraining_run
 from bert_tf.data import python_prose
 from bert_tf.errors import BertTfError
 from bert_tf.pretrain import main as pretrain
+from bert_tf.pretrain import run as pretraining_run
 from bert_tf.serving.server.loaded_version import LoadedVersion
 from bert_tf.serving.server.wanted_versions import find_versions
 from bert_tf.storage import files

@@ -17,57 +17,31 @@ import threading
 
 from tqdm import tqdm
 
-from bert_tf.config import FORMATS, NEXT_SENTENCE_FORMATS, PAIRS
+from bert_tf.config import NEXT_SENTENCE_FORMATS
 from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing
+from bert_tf.data.documents import expand_inputs
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
-from bert_tf.data.masking import MASKED_SHARE
+from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.options import takes
 from bert_tf.storage import files, manifest
+from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
-RUNNERS = ("local", "beam")
 
 
-def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents, seq_length,
-                    format, masking, whole_word, dupe_factor, max_predictions_per_seq,
-                    short_seq_prob, seed, num_processes, split, pairs=None, max_ngram=1,
-                    masked_share=MASKED_SHARE, holdout=0.0, pretokenize=None, overwrite=False,
-                    verify_inputs=False, progress=True, runner="local", beam_options=()):
-    """Write shards, indexes and `manifest.json` into `output_dir`; what is finished is reused.
+@takes(CreateDataConfig)
+def create_examples(config):
+    """Write shards, indexes and `manifest.json` into a folder; what is finished is reused.
 
     Args:
-        inputs: paths of text files.
-        vocab_path: path of the vocabulary.
-        output_dir: folder.
-        lower_case, strip_accents: options of the tokenizer.
-        seq_length: tokens of an example at most.
-        format: input form, one of `config.FORMATS`.
-        masking: `dynamic` or `static`.
-        whole_word: mask all pieces of a word together.
-        dupe_factor: passes over the text; None for 10 (static) or 1 (dynamic).
-        max_predictions_per_seq: masked positions of an example at most; None for `masked_share`
-            of `seq_length`, which never cuts any off.
-        short_seq_prob: share of short examples.
-        seed: seed of every draw.
-        num_processes: processes at once; under `beam` the number of workers that are expected.
-        split: how text is cut into sentences, see `documents.read_documents`.
-        pairs: what the second segment is, one of `config.PAIRS`, see `segment_pairs`; None for
-            `random`. Only for the two forms with pairs.
-        max_ngram: tokens, or words under `whole_word`, of a masked span at most.
-        masked_share: share of the tokens that are masked.
-        holdout: share of the documents that go to the split `eval`; the others to `train`.
-        pretokenize: option of the tokenizer: `"morphemes"` or None.
-        overwrite: replace the result of other options.
-        verify_inputs: see `manifest.finished`.
-        progress: show a bar (`local`).
-        runner: `local`, processes of this machine, or `beam`, Apache Beam (extra `beam`); the
-            examples are the same.
-        beam_options: Beam's own flags, list of str, see `beam_runner.maker_of_shards`.
+        config: `CreateDataConfig`, or its fields as keyword arguments. Under `beam`,
+            `num_processes` is the number of workers that are expected.
 
     Returns:
         The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `pair_labels`
@@ -77,47 +51,31 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
         (`name`, `num_examples`).
 
     Raises:
-        UsageError: options out of range, another run's result is there, or an extra is missing.
+        UsageError: options contradict each other, another run's result is there, or an extra is
+            missing.
         BertTfError: the text does not do, the disk is full, a process died.
     """
-    check_choice("format", format, FORMATS)
-    check_choice("masking", masking, DUPE_FACTOR)
-    make_shards = _maker_of_shards(runner, beam_options)
-    if seq_length < pairing.MINIMUM_SEQ_LENGTH:
-        raise UsageError(explain(f"seq_length={seq_length}",
+    make_shards = _maker_of_shards(config.runner, list(config.beam_options))
+    if config.max_seq_length < pairing.MINIMUM_SEQ_LENGTH:
+        raise UsageError(explain(f"max_seq_length={config.max_seq_length}",
                                  f"at least {pairing.MINIMUM_SEQ_LENGTH}", "128"))
-    for name, share in (("short_seq_prob", short_seq_prob), ("holdout", holdout)):
-        if not 0 <= share < 1:
-            raise UsageError(explain(f"{name}={share}", "in [0, 1)"))
-    if not 0 < masked_share < 1:
-        raise UsageError(explain(f"masked_share={masked_share}", "between 0 and 1",
-                                 str(MASKED_SHARE)))
-    if max_ngram < 1:
-        raise UsageError(explain(f"max_ngram={max_ngram}", "at least 1"))
-    options = ExampleOptions(
-        lower_case=lower_case, strip_accents=strip_accents, seq_length=seq_length, format=format,
-        pairs=_checked_pairs(format, pairs), masking=masking, whole_word=whole_word,
-        max_ngram=max_ngram, masked_share=masked_share,
-        dupe_factor=dupe_factor or DUPE_FACTOR[masking],
-        max_predictions_per_seq=max_predictions_per_seq or max(
-            round(seq_length * masked_share), 1),
-        short_seq_prob=short_seq_prob, seed=seed, pretokenize=pretokenize)
-    stated = {**dataclasses.asdict(options), "split": split, "holdout": holdout}
-    if not pretokenize:
-        del stated["pretokenize"]  # as in manifests from before there was any
-    sources = [*inputs, vocab_path]
+    options = _example_options(config)
+    output_dir, overwrite, progress = config.output_dir, config.overwrite, config.progress
+    inputs = expand_inputs(config.input, output_dir)
+    stated = {**dataclasses.asdict(options), "split": config.split, "holdout": config.holdout}
+    sources = [*inputs, config.vocab]
     path = os.path.join(output_dir, MANIFEST)
-    before = manifest.finished(path, stated, sources, overwrite, verify_inputs)
+    before = manifest.finished(path, stated, sources, overwrite, config.verify_inputs)
     if before:
         if progress:
             print(f"{output_dir}: examples are there already, reused", file=sys.stderr)
         return before
 
-    vocabulary = Vocabulary.load(vocab_path)
+    vocabulary = Vocabulary.load(config.vocab)
     _begin(output_dir, stated, sources, overwrite)
     sections, size = make_sections(inputs)
-    plan = Plan(sections, size, split, holdout, options, vocab_path, output_dir)
-    splits = splits_of(make_shards(plan, num_processes, progress), options.pairs)
+    plan = Plan(sections, size, config.split, config.holdout, options, config.vocab, output_dir)
+    splits = splits_of(make_shards(plan, config.num_processes, progress), options.pairs)
     files.clean_temporary(output_dir)  # of workers that died and were replaced
     if not splits["train"]["num_examples"]:
         if options.pairs == "swapped":
@@ -137,10 +95,23 @@ def create_examples(inputs, vocab_path, output_dir, *, lower_case, strip_accents
     return made
 
 
+def _example_options(config):
+    """The `ExampleOptions` of a `CreateDataConfig`, what depends on other options filled in."""
+    casing = Tokenizer.casing(os.path.dirname(config.vocab), **config.text_options())
+    values = {**config.stored(), "pretokenize": None,
+              **{name: value or False for name, value in casing.items()}}
+    values["pairs"] = _checked_pairs(config.format, config.pairs)
+    values["dupe_factor"] = config.dupe_factor or DUPE_FACTOR[config.masking]
+    values["max_predictions_per_seq"] = config.max_predictions_per_seq or max(
+        round(config.max_seq_length * config.masked_lm_prob), 1)
+    return ExampleOptions(**{field.name: values[field.name]
+                             for field in dataclasses.fields(ExampleOptions)})
+
+
 def _checked_pairs(format, pairs):
     """What the second segment is; None for forms without."""
     if format in NEXT_SENTENCE_FORMATS:
-        return check_choice("pairs", pairs or "random", PAIRS)
+        return pairs or "random"
     if pairs:
         raise UsageError(explain(
             f"pairs={pairs!r} with format={format!r}, whose examples have no second segment",
@@ -162,7 +133,7 @@ def _begin(output_dir, stated, sources, overwrite):
 
 def _maker_of_shards(runner, beam_options):
     """Function `(plan, num_processes, progress)` that makes all shards and returns their facts."""
-    if check_choice("runner", runner, RUNNERS) == "local":
+    if runner == "local":
         if beam_options:
             raise UsageError(explain(f"unknown argument {beam_options[0]}: Beam's own flags are "
                                      "for runner='beam'"))

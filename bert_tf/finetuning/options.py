@@ -11,7 +11,9 @@ import os
 from bert_tf import cli
 from bert_tf.data.table_form import DELIMITERS, TableForm
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.options import FRACTION, SeedOptions, TrainWriteOptions
 from bert_tf.storage import files
+from bert_tf.tokenization.options import CasingOptions, PretokenizeOptions
 from bert_tf.training.config import DTYPES, STRATEGIES
 
 SCRATCH = "scratch"
@@ -43,7 +45,7 @@ def add_finetune_flags(parser):
     add("--vocab", metavar="FILE",
         help="with --init scratch: the vocabulary (default: that beside --config, else learned "
              "from the text of --train)")
-    cli.add_casing_flags(parser)
+    cli.add_options(parser, CasingOptions)
     add_column_flags(parser)
     add("--multi_label", action="store_true",
         help="a text has any number of labels, separated by commas")
@@ -59,8 +61,8 @@ def add_finetune_flags(parser):
         help="logical CPU devices, where there is no GPU")
     add("--export_dir", metavar="saved_models/NAME",
         help="where the SavedModel goes (default: named as the run folder)")
-    cli.add_seed_flag(parser)
-    cli.add_input_flags(parser, checkpoints=True)
+    cli.add_options(parser, SeedOptions)
+    cli.add_options(parser, TrainWriteOptions)
 
 
 def add_column_flags(parser):
@@ -109,11 +111,11 @@ def _add_training_flags(parser):
         help="trainings with seeds from --seed on; the best is kept, the spread told")
     add("--batch_size", type=cli.positive, default=32, metavar="N",
         help="examples a step over all replicas")
-    add("--warmup_share", type=cli.share, metavar="X", default=0.1,
+    add("--warmup_share", type=cli.within(FRACTION), metavar="X", default=0.1,
         help="share of the steps in which the learning rate rises")
     add("--weight_decay", type=_natural_number, metavar="X", default=0.01,
         help="decoupled; biases and LayerNorm are excluded")
-    add("--dropout", type=cli.share, metavar="X",
+    add("--dropout", type=cli.within(FRACTION), metavar="X",
         help="rate in the encoder and in front of the head (default: the model's own)")
     add("--patience", type=cli.positive, metavar="N",
         help="stop after so many epochs that were no better than the best")
@@ -139,7 +141,7 @@ def _add_text_flags(parser):
         help="tokens from one window to the next with --long windows (default: half of a window)")
     add("--unit", choices=("word", "character"),
         help="what a tag is of; character suits Korean (default: as in the task's files)")
-    cli.add_pretokenize_flag(parser)
+    cli.add_options(parser, PretokenizeOptions)
 
 
 def _add_feature_flags(parser):

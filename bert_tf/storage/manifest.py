@@ -103,7 +103,10 @@ def finished(path, options, inputs=(), overwrite=False, verify=False):
         stated = manifest.get("options", {})
         before = result_options(stated)
         now = json.loads(json.dumps(result_options(options)))
-        same = before == now and manifest["fingerprint"] == fingerprint(
+        # An option that a manifest from before it existed does not have was off then.
+        differ = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)
+                  and (key in before or now[key])]
+        same = not differ and manifest["fingerprint"] == fingerprint(
             stated, _digests(manifest, inputs, verify))
         if same:
             _check_made(path, manifest)
@@ -115,8 +118,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False):
         return manifest
     if overwrite:
         return None
-    changed = [f"{key} was {before.get(key)!r}, now {now.get(key)!r}"
-               for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    changed = [f"{key} was {before.get(key)!r}, now {now.get(key)!r}" for key in differ]
     what = "; ".join(changed) or "the input files changed"
     folder = os.path.dirname(path) or "."
     raise UsageError(explain(f"{folder} holds the result of another run ({what})",

@@ -41,7 +41,21 @@ def _multi_worker():
     return strategy
 
 
-def make_strategy(name="mirrored"):
+def _make_cpu_devices(count):
+    """Divide the processor into logical devices."""
+    try:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * count)
+    except RuntimeError as error:  # TensorFlow is at work
+        found = len(tf.config.list_logical_devices("CPU"))
+        if found != count:
+            raise UsageError(explain(
+                f"num_devices={count} after TensorFlow began its work with {found}",
+                attempt="it first in a new process")) from error
+
+
+def make_strategy(name="mirrored", num_devices=1):
     """The `tf.distribute.Strategy` called `name`.
 
     Args:
@@ -49,12 +63,16 @@ def make_strategy(name="mirrored"):
             no GPU; `one_device`, the first of these; `multi_worker`, several processes, told by
             TF_CONFIG or by SLURM (see `find_cluster`), and to be made before other TensorFlow
             work; waits for all of them.
+        num_devices: logical CPU devices to make first, where there is no GPU; 1 makes none.
 
     Raises:
-        UsageError: the name is unknown, or the environment names no cluster.
+        UsageError: the name is unknown, the environment names no cluster, or it is too late for
+            `num_devices`.
         BertTfError: a worker did not come, or this one's port is taken.
     """
     check_choice("strategy", name, STRATEGIES)
+    if num_devices > 1:
+        _make_cpu_devices(num_devices)
     if name == "multi_worker":
         return _multi_worker()
     if name == "one_device":

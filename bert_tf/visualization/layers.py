@@ -27,6 +27,7 @@ import numpy as np
 
 from bert_tf import cli
 from bert_tf.errors import BertTfError, check_choice, explain
+from bert_tf.options import SeedOptions
 from bert_tf.pictures import SUFFIXES, add_legend, new_figure, write_figure
 from bert_tf.storage import files
 from bert_tf.visualization.source import add_model_flag, load_encoder
@@ -66,7 +67,7 @@ def add_flags(parser):
              "(van der Maaten and Hinton 2008)")
     add("--max_sentences", type=cli.positive, default=1000, metavar="N",
         help="of more a sample is drawn")
-    cli.add_seed_flag(parser)
+    cli.add_options(parser, SeedOptions)
 
 
 def sample(texts, labels, most=1000, seed=12345):

@@ -17,7 +17,9 @@ import tempfile
 import numpy as np
 
 from bert_tf import cli
+from bert_tf.data.options import ExampleFormOptions, PairOptions
 from bert_tf.errors import UsageError, explain
+from bert_tf.options import FORMER_NAMES, SeedOptions
 from bert_tf.storage import files, manifest
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
@@ -31,7 +33,7 @@ _PAIRS = {"next_sentence_labels": ("next sentence prediction",
           "sentence_order_labels": ("sentence order prediction",
                                     ("the segments are in the order of the text",
                                      "the segments have changed places"))}
-_OPTIONS = ("seq_length", "format", "pairs", "max_ngram", "masked_share",
+_OPTIONS = ("max_seq_length", "format", "pairs", "max_ngram", "masked_lm_prob",
             "max_predictions_per_seq", "short_seq_prob", "seed")
 
 
@@ -44,9 +46,8 @@ def add_flags(parser):
                                 "reads, with a WordPiece tokenizer")
     add("--example", type=cli.natural, default=0, metavar="N",
         help="which example, from 0; beyond the last one the text comes again, masked anew")
-    cli.add_pairs_flag(parser)
-    cli.add_form_flags(parser)
-    cli.add_seed_flag(parser)
+    for options in (PairOptions, ExampleFormOptions, SeedOptions):
+        cli.add_options(parser, options)
 
 
 def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
@@ -58,8 +59,8 @@ def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
         folder: a new one, which gets the text used, the vocabulary and `data/`.
         split: how text is cut into sentences, see `documents.read_documents`.
         seed: of every draw.
-        options: `seq_length`, `format`, `pairs`, `max_ngram`, `masked_share`,
-            `max_predictions_per_seq`, `short_seq_prob`, as of `create_examples`.
+        options: `max_seq_length`, `format`, `pairs`, `max_ngram`, `masked_lm_prob`,
+            `max_predictions_per_seq`, `short_seq_prob`, as of `CreateDataConfig`.
 
     Returns: `(data, documents)`: the folder of the records, and how many documents were used
         where these were not all; else None.
@@ -73,10 +74,8 @@ def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
     tokenizer.save(folder)
     used = _write_first_documents(inputs, split, text)
     create_examples(
-        [text], os.path.join(folder, VOCABULARY_NAME), data, masking="dynamic", whole_word=False,
-        dupe_factor=None, num_processes=1, split="lines", progress=False, seed=seed,
-        lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
-        pretokenize=tokenizer.pretokenize, **options)
+        input=text, vocab=os.path.join(folder, VOCABULARY_NAME), output_dir=data, num_processes=1,
+        progress=False, seed=seed, **options)
     return data, used
 
 
@@ -201,7 +200,8 @@ def show(arguments):
     if arguments.output.endswith(".json"):
         files.write_json(arguments.output, {
             "example": arguments.example, "num_examples": count, "documents_used": used,
-            "options": options, **_plain(example)})
+            "options": {FORMER_NAMES.get(name, name): value for name, value in options.items()},
+            **_plain(example)})
     else:
         from bert_tf.visualization.masking_page import write_masking_page
 

@@ -5,6 +5,7 @@ import os
 from bert_tf import cli
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import files
+from bert_tf.tokenization.options import TextOptions
 
 
 def add_tokenizer_flags(parser, model):
@@ -14,8 +15,7 @@ def add_tokenizer_flags(parser, model):
     source.add_argument("--vocab", metavar="FILE",
                         help="WordPiece vocabulary; a tokenizer_config.json beside it states the "
                              "casing and --pretokenize")
-    cli.add_casing_flags(parser)
-    cli.add_pretokenize_flag(parser)
+    cli.add_options(parser, TextOptions)
 
 
 def open_tokenizer(path, **casing):

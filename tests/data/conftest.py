@@ -50,8 +50,8 @@ def make(text, vocab, tmp_path_factory):
     def made(**changes):
         folder = str(tmp_path_factory.mktemp("data"))
         inputs = changes.pop("inputs", [text])
-        return folder, create_examples(inputs, changes.pop("vocab", vocab), folder,
-                                       **{**OPTIONS, **changes})
+        return folder, create_examples(**{
+            **OPTIONS, "input": inputs, "vocab": vocab, "output_dir": folder, **changes})
     return made
 
 

@@ -97,8 +97,8 @@ def test_in_an_object_store(parts, vocab, options, small, make, tmp_path, monkey
     for path, copy in zip([*parts, vocab], stored, strict=True):
         files.copy(path, copy)
     local = _bytes_of(make(inputs=parts)[0])
-    made = create_examples(stored[:-1], stored[-1], "memory://beam/data", **options,
-                           runner="beam")
+    made = create_examples(input=stored[:-1], vocab=stored[-1], output_dir="memory://beam/data",
+                           **options, runner="beam")
     assert made["splits"] == json.loads(local.pop("manifest.json"))["splits"]
     found = {}
     for name in local:
@@ -172,7 +172,8 @@ def test_errors_of_workers_are_ours(parts, vocab, options, tmp_path, capfd):
     pathlib.Path(parts[3]).write_bytes(b"fine\n\xff\n")
     folder = tmp_path / "data"
     with pytest.raises(BertTfError, match=r"part-3\.txt line 2: byte 0xff .* -t UTF-8$"):
-        create_examples(parts, vocab, str(folder), **options, runner="beam")
+        create_examples(input=parts, vocab=vocab, output_dir=str(folder), **options,
+                        runner="beam")
     assert "Traceback" not in capfd.readouterr().err
     assert not (folder / "manifest.json").exists()
 
@@ -185,7 +186,8 @@ def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):
     monkeypatch.delattr(bert_tf.data, "beam_runner")
     handlers = list(logging.root.handlers)
     with pytest.raises(UsageError, match=r"needs Apache Beam.*pip install 'bert_tf\[beam\]'"):
-        create_examples(parts, vocab, str(tmp_path / "data"), **options, runner="beam")
+        create_examples(input=parts, vocab=vocab, output_dir=str(tmp_path / "data"), **options,
+                        runner="beam")
     logging.root.handlers[:] = handlers
 
 

@@ -33,8 +33,8 @@ def _contents(folder):
 @pytest.fixture
 def run(text, vocab, tmp_path, options):
     """Function that makes examples in `tmp_path` with some options changed."""
-    return lambda **changes: create.create_examples([text], vocab, str(tmp_path),
-                                                    **{**options, **changes})
+    return lambda **changes: create.create_examples(**{
+        **options, "input": text, "vocab": vocab, "output_dir": str(tmp_path), **changes})
 
 
 def test_bytes_do_not_depend_on_processes(make, small_chunks):
@@ -176,13 +176,13 @@ def test_static_masks_are_the_dynamic_ones_under_their_key(make, options, vocab)
 
 
 @pytest.mark.parametrize("change, message", [
-    ({"seq_length": 7}, "seq_length=7; expected at least 8"),
+    ({"seq_length": 7}, "max_seq_length=7; expected at least 8"),
     ({"short_seq_prob": 1.5}, "short_seq_prob=1.5"),
     ({"format": "segment_pairs"}, "try format='segment_pair'"),
     ({"pairs": "swap"}, "try pairs='swapped'"),
     ({"pairs": "next", "format": "full_sentences"}, "no second segment; try format='segment_pair'"),
-    ({"masked_share": 0.0}, "masked_share=0.0; expected between 0 and 1"),
-    ({"max_ngram": 0}, "max_ngram=0; expected at least 1"),
+    ({"masked_share": 0.0}, "masked_lm_prob=0.0; expected a share between 0 and 1"),
+    ({"max_ngram": 0}, "max_ngram=0; expected a whole number of at least 1"),
 ])
 def test_options_out_of_range(run, change, message):
     with pytest.raises(UsageError, match=message):
@@ -289,13 +289,14 @@ def kill_after(chunk, path, future):
 if __name__ == "__main__":
     chunks.CHUNK_BYTES = 500
     create._finished = kill_after
-    create.create_examples(sys.argv[1:2], *sys.argv[2:4], **json.loads(sys.argv[4]))
+    create.create_examples(**json.loads(sys.argv[1]))
 """
     script = tmp_path / "killed.py"
     script.write_text(program)
     root = pathlib.Path(__file__).resolve().parents[2]
-    run = subprocess.run([sys.executable, str(script), text, vocab, str(tmp_path / "data"),
-                          json.dumps({**options, "num_processes": 2})],
+    run = subprocess.run([sys.executable, str(script), json.dumps({
+        **options, "input": text, "vocab": vocab, "output_dir": str(tmp_path / "data"),
+        "num_processes": 2})],
                          stdout=subprocess.PIPE, timeout=120, check=False,
                          env={**os.environ, "PYTHONPATH": str(root)})
     # The pipe of standard output is at its end only once every worker has gone.

@@ -81,7 +81,7 @@ def make_folders(root):
     model.save_pretrained(str(root / "model"), tokenizer)
     tensors = {variable.path: variable.value for variable in model.weights}
     Checkpoints(str(root / "checkpoints")).save(7, tensors, {"best": {"loss": 1.5}, "scale": 2})
-    create_examples([str(text)], str(vocab), str(data), **_DATA)
+    create_examples(input=str(text), vocab=str(vocab), output_dir=str(data), **_DATA)
     hf_safetensors.write(ours.read(str(root / "model")), str(root / "hf"))
     _run("export", "--model", root / "model", "--export_dir", root / "saved_model")
     _make_run(root / "run")
@@ -147,8 +147,8 @@ def _read_data(folder):
         given += [data.seq_length, data.label, data.pad_id, list(data.table),
                   data.records.read(np.arange(len(data.records)))]
     root = folder.parent
-    made = create_examples([str(root / "prose.txt")], str(root / "vocabulary/vocab.txt"),
-                           str(folder), **_DATA)
+    made = create_examples(input=str(root / "prose.txt"), vocab=str(root / "vocabulary/vocab.txt"),
+                           output_dir=str(folder), **_DATA)
     return given, [made[key] for key in ("options", "vocabulary", "pair_labels", "splits")]
 
 

@@ -77,11 +77,10 @@ def make_records(folder):
     text.write_text("\n\n".join(
         "\n".join(" ".join(draw.choice(letters) for _ in range(draw.randint(2, 6)))
                   for _ in range(draw.randint(2, 8))) for _ in range(60)) + "\n")
-    made = create_examples([str(text)], str(vocabulary), str(folder / "records"),
-                           lower_case=True, strip_accents=False, seq_length=12,
-                           format="segment_pair", masking="dynamic", whole_word=False,
-                           dupe_factor=1, max_predictions_per_seq=4, short_seq_prob=0.1, seed=3,
-                           num_processes=1, split="lines", holdout=0.2, progress=False)
+    made = create_examples(input=str(text), vocab=str(vocabulary),
+                           output_dir=str(folder / "records"), lower_case=True, max_seq_length=12,
+                           max_predictions_per_seq=4, seed=3, num_processes=1, holdout=0.2,
+                           progress=False)
     return {split: made["splits"][split]["num_examples"] for split in ("train", "eval")}
 
 

@@ -48,8 +48,7 @@ def made(corpus, tokenizer, tmp_path_factory):
     def make(**options):
         folder = tmp_path_factory.mktemp("made")
         return make_records([str(corpus)], tokenizer, str(folder), seed=SEED, **{
-            "seq_length": LENGTH, "format": "segment_pair", "max_ngram": 1, "masked_share": 0.15,
-            "max_predictions_per_seq": None, "short_seq_prob": 0.1, **options})
+            "max_seq_length": LENGTH, **options})
     return make
 
 
@@ -145,10 +144,9 @@ def test_it_is_what_a_training_reads(corpus, made, tokenizer, tmp_path):
         # Made by create_data itself, with masks of whole words stated there, in batches of 8.
         data = str(tmp_path / name)
         create_examples(
-            [str(corpus)], str(tmp_path / "vocab.txt"), data, lower_case=False,
-            strip_accents=False, seq_length=LENGTH, format="segment_pair", masking="dynamic",
-            whole_word=whole_word, dupe_factor=None, max_predictions_per_seq=None,
-            short_seq_prob=0.1, seed=SEED, num_processes=1, split="lines", progress=False)
+            input=str(corpus), vocab=str(tmp_path / "vocab.txt"), output_dir=data,
+            max_seq_length=LENGTH, whole_word=whole_word, seed=SEED, num_processes=1,
+            progress=False)
         source = PretrainingInput(data, "train", batch_size=8, seed=SEED)
         (batch,) = source.dataset(start_step=number // 8, num_steps=1).as_numpy_iterator()
         row = {key: values[number % 8] for key, values in batch.items()
@@ -168,7 +166,7 @@ def test_it_is_what_a_training_reads(corpus, made, tokenizer, tmp_path):
 
 
 def test_spans_and_single_segments(made, tokenizer):
-    folder, _ = made(format="full_sentences", max_ngram=3, masked_share=0.3)
+    folder, _ = made(format="full_sentences", max_ngram=3, masked_lm_prob=0.3)
     for example in read_examples(folder, tokenizer, 0, 8, SEED):
         assert example["pair"] is None and not example["segments"].any()
         words = {place: index for index, word in enumerate(_words(example)) for place in word}

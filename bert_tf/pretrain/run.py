@@ -6,6 +6,7 @@ folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.jso
 `save_pretrained` writes) and `results.json`.
 """
 
+import glob
 import json
 import os
 
@@ -14,6 +15,7 @@ import tensorflow as tf
 from bert_tf.data import python_prose
 from bert_tf.data.create import MANIFEST, create_examples
 from bert_tf.data.documents import expand_inputs
+from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
@@ -44,23 +46,23 @@ class PretrainingRun:
     """One run: what was asked for, and its folder.
 
     Args:
-        arguments: the flags of `pretrain`, checked and filled in.
+        options: `PretrainConfig`, checked and filled in by `complete`.
         config: the `ModelConfig`; its `vocab_size` yields to the vocabulary's.
-        train_config: the `TrainConfig`; its `batch_size` yields to `arguments.batch_tokens`.
+        train_config: the `TrainConfig`; its `batch_size` yields to `options.batch_tokens`.
         strategy: from `make_strategy`.
     """
 
-    def __init__(self, arguments, config, train_config, strategy):
-        self.arguments = arguments
+    def __init__(self, options, config, train_config, strategy):
+        self.options = options
         self.config = config
         self.train_config = train_config
         self.strategy = strategy
         self.is_chief = is_chief(strategy)
-        self.split = arguments.split if arguments.input else "sentences"
+        self.split = options.split if options.input else "sentences"
 
     def path(self, *names):
         """A path in the run folder."""
-        return os.path.join(self.arguments.output_dir, *names)
+        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Do the stages that are missing.
@@ -73,8 +75,8 @@ class PretrainingRun:
             inputs = self.read_inputs()
             self.claim(inputs)
             if not self.is_trained():
-                tokenizer = self.make_vocabulary(inputs)
-                self.make_examples(inputs, tokenizer)
+                self.make_vocabulary(inputs)
+                self.make_examples(inputs)
         barrier(self.strategy)
         if not self.is_chief:
             self.check_options()
@@ -84,7 +86,7 @@ class PretrainingRun:
             print(f"{self.path()}: this run is finished already; nothing to do")
         elif trained:
             print(f"{self.path()}: this run is trained already; it is exported to "
-                  f"{self.arguments.export_dir}")
+                  f"{self.options.export_dir}")
         metrics = read_results(self.path())["metrics"] if trained else self.train()
         version = done or (self.export(metrics) if self.is_chief else None)
         barrier(self.strategy)
@@ -101,8 +103,8 @@ class PretrainingRun:
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
         files.make_folder(self.path())
         files.clean_temporary(self.path())
-        if self.arguments.input:
-            return expand_inputs(self.arguments.input, self.path())
+        if self.options.input:
+            return expand_inputs(self.options.input, self.path())
         path = self.path("python_prose.txt")
         files.write_text(path, python_prose.text())
         return [path]
@@ -110,27 +112,26 @@ class PretrainingRun:
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         record = self.path("run.json")
-        options = self.options()
+        options = self.stated()
         manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
-        replace = self.arguments.overwrite or not files.exists(self.path("vocab.json"))
-        if manifest.finished(record, options, inputs, replace, self.arguments.verify_inputs):
+        replace = self.options.overwrite or not files.exists(self.path("vocab.json"))
+        if manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
             return
-        if not self.arguments.discard_checkpoints:
+        if not self.options.discard_checkpoints:
             refuse_loss([self.path("checkpoints")])
         for name in _MADE_BY_TRAINING:
             files.remove(self.path(name))
         manifest.write(record, options, inputs)
 
-    def options(self):
-        """The flags that decide what comes out."""
-        return {name: value for name, value in manifest.result_options(
-            vars(self.arguments)).items() if value or name != "pretokenize"}
+    def stated(self):
+        """The options that decide what comes out, as manifests have them."""
+        return manifest.result_options({**self.options.stored(), "pairs": self.options.pairs})
 
     def check_options(self):
         """Refuse flags that are not the chief's."""
         chiefs = manifest.result_options(manifest.read(self.path("run.json"))["options"])
-        own = json.loads(json.dumps(self.options()))
+        own = json.loads(json.dumps(self.stated()))
         different = [f"{name} is {own.get(name)!r} here, {chiefs.get(name)!r} on worker 0"
                      for name in sorted({*own, *chiefs}) if own.get(name) != chiefs.get(name)]
         if different:
@@ -142,48 +143,43 @@ class PretrainingRun:
         Raises:
             UsageError: flags contradict what is told beside the vocabulary.
         """
-        arguments = self.arguments
-        given = arguments.vocab
-        if arguments.init:
-            given = os.path.join(arguments.init, VOCABULARY_NAME)
-        casing = {"lower_case": arguments.lower_case, "strip_accents": arguments.strip_accents}
-        if arguments.pretokenize:
-            casing["pretokenize"] = arguments.pretokenize
+        given, casing = self.options.vocab, self.options.text_options()
+        if self.options.init:
+            given = os.path.join(self.options.init, VOCABULARY_NAME)
+        if not self.options.pretokenize:
+            del casing["pretokenize"]
         if given:
             casing = Tokenizer.casing(os.path.dirname(given), **casing)
         return given, {name: value or False for name, value in casing.items()}
 
     def make_vocabulary(self, inputs):
-        """Learn or copy the vocabulary; return its Tokenizer."""
-        arguments, folder = self.arguments, self.path()
+        """Learn or copy the vocabulary, with its tokenizer's options."""
+        folder = self.path()
         given, casing = self.given_vocabulary()
         options = {"vocab": given, **casing} if given else {
-            "vocab_size": arguments.vocab_size, **casing}
+            "vocab_size": self.options.vocab_size, **casing}
         sources = [given] if given else inputs
         record = self.path("vocab.json")
-        if manifest.finished(record, options, sources, arguments.overwrite):
+        if manifest.finished(record, options, sources, self.options.overwrite):
             print(f"vocabulary: {self.path(VOCABULARY_NAME)} is reused")
-            return Tokenizer.load(folder)
+            return
         if given:
             vocabulary = Vocabulary.load(given)
         else:
-            vocabulary = learn_wordpiece(inputs, arguments.vocab_size, **casing)
-        tokenizer = Tokenizer(vocabulary, **casing)
-        tokenizer.save(folder)
+            vocabulary = learn_wordpiece(inputs, self.options.vocab_size, **casing)
+        Tokenizer(vocabulary, **casing).save(folder)
         manifest.write(record, options, sources, entries=len(vocabulary),
                        files=checksums.facts(folder, (VOCABULARY_NAME, CONFIG_NAME)))
         print(f"vocabulary: {len(vocabulary):,} entries in {self.path(VOCABULARY_NAME)}")
-        return tokenizer
 
-    def make_examples(self, inputs, tokenizer):
-        """Create the pre-training examples."""
-        names = ("seq_length", "format", "pairs", "masking", "whole_word", "max_ngram",
-                 "masked_share", "dupe_factor", "max_predictions_per_seq", "short_seq_prob", "seed",
-                 "num_processes", "holdout", "overwrite")
-        create_examples(inputs, self.path(VOCABULARY_NAME), self.path("data"), split=self.split,
-                        lower_case=tokenizer.lower_case, strip_accents=tokenizer.strip_accents,
-                        pretokenize=tokenizer.pretokenize,
-                        **{name: getattr(self.arguments, name) for name in names})
+    def make_examples(self, inputs):
+        """Create the pre-training examples, with the run's vocabulary."""
+        create_examples(**{
+            **self.options.shared_with(CreateDataConfig),
+            "input": [glob.escape(path) for path in inputs], "split": self.split,
+            "vocab": self.path(VOCABULARY_NAME), "output_dir": self.path("data"),
+            # They stand beside the vocabulary.
+            "lower_case": None, "strip_accents": None, "pretokenize": None})
 
     def train(self):
         """Train, save the model folder, and return the held-out losses and metrics."""
@@ -195,7 +191,7 @@ class PretrainingRun:
         held_out = None
         if self.has_held_out():
             held_out = self.input_data("eval", train_config)
-        elif self.arguments.holdout:
+        elif self.options.holdout:
             print("held out: nothing, the text has too few documents; there is no evaluation")
         with explained_errors():
             trained = train(model, optimizer, self.strategy, train_config,
@@ -210,12 +206,12 @@ class PretrainingRun:
 
     def build_model(self, config, train_config):
         """The model of the objective, with the weights of `--init`."""
-        start = self.arguments.init
-        task, options = _MODELS[self.arguments.objective]
+        start = self.options.init
+        task, options = _MODELS[self.options.objective]
         options = {**options, "dtype": train_config.policy, "seed": train_config.seed}
         if task == "replaced_tokens":
             saved = read_saved_task(start, {}).get("generator") if start else None
-            options["generator"] = saved or generator_config(config, self.arguments.preset)
+            options["generator"] = saved or generator_config(config, self.options.preset)
         if start:
             model = from_pretrained(start, task, config=config.to_dict(), **options)
             if model.fresh_variables:
@@ -253,11 +249,11 @@ class PretrainingRun:
 
     def input_data(self, split, train_config):
         """The examples of a split, batched for this run."""
-        objective = self.arguments.objective
+        objective = self.options.objective
         return PretrainingInput(self.path("data"), split, batch_size=train_config.batch_size,
                                 seed=train_config.seed,
                                 objective=objective if objective in ("rtd", "lm") else None,
-                                eval_examples=self.arguments.eval_examples)
+                                eval_examples=self.options.eval_examples)
 
     def has_held_out(self):
         """Whether there are held-out examples."""
@@ -270,12 +266,12 @@ class PretrainingRun:
         vocabulary = made["vocabulary"]
         config = self.config.replace(vocab_size=vocabulary["size"],
                                      padding_id=vocabulary["pad_id"])
-        if self.arguments.seq_length > config.longest:  # RoBERTa counts from its padding id on
+        if self.options.max_seq_length > config.longest:  # RoBERTa counts from its padding id on
             raise UsageError(explain(
-                f"seq_length={self.arguments.seq_length} with padding_id={config.padding_id}",
+                f"max_seq_length={self.options.max_seq_length} with padding_id={config.padding_id}",
                 f"at most {config.longest}"))
         train_config = self.train_config
-        if self.arguments.batch_tokens:
+        if self.options.batch_tokens:
             parts = self.strategy.num_replicas_in_sync * train_config.accumulate_steps
             size = self.batch_size_so_far()
             if size and size % parts:
@@ -284,7 +280,7 @@ class PretrainingRun:
                     f"{self.strategy.num_replicas_in_sync} replicas in accumulate_steps="
                     f"{train_config.accumulate_steps}", "another number of workers or devices"))
             train_config = train_config.replace(batch_size=size or examples_per_batch(
-                made, self.arguments.batch_tokens, parts))
+                made, self.options.batch_tokens, parts))
             barrier(self.strategy)  # all have read before the chief writes
         if self.is_chief:
             config.save(self.path("model_config.json"))
@@ -311,11 +307,11 @@ class PretrainingRun:
 
     def published(self):
         """Path of the version that this run has exported, or None."""
-        return published_version(self.arguments.export_dir, self.path())
+        return published_version(self.options.export_dir, self.path())
 
     def export(self, metrics):
         """Publish the trained model once; return the version's path."""
         if not self.is_trained():
             checksums.write_sealed(self.path(RESULTS), {"run": self.mark(), "metrics": metrics})
         return self.published() or export_saved_model(
-            self.path(), self.arguments.export_dir, seq_length=self.arguments.seq_length)
+            self.path(), self.options.export_dir, seq_length=self.options.max_seq_length)

@@ -39,7 +39,7 @@ def report(run, metrics, version):
     print(f"\nexported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
-    export_dir = run.arguments.export_dir
+    export_dir = run.options.export_dir
     words, place = texts[0] if texts else (["A", "text", "."], 1)
     text = _with_word(words, place, "[MASK]") if "fill_mask" in signatures else " ".join(words)
     print_next({

@@ -1,10 +1,19 @@
-"""The flags of `python -m bert_tf.pretrain`: defaults, and pairings that make no sense."""
+"""The options of `python -m bert_tf.pretrain`: defaults, and pairings that make no sense."""
 
 import json
+import pathlib
 
 import pytest
 
 from bert_tf import cli, pretrain
+from bert_tf.pretrain.complete import complete
+from bert_tf.pretrain.config import PretrainConfig
+from bert_tf.storage import manifest
+
+
+def completed(flags):
+    """The options that flags ask for, complete, and the model's configuration."""
+    return complete(PretrainConfig(**vars(pretrain._parser().parse_args(flags))))
 
 
 @pytest.mark.parametrize(("path", "name"), [
@@ -12,9 +21,9 @@ from bert_tf import cli, pretrain
     ("*.txt", "text"), ("-", "stdin"),
 ])
 def test_a_run_is_named_after_its_text(path, name):
-    arguments, _ = pretrain._arguments(["--input", path])
-    assert arguments.output_dir == f"runs/bert_tiny_{name}"
-    assert arguments.export_dir == f"saved_models/bert_tiny_{name}"
+    options, _ = completed(["--input", path])
+    assert options.output_dir == f"runs/bert_tiny_{name}"
+    assert options.export_dir == f"saved_models/bert_tiny_{name}"
 
 
 @pytest.mark.parametrize(("flags", "expected"), [
@@ -34,11 +43,11 @@ def test_a_run_is_named_after_its_text(path, name):
     ("--family gpt --format doc_sentences", ("gpt", "lm", "doc_sentences", None, 1)),
 ])
 def test_defaults_of_a_family(flags, expected):
-    arguments, config = pretrain._arguments(flags.split())
-    assert (arguments.family, arguments.objective, arguments.format, arguments.pairs,
-            arguments.max_ngram) == expected
-    assert config.family == arguments.family
-    causal = ("causal", "last") if arguments.objective == "lm" else ("bidirectional",)
+    options, config = completed(flags.split())
+    assert (options.family, options.objective, options.format, options.pairs,
+            options.max_ngram) == expected
+    assert config.family == options.family
+    causal = ("causal", "last") if options.objective == "lm" else ("bidirectional",)
     assert (config.attention, config.pooling)[:len(causal)] == causal
 
 
@@ -46,7 +55,7 @@ def test_defaults_of_a_family(flags, expected):
     ("--objective lm --masking static", "--masking static stores it masked; try --masking dyn"),
     ("--family gpt --whole_word", "--whole_word has no meaning; try leaving --whole_word out"),
     ("--family gpt --max_ngram 2", "--max_ngram has no meaning"),
-    ("--family gpt --masked_share 0.2", "--masked_share has no meaning"),
+    ("--family gpt --masked_share 0.2", "--masked_lm_prob has no meaning"),
     ("--objective lm --max_predictions_per_seq 9", "--max_predictions_per_seq has no meaning"),
     ("--objective mlm+nsp --format full_sentences", "needs pairs of segments"),
     ("--objective mlm+sop --format doc_sentences",
@@ -91,5 +100,20 @@ def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, mon
 def test_a_causal_configuration_is_a_language_model(tmp_path):
     path = tmp_path / "causal.json"
     path.write_text('{"vocab_size": 500, "family": "bert", "attention": "causal"}')
-    arguments, _ = pretrain._arguments(["--config", str(path)])
-    assert (arguments.objective, arguments.format) == ("lm", "full_sentences")
+    options, _ = completed(["--config", str(path)])
+    assert (options.objective, options.format) == ("lm", "full_sentences")
+
+
+RUNS = json.loads(pathlib.Path(__file__).with_name("stored_options.json").read_text())
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: " ".join(run["arguments"]))
+def test_runs_of_version_0_1_go_on(run, tmp_path):
+    """What their run.json holds is what the same command asks for now."""
+    options, _ = completed(run["arguments"])
+    record = str(tmp_path / "run.json")
+    manifest.write(record, run["options"])
+    stated = {**options.stored(), "pairs": options.pairs}
+    assert manifest.finished(record, stated)
+    assert {**manifest.result_options(json.loads(json.dumps(stated))), "pretokenize": None} == {
+        **run["options"], "pretokenize": None}

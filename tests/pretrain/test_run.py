@@ -1,6 +1,5 @@
 """What a run keeps when it goes on somewhere else."""
 
-import argparse
 import json
 
 import pytest
@@ -8,7 +7,8 @@ from harness import mirrored
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
-from bert_tf.pretraining_run import PretrainingRun
+from bert_tf.pretrain.config import PretrainConfig
+from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.training.config import TrainConfig
 
 MADE = {"vocabulary": {"size": 50, "pad_id": 0}, "splits": {"train": {"mean_tokens": 10.0}}}
@@ -16,13 +16,13 @@ MADE = {"vocabulary": {"size": 50, "pad_id": 0}, "splits": {"train": {"mean_toke
 
 def start(folder, replicas, **changes):
     """A run of 90 tokens a batch on so many replicas, whose examples are there."""
-    arguments = {"output_dir": str(folder), "input": ["a.txt"], "split": "lines",
-                 "batch_tokens": 90, "seq_length": 16, "learning_rate": 1e-3, "num_devices": 1,
-                 "strategy": "mirrored", **changes}
+    options = PretrainConfig(**{
+        "output_dir": str(folder), "input": "a.txt", "batch_tokens": 90, "max_seq_length": 16,
+        "learning_rate": 1e-3, **changes})
     config = ModelConfig.from_dict({
         "family": "bert", "vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1,
         "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 16})
-    return PretrainingRun(argparse.Namespace(**arguments), config, TrainConfig(batch_size=1),
+    return PretrainingRun(options, config, TrainConfig(batch_size=1),
                           mirrored(replicas))
 
 
@@ -41,8 +41,7 @@ def test_a_batch_keeps_its_size_on_other_replicas(tmp_path):
 def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
     text = tmp_path / "a.txt"
     text.write_text("some text")
-    options = {"overwrite": False, "discard_checkpoints": False, "verify_inputs": False,
-               "objective": "mlm", "eval_every": 5}
+    options = {"objective": "mlm", "eval_every": 5}
     folder = tmp_path / "run"
     folder.mkdir()
     start(folder, 1, **options).claim([str(text)])
@@ -64,7 +63,7 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
 
 
 def test_other_flags_than_the_chiefs_are_refused(tmp_path):
-    (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).options()}))
+    (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
     start(tmp_path, 2, num_devices=2, strategy="multi_worker").check_options()
     with pytest.raises(UsageError, match="learning_rate is 0.1 here, 0.001 on worker 0; expected"):
         start(tmp_path, 1, learning_rate=0.1).check_options()

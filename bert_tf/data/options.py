@@ -1,0 +1,84 @@
+"""Options of pre-training examples."""
+
+import dataclasses
+import os
+
+from bert_tf.config import FORMATS, PAIRS
+from bert_tf.options import (
+    FRACTION,
+    FRACTION_ABOVE_0,
+    POSITIVE,
+    REQUIRED,
+    Options,
+    SeedOptions,
+    WriteOptions,
+    option,
+)
+from bert_tf.tokenization.options import TextOptions
+
+RUNNERS = ("local", "beam")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleFormOptions(Options):
+    """What an example is made of and how much of it is masked."""
+
+    max_seq_length: int = option(128, "tokens of an example, [CLS] and [SEP] counted", POSITIVE)
+    format: str = option("segment_pair", "input form; the first two hold pairs of segments",
+                         choices=FORMATS)
+    max_ngram: int = option(
+        1, "mask spans of 1 to N tokens, or words with --whole_word, shorter ones more often; "
+           "ALBERT: 3", POSITIVE, metavar="N")
+    masked_lm_prob: float = option(0.15, "share of tokens that are masked", FRACTION_ABOVE_0)
+    max_predictions_per_seq: int | None = option(
+        None, "masked positions of an example at most (default: --masked_lm_prob of "
+              "--max_seq_length)", POSITIVE)
+    short_seq_prob: float = option(0.1, "share of examples made shorter than the window", FRACTION)
+    split: str = option(
+        "lines", "lines: a sentence a line, a blank line between documents; sentences: raw text, "
+                 "cut into sentences; none: every line, as it is, is a document",
+        choices=("lines", "sentences", "none"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MakeExamplesOptions(ExampleFormOptions):
+    """How pre-training examples are made."""
+
+    masking: str = option("dynamic", "dynamic: drawn anew every epoch; static: stored in the "
+                                     "records", choices=("dynamic", "static"))
+    whole_word: bool = option(False, "mask all pieces of a word together")
+    dupe_factor: int | None = option(
+        None, "passes over the text with different draws (default: 10 for static masking, 1 for "
+              "dynamic)", POSITIVE)
+    num_processes: int = option(os.cpu_count(), "processes; the result does not depend on it",
+                                POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairOptions(Options):
+    """What the second segment of a pair is."""
+
+    pairs: str | None = option(
+        None, "second segment of a pair. random: half are from another document, label "
+              "next_sentence_labels; swapped: it follows the first, half stand in reverse order, "
+              "label sentence_order_labels; next: it follows the first (default: random for the "
+              "formats with pairs)", choices=PAIRS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CreateDataConfig(TextOptions, MakeExamplesOptions, PairOptions, SeedOptions, WriteOptions):
+    """What `bert_tf.create_data` makes, and of what."""
+
+    input: tuple[str, ...] = option(
+        REQUIRED, "text files (.txt, .jsonl, either also .gz) or - for standard input",
+        metavar="GLOB")
+    vocab: str = option(
+        REQUIRED, "WordPiece vocabulary; a tokenizer_config.json beside it states the casing and "
+                  "--pretokenize", metavar="FILE")
+    output_dir: str = option(REQUIRED, "folder for the examples", metavar="DIR")
+    holdout: float = option(0.0, "share of documents that become the split eval", FRACTION)
+    runner: str = option(
+        "local", "local: processes of this machine; beam: Apache Beam (extra: beam), whose own "
+                 "flags follow after --; the examples are the same", choices=RUNNERS)
+    beam_options: tuple[str, ...] = option((), "Beam's own flags", flag=False)
+    progress: bool = option(True, "show a bar", flag=False)

@@ -1,0 +1,204 @@
+"""Fill in the options of a pre-training run, and refuse those that make no sense together."""
+
+import dataclasses
+import os
+import re
+
+from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
+from bert_tf.errors import UsageError, explain
+from bert_tf.presets import preset, training_defaults
+from bert_tf.pretrain.config import OBJECTIVES, PAIRS
+from bert_tf.storage import checksums, files
+
+# Defaults without input: what learns most from 60,000 words of prose in a few minutes.
+OWN_PROSE = {"vocab_size": 1000, "max_seq_length": 64, "dupe_factor": 10, "holdout": 0.15,
+             "train_steps": 2500, "learning_rate": 3e-3}
+# The objectives of a family; the first that its examples allow is the default.
+FAMILY_OBJECTIVES = {
+    "bert": ("mlm+nsp", "mlm", "mlm+sop", "lm"),
+    "roberta": ("mlm",),
+    "albert": ("mlm+sop", "mlm", "mlm+nsp"),
+    "electra": ("rtd", "mlm"),
+    "gpt": ("lm",),
+}
+_NOT_OF_FAMILY = {
+    "rtd": "a discriminator and its generator are a pair of ELECTRA's",
+    "lm": "only bert and gpt have a left-to-right form",
+    "mlm": "gpt sees the text before a token only",
+    "mlm+nsp": "the family has no sentence task",
+    "mlm+sop": "the family has no sentence task",
+}
+_ALL_BUT_LM = OBJECTIVES[:-1]
+# Objectives; when they are refused, by the options and the model's configuration; why; what to try.
+_REFUSED = (
+    (tuple(PAIRS), lambda options, config: options.format not in NEXT_SENTENCE_FORMATS,
+     "needs pairs of segments, which --format {format} does not make",
+     "--objective mlm or --format segment_pair"),
+    (_ALL_BUT_LM, lambda options, config: config.attention == "causal",
+     "predicts a token from both sides, and attention='causal' hides what follows it",
+     "--objective lm"),
+    (("lm",), lambda options, config: config.attention != "causal",
+     "predicts what follows, and attention='bidirectional' shows it; a model keeps the attention "
+     "it was trained with", "--preset instead of --config or --init, or --objective mlm"),
+    (("lm",), lambda options, config: config.bilstm,
+     "predicts what follows, and bilstm=true shows it", "bilstm=false"),
+    (("lm",), lambda options, config: options.masking == "static",
+     "reads the text as it is, and --masking static stores it masked", "--masking dynamic"),
+    *((("lm",), lambda options, config, name=name, none=none: getattr(options, name) not in none,
+       f"masks nothing, so that --{name} has no meaning", f"leaving --{name} out")
+      for name, none in (("whole_word", (False,)), ("max_ngram", (None, 1)),
+                         ("masked_lm_prob", (0.15,)), ("max_predictions_per_seq", (None,)))),
+    (OBJECTIVES, lambda options, config: (options.format in NEXT_SENTENCE_FORMATS
+                                        and config.type_vocab_size < 2),
+     "with --format {format} needs 2 segments, the model has type_vocab_size={types}",
+     "--format full_sentences"),
+)
+
+
+def complete(options):
+    """Fill in what depends on other options, and refuse contradictions before any work.
+
+    Args:
+        options: `PretrainConfig`.
+
+    Returns:
+        `(options, config)`: those with all filled in, and the `ModelConfig`, before the vocabulary
+        is known.
+
+    Raises:
+        UsageError: options contradict each other or the model.
+    """
+    given = {name: value for name, value in options.to_dict().items() if value is not None}
+    options = options.replace(**{**_usual(options), **given})
+    _check_sources(options)
+    options, config = _model_config(options)
+    options = _choose_objective(options, config)
+    defaults = training_defaults(options.preset)
+    options = _filled(
+        options,
+        # ALBERT masks up to three words together (paper, section 4.1).
+        max_ngram=3 if config.family == "albert" else 1,
+        warmup_steps=min(10_000, options.train_steps // 10),
+        learning_rate=defaults["learning_rate"],
+        batch_size=None if options.batch_tokens else defaults["batch_size"],
+        vocab_size=config.vocab_size)
+    options = _name_folders(options)
+    _check_length(options, config)
+    return options, config
+
+
+def _filled(options, **values):
+    """Options in which values stand for None."""
+    return options.replace(**{name: value for name, value in values.items()
+                              if getattr(options, name) is None})
+
+
+def _usual(options):
+    """What stands for None, unless it depends on further options."""
+    values = {field.name: field.metadata["otherwise"] for field in dataclasses.fields(options)
+              if field.metadata["otherwise"] is not None}
+    if options.input:
+        return values
+    values |= OWN_PROSE
+    if options.vocab or options.init or options.config:
+        del values["vocab_size"]
+    if options.init or options.config or options.preset not in (None, "tiny"):
+        del values["learning_rate"]
+    return values
+
+
+def _check_sources(options):
+    if options.init and (options.preset or options.config):
+        raise UsageError("--init brings its own sizes; leave out --preset and --config")
+    if options.preset and options.config:
+        raise UsageError("--preset and --config both give the sizes; leave one out")
+    if options.vocab_size and (options.vocab or options.init):
+        raise UsageError(f"--vocab_size beside {'--vocab' if options.vocab else '--init'}: the "
+                         "vocabulary is given, leave --vocab_size out")
+    if options.vocab and options.init:
+        raise UsageError("--init brings its own vocabulary; leave --vocab out")
+    if options.batch_size and options.batch_tokens:
+        raise UsageError("--batch_size and --batch_tokens both size a batch; leave one out")
+
+
+def _model_config(options):
+    """`(options, config)`: the options with their family, the `ModelConfig`."""
+    init = options.init
+    if init:
+        if files.exists(os.path.join(init, "model", "model_config.json")):
+            init = os.path.join(init, "model")  # of a finished run
+        folder = checksums.opened(init)
+        config = ModelConfig.load(os.path.join(folder, "model_config.json"))
+        if not files.exists(os.path.join(folder, "vocab.txt")):
+            raise UsageError(explain(
+                f"--init {init} has no vocab.txt; examples are made with WordPiece",
+                attempt="a model folder with a WordPiece vocabulary"))
+    elif options.config:
+        config = ModelConfig.load_any(options.config)
+    else:
+        options = _filled(options, preset="tiny")
+        config = preset(options.family or "bert", options.preset)
+        if config.family == "bert" and options.objective == "lm":
+            # "LTR & No NSP" of the BERT paper, section 5.1.
+            config = config.replace(attention="causal", pooling="last")
+    if options.family not in (None, config.family):
+        raise UsageError(explain(f"{init or options.config} is a model of the family "
+                                 f"{config.family}", f"--family {options.family}",
+                                 f"--family {config.family}"))
+    return options.replace(init=init, family=config.family), config
+
+
+def _choose_objective(options, config):
+    """Options with an objective and a format that suit each other and the model."""
+    causal = config.attention == "causal"
+    packed = causal or options.objective == "lm" or config.type_vocab_size < 2
+    options = _filled(options, format="full_sentences" if packed else "segment_pair")
+    known = FAMILY_OBJECTIVES[config.family]
+    pairs = options.format in NEXT_SENTENCE_FORMATS
+    options = _filled(options, objective="lm" if causal else next(
+        name for name in known if pairs or name not in PAIRS))
+    objective = options.objective
+    if objective not in known:
+        families = [family for family, names in FAMILY_OBJECTIVES.items() if objective in names]
+        raise UsageError(explain(
+            f"--objective {objective} with --family {config.family}: "
+            f"{_NOT_OF_FAMILY[objective]}",
+            attempt=f"--objective {' or '.join(known)}, or --family {' or '.join(families)}"))
+    for objectives, is_wrong, why, attempt in _REFUSED:
+        if objective in objectives and is_wrong(options, config):
+            why = why.format(format=options.format, types=config.type_vocab_size)
+            raise UsageError(explain(f"--objective {objective} {why}", attempt=attempt))
+    return options
+
+
+def _name_folders(options):
+    size = options.preset or _stem(options.init or options.config)
+    name = "_".join([options.family, size] + [_stem(path) for path in (options.input or ())[:1]])
+    run = options.output_dir or os.path.join("runs", name)
+    export = options.export_dir or os.path.join("saved_models", files.base_name(run))
+    if files.resolved(export) == files.resolved(run):
+        raise UsageError(explain(f"--export_dir {export} is the run folder",
+                                 attempt=f"--export_dir {os.path.join('saved_models', name)}"))
+    return options.replace(output_dir=run, export_dir=export)
+
+
+def _check_length(options, config):
+    from bert_tf.data.pairing import MINIMUM_SEQ_LENGTH
+
+    length = options.max_seq_length
+    if length < MINIMUM_SEQ_LENGTH:
+        raise UsageError(explain(f"--max_seq_length {length}", f"at least {MINIMUM_SEQ_LENGTH}"))
+    if length > config.longest:
+        raise UsageError(explain(f"--max_seq_length {length} is beyond the model's "
+                                 f"{config.longest} positions",
+                                 attempt=f"--max_seq_length {config.longest}"))
+
+
+def _stem(path):
+    """What a run is called after: the file without its endings; of `texts/*.txt` the folder."""
+    if path == "-":
+        return "stdin"
+    folder, name = os.path.split(path.rstrip(os.sep))
+    stems = (re.sub(r"[*?[\]]", "", part.split(".")[0])
+             for part in (name, os.path.basename(folder)))
+    return next(filter(None, stems), "text")

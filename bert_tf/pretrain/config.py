@@ -1,0 +1,87 @@
+"""The options of a pre-training run."""
+
+import dataclasses
+
+from bert_tf.config import FAMILIES, NEXT_SENTENCE_FORMATS
+from bert_tf.data.options import MakeExamplesOptions
+from bert_tf.options import FRACTION, NATURAL, POSITIVE, SeedOptions, TrainWriteOptions, option
+from bert_tf.presets import SIZES
+from bert_tf.tokenization.options import TextOptions
+from bert_tf.training.config import DTYPES, OPTIMIZERS, STRATEGIES, TrainConfig
+
+OBJECTIVES = ("mlm+nsp", "mlm", "mlm+sop", "rtd", "lm")
+# What the second segment of a pair is; other objectives take what always follows.
+PAIRS = {"mlm+nsp": "random", "mlm+sop": "swapped"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOptions):
+    """What `bert_tf.pretrain` is to do; `complete.complete` fills in what is None."""
+
+    input: tuple[str, ...] | None = option(
+        None, "text files (.txt, .jsonl, either also .gz) or - for standard input (default: "
+              "Python's own prose)", metavar="GLOB")
+    vocab: str | None = option(None, "WordPiece vocabulary (default: learned from the input)",
+                               metavar="FILE")
+    vocab_size: int | None = option(
+        None, "entries to learn (default: 30522, or what --config says)", POSITIVE)
+    output_dir: str | None = option(
+        None, "run folder (default: named after the family, the preset and the first input)",
+        metavar="runs/NAME")
+    family: str | None = option(
+        None, "architecture (default: bert, or what --config or --init says)", choices=FAMILIES)
+    preset: str | None = option(None, "size of the model (default: tiny)", choices=SIZES)
+    config: str | None = option(
+        None, "model_config.json or an official bert_config.json instead of a preset",
+        metavar="FILE")
+    init: str | None = option(
+        None, "model or run folder whose weights and vocabulary to start from", metavar="PATH")
+    objective: str | None = option(
+        None, "what is predicted (default: mlm+nsp for bert, mlm+sop for albert, mlm for both "
+              "without pairs and for roberta; rtd for electra; lm for gpt)", choices=OBJECTIVES)
+    max_seq_length: int | None = MakeExamplesOptions.redefined("max_seq_length", None, 128)
+    format: str | None = MakeExamplesOptions.redefined("format", None)
+    max_ngram: int | None = MakeExamplesOptions.redefined("max_ngram", None)
+    holdout: float | None = option(
+        None, "share of documents held out for evaluation", FRACTION, otherwise=0.05)
+    train_steps: int | None = option(None, "optimizer steps", POSITIVE, otherwise=100_000)
+    batch_size: int | None = option(
+        None, "examples a step over all replicas (default: by preset, 32 for tiny and mini)",
+        POSITIVE)
+    batch_tokens: int | None = option(
+        None, "size of a batch in real tokens, instead of --batch_size", POSITIVE)
+    learning_rate: float | None = option(None, "peak (default: by preset, 1e-3 for tiny)")
+    warmup_steps: int | None = option(
+        None, "steps of linear warm-up (default: a tenth of --train_steps, at most 10000)",
+        NATURAL)
+    optimizer: str = option("adamw", "optimizer", choices=OPTIMIZERS)
+    accumulate_steps: int = option(1, "micro-batches a step", POSITIVE)
+    dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
+    padding_free: bool = option(
+        False, "compute real tokens only, for texts of mixed lengths where shapes need not be "
+               "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas then")
+    strategy: str = option(
+        "mirrored", "tf.distribute strategy; multi_worker: several processes, told by TF_CONFIG "
+                    "or SLURM", choices=STRATEGIES)
+    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE)
+    log_every: int = option(10, "steps between logged lines", POSITIVE)
+    eval_every: int = option(1000, "steps between evaluations", POSITIVE)
+    eval_examples: int = option(
+        1000, "examples of an evaluation, spread over the held-out documents", POSITIVE)
+    checkpoint_every: int = option(500, "steps between checkpoints", POSITIVE)
+    keep_checkpoints: int = option(3, "newest checkpoints to keep", POSITIVE)
+    export_dir: str | None = option(
+        None, "where the SavedModel goes (default: named as the run folder)",
+        metavar="saved_models/NAME")
+
+    @property
+    def pairs(self):
+        """What the second segment of an example is; None for formats without one."""
+        if self.format in NEXT_SENTENCE_FORMATS:
+            return PAIRS.get(self.objective, "next")
+        return None
+
+    def train_config(self):
+        """The `TrainConfig` of a complete configuration, before a batch in tokens is counted."""
+        return TrainConfig(**{**self.shared_with(TrainConfig),
+                              "batch_size": self.batch_size or self.accumulate_steps})
