@@ -22,8 +22,8 @@ COMMANDS = ("export", "learn_vocab", "pretrain")
 def test_a_command_can_be_called_whatever_is_imported_first(imports):
     lines = ["from bert_tf.errors import UsageError", "import sys"]
     for name in COMMANDS:
-        lines += [imports.format(name=name), "try:", "    f(seeed=3)", "except UsageError as error:",
-                  "    print(error)", "import bert_tf",
+        lines += [imports.format(name=name), "try:", "    f(seeed=3)",
+                  "except UsageError as error:", "    print(error)", "import bert_tf",
                   f"assert bert_tf.{name} is sys.modules['bert_tf.{name}']"]
     lines += ["assert 'tensorflow' not in sys.modules"]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True,
