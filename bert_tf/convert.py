@@ -76,7 +76,7 @@ def _check_target(source, target, overwrite):
     if inner == outer or inner.startswith(outer + os.sep):
         raise UsageError(explain(f"--overwrite of {target} would delete what --from reads",
                                  attempt="another place"))
-    from bert_tf.converters.formats import CONFIGS
+    from bert_tf.models.find import CONFIGS
 
     if not any(files.exists(os.path.join(target, name)) for name in CONFIGS):
         raise UsageError(explain(f"{target} is no converted model, --overwrite does not delete it",

@@ -3,15 +3,13 @@
 import importlib
 import os
 
-from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.storage import files, variables
+from bert_tf.errors import BertTfError, check_choice, explain
+from bert_tf.models.find import find_model
+from bert_tf.storage import files
 
 # Each module has read(path) -> Checkpoint and write(checkpoint, path) -> names not held.
 FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
            "keras_hub": "keras_hub", "tf_models": "tf_models"}
-# Files by which a folder of some format is known.
-CONFIGS = ("config.json", "model_config.json", "bert_config.json", "albert_config.json",
-           "electra_config.json", "discriminator/config.json")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -32,24 +30,7 @@ def find_format(path):
         UsageError: no model of any format.
     """
     refuse_pickle(path)
-
-    def holds(*names):
-        return files.exists(os.path.join(path, *names))
-
-    if holds("model_config.json") or holds("model", "model_config.json"):
-        return "bert_tf"
-    if files.exists(f"{path}.index") or any(name.endswith(".index")
-                                            for name in files.list_folder(path)):
-        names = variables.VariableReader(variables.find_checkpoint(path)).shapes
-        return "tf_models" if variables.OBJECT_GRAPH in names else "google"
-    if holds("config.json"):
-        values = files.read_json_object(os.path.join(path, "config.json"))
-        return "keras_hub" if "registered_name" in values else "hf"
-    if holds("discriminator", "config.json"):
-        return "hf"
-    raise UsageError(explain(f"{path} holds no model",
-                             f"a folder with one of {', '.join(CONFIGS)}, or the prefix of a "
-                             "TensorFlow checkpoint"))
+    return find_model(path, FORMATS).kind
 
 
 def refuse_pickle(path):

@@ -7,7 +7,8 @@ import numpy as np
 from bert_tf.config import ModelConfig
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, parameter_shapes
 from bert_tf.converters.tokenizer_files import copy_tokenizer, tokenizer_folder
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import UsageError, explain
+from bert_tf.models.find import OURS, find_model
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
 from bert_tf.tasks.pretrained import read_saved_task
@@ -20,13 +21,7 @@ def read(path):
         BertTfError: a file is missing or damaged.
         UsageError: the files do not fit each other; tensors that differ are listed.
     """
-    folder = next((each for each in (os.path.join(path, "model"), path)
-                   if files.exists(os.path.join(each, CONFIG))), None)
-    if folder is None:
-        raise BertTfError(explain(
-            f"{path} holds no model",
-            f"a model folder (with {CONFIG}) or the folder of a finished run"))
-    folder = checksums.opened(folder)
+    folder = checksums.opened(find_model(path, OURS).folder)
     config = ModelConfig.load(os.path.join(folder, CONFIG))
     prefix = os.path.join(folder, CHECKPOINT)
     reader = variables.VariableReader(prefix)

@@ -1,11 +1,9 @@
 """Any model as a model folder of ours."""
 
-import os
-
 from bert_tf.converters import ours
 from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.tokenizer_files import vocabulary_notes
-from bert_tf.models.pretrained import CONFIG
+from bert_tf.models.find import model_folder
 from bert_tf.storage import files
 
 
@@ -21,8 +19,7 @@ def own_folder(path, converted):
     """
     name = find_format(path)
     if name == "bert_tf":
-        inner = os.path.join(path, "model")
-        return inner if files.exists(os.path.join(inner, CONFIG)) else path
+        return model_folder(path)
     if not files.exists(converted):
         checkpoint = load_format(name).read(path)
         print(f"read {name} {path}: {checkpoint.config.family}, "

@@ -6,6 +6,7 @@ import re
 
 from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
+from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
 from bert_tf.storage import checksums, files
@@ -125,8 +126,7 @@ def _model_config(options):
     """`(options, config)`: the options with their family, the `ModelConfig`."""
     init = options.init
     if init:
-        if files.exists(os.path.join(init, "model", "model_config.json")):
-            init = os.path.join(init, "model")  # of a finished run
+        init = find_model(init, OURS).folder
         folder = checksums.opened(init)
         config = ModelConfig.load(os.path.join(folder, "model_config.json"))
         if not files.exists(os.path.join(folder, "vocab.txt")):

@@ -20,11 +20,6 @@ EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not serve
 _UNNAMED = "Variable"  # what TensorFlow calls a variable without a name
 
 
-def is_saved_model(path):
-    """Whether there is a SavedModel, of whatever origin, in the folder `path`."""
-    return files.exists(os.path.join(path, "saved_model.pb"))
-
-
 def exported_window(version):
     """How many tokens an exported version takes, if an encoder that reads text can be had of it.
 

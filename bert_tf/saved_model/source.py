@@ -3,8 +3,7 @@
 import dataclasses
 import os
 
-from bert_tf.errors import BertTfError, explain
-from bert_tf.models.pretrained import CONFIG
+from bert_tf.models.find import OURS, find_model
 from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, manifest
 
@@ -30,15 +29,9 @@ def find_source(path):
             model folder written by `save_pretrained`.
 
     Raises:
-        BertTfError: there is no model.
+        UsageError: there is no model.
     """
-    folder = files.absolute(path)
-    if files.exists(os.path.join(folder, "model", CONFIG)):
-        folder = os.path.join(folder, "model")
-    if not files.exists(os.path.join(folder, CONFIG)):
-        raise BertTfError(explain(
-            f"{path} holds no model",
-            f"a model folder (with {CONFIG}) or the folder of a finished run"))
+    folder = files.absolute(find_model(path, OURS).folder)
     local = files.local(folder)
     run = os.path.dirname(folder)
     records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)

@@ -28,7 +28,8 @@ def load_encoder(path, **options):
         UsageError: no model of any format, or a SavedModel whose weights cannot be told apart.
     """
     from bert_tf.converters.own_folder import own_folder
-    from bert_tf.saved_model.exported_encoder import is_saved_model, load_exported
+    from bert_tf.models.find import is_saved_model
+    from bert_tf.saved_model.exported_encoder import load_exported
     from bert_tf.tasks.pretrained import from_pretrained
 
     if is_saved_model(path):

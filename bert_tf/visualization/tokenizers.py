@@ -1,7 +1,5 @@
 """The tokenizer of a model without the model."""
 
-import os
-
 from bert_tf import cli
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import files
@@ -36,7 +34,7 @@ def open_tokenizer(path, **casing):
     """
     from bert_tf.converters.formats import find_format, load_format
     from bert_tf.converters.tokenizer_files import load_copied, tokenizer_folder
-    from bert_tf.models.pretrained import CONFIG
+    from bert_tf.models.find import model_folder
     from bert_tf.tokenization.tokenizer import Tokenizer
 
     if files.is_file(path):
@@ -45,8 +43,7 @@ def open_tokenizer(path, **casing):
     if given:
         raise UsageError(explain(f"{' '.join(given)} with {path}, which is no vocabulary file",
                                  attempt="leaving it out: a model's tokenizer says it"))
-    inner = os.path.join(path, "model")
-    folder = tokenizer_folder(inner if files.exists(os.path.join(inner, CONFIG)) else path)
+    folder = tokenizer_folder(model_folder(path) or path)
     if folder is None:
         folder = load_format(find_format(path)).read(path).tokenizer
     if folder is None:

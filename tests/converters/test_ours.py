@@ -65,7 +65,7 @@ def _change(folder, name, **changes):
 
 @pytest.mark.parametrize(("damage", "kind", "message"), [
     (lambda folder: (folder / "model.index").unlink(), BertTfError, "model.index is missing"),
-    (lambda folder: (folder / "model_config.json").unlink(), BertTfError, "holds no model"),
+    (lambda folder: (folder / "model_config.json").unlink(), UsageError, "holds no model"),
     (lambda folder: _change(folder, "model_config.json", hidden_size=16), UsageError,
      "bert/embeddings/word_embeddings expected (20, 16), found (20, 8)"),
     (lambda folder: _change(folder, "model_config.json", num_hidden_layers=3), UsageError,

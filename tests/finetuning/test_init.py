@@ -73,7 +73,7 @@ def test_what_is_no_model_is_refused(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"pickle")
     with pytest.raises(BertTfError, match="is a pickle"):
         find_start(options(init=str(tmp_path / "model.bin")), str(tmp_path), no_texts)
-    with pytest.raises(UsageError, match="holds no model; expected a folder with one of"):
+    with pytest.raises(UsageError, match="holds no model; expected a model folder"):
         find_start(options(init=str(tmp_path)), str(tmp_path / "run"), no_texts)
 
 

@@ -1,0 +1,83 @@
+"""What kind of model is at a path: a run, a model folder, a SavedModel, a checkpoint of others."""
+
+import os
+import typing
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.models.pretrained import CONFIG, TASK
+from bert_tf.storage import files, variables
+
+SAVED_MODEL = "saved_model.pb"
+EXTRA = "assets.extra"  # of a SavedModel: the files about the model
+# Files by which a folder with another format's checkpoint is known.
+CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",
+           "electra_config.json", "discriminator/config.json")
+OURS = {"bert_tf": f"a model folder (with {CONFIG}) or the folder of a finished run"}
+SERVED = {"saved_model": f"a version of a SavedModel (with {SAVED_MODEL})"}
+OTHERS = {"google": "a checkpoint of google-research", "tf_models": "one of tf-models-official",
+          "keras_hub": "a keras-hub preset", "hf": "a folder of Hugging Face transformers"}
+KINDS = {**OURS, **SERVED, **OTHERS}
+
+
+class Found(typing.NamedTuple):
+    """A model, judged by the names of its files."""
+
+    kind: str  # one of KINDS
+    folder: str  # where its files are: of a run `model`, of a SavedModel `assets.extra`
+    run: str | None = None  # folder of the run that it is the model of, as the path has it
+
+
+def find_model(path, kinds=None):
+    """Find the model at `path`.
+
+    Args:
+        path: a folder, or the prefix of a TensorFlow checkpoint.
+        kinds: which of `KINDS` will do; None for all.
+
+    Returns:
+        `Found`.
+
+    Raises:
+        UsageError: there is none, or one of another kind.
+        BertTfError: a file is damaged.
+    """
+    found = _find(path)
+    if found is None or found.kind not in (kinds or KINDS):
+        expected = " or ".join(what for kind, what in KINDS.items() if kind in (kinds or KINDS))
+        received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
+        raise UsageError(explain(f"{path} {received}", expected))
+    return found
+
+
+def model_folder(path):
+    """Folder of our model at `path`, of a run its `model`; None where there is none of ours."""
+    for folder in (os.path.join(path, "model"), path):
+        if files.exists(os.path.join(folder, CONFIG)):
+            return folder
+    return None
+
+
+def is_saved_model(path):
+    """Whether there is a SavedModel, of whatever origin, in the folder `path`."""
+    return files.exists(os.path.join(path, SAVED_MODEL))
+
+
+def _find(path):
+    folder = model_folder(path)
+    if folder:
+        return Found("bert_tf", folder, path if folder != path else None)
+    if is_saved_model(path):
+        return Found("saved_model", os.path.join(path, EXTRA))
+    if files.exists(os.path.join(path, TASK)):
+        return None  # a model folder that lost its configuration
+    if files.exists(f"{path}.index") or any(name.endswith(".index")
+                                            for name in files.list_folder(path)):
+        names = variables.VariableReader(variables.find_checkpoint(path)).shapes
+        return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path)
+    config = os.path.join(path, "config.json")
+    if files.exists(config):
+        registered = "registered_name" in files.read_json_object(config)
+        return Found("keras_hub" if registered else "hf", path)
+    if files.exists(os.path.join(path, "discriminator", "config.json")):
+        return Found("hf", path)
+    return None

@@ -1,0 +1,59 @@
+"""What is at a path."""
+
+import pytest
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.models.find import OURS, find_model
+from bert_tf.storage import variables
+
+
+def _fill(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+
+@pytest.mark.parametrize(("names", "kind", "inner"), [
+    (["model_config.json", "task.json", "model.index"], "bert_tf", ""),
+    (["run.json", "model_config.json", "model/model_config.json"], "bert_tf", "model"),
+    (["saved_model.pb", "variables/variables.index", "assets.extra/model_config.json"],
+     "saved_model", "assets.extra"),
+    (["config.json", "model.safetensors"], "hf", ""),
+    (["discriminator/config.json", "generator/config.json"], "hf", ""),
+])
+def test_files_tell_what_a_folder_is(names, kind, inner, tmp_path):
+    _fill(tmp_path, *names)
+    found = find_model(str(tmp_path))
+    assert (found.kind, found.folder) == (kind, str(tmp_path / inner) if inner else str(tmp_path))
+    assert found.run == (str(tmp_path) if inner == "model" else None)
+
+
+def test_a_checkpoint_is_known_by_its_variables(tmp_path):
+    prefix = str(tmp_path / "bert_model.ckpt")
+    variables.write_variables(prefix, {"bert/pooler/dense/bias": [1.0]})
+    assert find_model(prefix).kind == find_model(str(tmp_path)).kind == "google"
+    (tmp_path / "config.json").write_text('{"registered_name": "keras_hub>BertBackbone"}')
+    assert find_model(str(tmp_path)).kind == "google"
+    for path in tmp_path.glob("bert_model*"):
+        path.unlink()
+    assert find_model(str(tmp_path)).kind == "keras_hub"
+
+
+@pytest.mark.parametrize(("names", "message"), [
+    ([], "holds no model; expected a model folder"),
+    (["vocab.txt"], "holds no model"),
+    (["task.json", "model.index"], "holds no model"),
+    (["saved_model.pb"], "is a version of a SavedModel .*; expected a model folder"),
+    (["config.json"], "is a folder of Hugging Face transformers; expected a model folder"),
+])
+def test_another_kind_is_named(names, message, tmp_path):
+    _fill(tmp_path, *names)
+    with pytest.raises(UsageError, match=message):
+        find_model(str(tmp_path), OURS)
+
+
+def test_a_damaged_file_is_no_other_kind(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(BertTfError, match="config.json"):
+        find_model(str(tmp_path))
