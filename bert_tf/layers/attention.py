@@ -6,12 +6,13 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.randomness import draw_scope
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SelfAttention(keras.Layer):
+class SelfAttention(Layer):
     """softmax(query keyᵀ / √head_size + adder) value, per head.
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
@@ -92,9 +93,3 @@ class SelfAttention(keras.Layer):
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
         return tf.matmul(weights, value), attention_probs
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.hidden_size,
-                "num_attention_heads": self.num_attention_heads, "dropout": self.dropout.rate,
-                "initializer_range": self.initializer_range, "seed": self.seed}

@@ -5,11 +5,12 @@ import zlib
 import keras
 import tensorflow as tf
 
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.pooling import last_token
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BiLstm(keras.Layer):
+class BiLstm(Layer):
     """What the paper puts, with fresh weights, on top of its left-to-right model in fine-tuning.
 
     Call: `[batch, seq_length, hidden]` and `input_mask` int `[batch, seq_length]`, padding on the
@@ -46,13 +47,9 @@ class BiLstm(keras.Layer):
         right = tf.reverse_sequence(self.backward(turned, mask=real), lengths, seq_axis=1)
         return tf.concat([left, right], -1) * tf.cast(real, hidden.dtype)[..., tf.newaxis]
 
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.hidden_size, "seed": self.seed}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BiLstmStack(keras.Layer):
+class BiLstmStack(Layer):
     """Several `BiLstm`, one on top of the other.
 
     Call: `[batch, seq_length, features]` and `input_mask` int `[batch, seq_length]`, padding on
@@ -83,11 +80,6 @@ class BiLstmStack(keras.Layer):
         for layer in self.layers:
             inputs = layer(inputs, input_mask)
         return inputs
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.hidden_size,
-                "num_layers": len(self.layers), "seed": self.seed}
 
 
 def both_ends(hidden, input_mask):

@@ -5,10 +5,11 @@ import tensorflow as tf
 
 from bert_tf.layers.dense import unflatten
 from bert_tf.layers.initializers import truncated_normal
+from bert_tf.layers.layer import Layer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Conv(keras.Layer):
+class Conv(Layer):
     """Convolution over positions, as one 2-D matrix product.
 
     Neighbours outside the sequence, padding among them, count as zero. So a sequence gives the
@@ -62,11 +63,6 @@ class Conv(keras.Layer):
     def compute_output_shape(self, inputs_shape, sequence_ids_shape=None):
         """`[…, units]`."""
         return (*inputs_shape[:-1], self.units)
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "units": self.units, "kernel_size": self.kernel_size,
-                "initializer_range": self.initializer_range, "seed": self.seed}
 
 
 def _shift(tensor, offset, axis):

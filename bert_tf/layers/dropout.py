@@ -5,13 +5,14 @@ import tensorflow as tf
 
 from bert_tf import randomness
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.layer import Layer
 from bert_tf.shapes import sizes_of
 
 _LEVELS = 1 << 16  # sixteen random bits an element
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Dropout(keras.Layer):
+class Dropout(Layer):
     """Zero a share of the elements in training and scale the others up (Srivastava et al. 2014).
 
     Inside `randomness.draw_at(seed, step, first_example)` the mask of an example depends on the
@@ -51,7 +52,3 @@ class Dropout(keras.Layer):
         # The gradient needs the mask again: kept, as drawing is dearer than the memory.
         keep = tf.cast(tf.ensure_shape(bits >= dropped, inputs.shape), inputs.dtype)
         return inputs * (keep * tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype))
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.gather import gather_rows
 from bert_tf.layers.initializers import truncated_normal
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import Padded
 from bert_tf.layers.positions import positions_from_padding, sinusoidal_positions
@@ -13,7 +14,7 @@ from bert_tf.shapes import check_rank, sizes_of
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Embeddings(keras.Layer):
+class Embeddings(Layer):
     """Sum of token, segment and position embeddings, LayerNorm, dropout.
 
     Call: `input_word_ids`, `input_type_ids` int32 `[batch, seq_length]` ->
@@ -116,13 +117,3 @@ class Embeddings(keras.Layer):
             table = sinusoidal_positions(self.max_position_embeddings, self.width)
         positions = positions_from_padding(input_word_ids, self.padding_id)
         return embeddings + gather_rows(table, layout.tokens(positions))
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "vocab_size": self.vocab_size, "width": self.width,
-                "max_position_embeddings": self.max_position_embeddings,
-                "type_vocab_size": self.type_vocab_size,
-                "position_embedding": self.position_embedding, "padding_id": self.padding_id,
-                "layer_norm": self.layer_norm is not None, "dropout": self.dropout.rate,
-                "layer_norm_eps": self.layer_norm_eps,
-                "initializer_range": self.initializer_range, "seed": self.seed}

@@ -4,12 +4,13 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import check_choice
+from bert_tf.layers.layer import Layer
 
 COMBINES = ("concat", "weighted_sum")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class FeatureMix(keras.Layer):
+class FeatureMix(Layer):
     """Concatenates layers, or sums them up with weights that are learned.
 
     The weighted sum is `scale * sum(softmax(weights)[i] * layer[i])` (Peters et al. 2018, "Deep
@@ -44,7 +45,3 @@ class FeatureMix(keras.Layer):
         shares = tf.nn.softmax(self.layer_weights) * self.scale
         return tf.add_n([tf.cast(share, layer.dtype) * layer
                          for share, layer in zip(tf.unstack(shares), layers, strict=True)])
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "num_layers": self.num_layers, "combine": self.combine}

@@ -1,7 +1,7 @@
 """The two halves of the position-wise feed-forward network (Vaswani et al. 2017, section 3.3).
 
-Each is a dense layer or, with a `kernel_size`, a convolution, whose calls need `sequence_ids`, see
-`Conv`.
+Each is a dense layer or, with a `kernel_size`, a convolution of tokens, of which the `layout` says
+what sequences they are of.
 """
 
 import keras
@@ -10,12 +10,15 @@ from bert_tf.layers.activations import activation
 from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Intermediate(keras.Layer):
+class Intermediate(Layer):
     """Dense layer and activation: `[…, hidden]` -> `[…, intermediate]`.
+
+    Call: `[…, hidden]`, of a convolution `[tokens, hidden]` and their `layout`.
 
     Args:
         intermediate_size: width of the output.
@@ -33,29 +36,24 @@ class Intermediate(keras.Layer):
                                     self.dtype_policy)
         self.kernel_size = kernel_size
 
-    def build(self, inputs_shape, sequence_ids_shape=None):
+    def build(self, inputs_shape):
         """Create the dense layer."""
         self.dense.build(inputs_shape)
 
-    def call(self, inputs, sequence_ids=None, training=False):
+    def call(self, inputs, training=False, layout=None):
         """Map `[…, hidden]` to `[…, intermediate]`."""
-        args = (inputs,) if self.kernel_size is None else (inputs, sequence_ids)
+        args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
         return self.activation(self.dense(*args), training)
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "intermediate_size": self.dense.units,
-                "hidden_act": self.hidden_act, "kernel_size": self.kernel_size,
-                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Output(keras.Layer):
+class Output(Layer):
     """Dense layer and dropout, then LayerNorm of the sum with the residual.
 
     Ends both halves of a block: after self-attention and after `Intermediate`.
 
-    Call: `[…, in]` and the residual `[…, hidden]` -> `[…, hidden]`.
+    Call: `[…, in]` and the residual `[…, hidden]` -> `[…, hidden]`, of a convolution as of
+    `Intermediate`.
 
     Args:
         hidden_size: width of the output.
@@ -74,25 +72,18 @@ class Output(keras.Layer):
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
 
-    def build(self, inputs_shape, residual_shape=None, sequence_ids_shape=None):
+    def build(self, inputs_shape, residual_shape=None):
         """Create the dense layer and LayerNorm."""
         hidden_shape = self.dense.compute_output_shape(inputs_shape)
         self.dense.build(inputs_shape)
         self.dropout.build(hidden_shape)
         self.layer_norm.build(hidden_shape)
 
-    def call(self, inputs, residual, sequence_ids=None, training=False, layout=None):
+    def call(self, inputs, residual, training=False, layout=None):
         """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
-        args = (inputs,) if self.kernel_size is None else (inputs, sequence_ids)
+        args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
         hidden = self.dropout(self.dense(*args), training=training, layout=layout)
         return self.layer_norm(hidden + residual)
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.dense.units,
-                "dropout": self.dropout.rate, "layer_norm_eps": self.layer_norm.epsilon,
-                "kernel_size": self.kernel_size,
-                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
 
 
 def _dense_or_conv(units, kernel_size, initializer_range, seed, dtype):

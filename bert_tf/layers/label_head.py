@@ -5,10 +5,11 @@ import tensorflow as tf
 
 from bert_tf.layers.dense import unflatten
 from bert_tf.layers.initializers import truncated_normal
+from bert_tf.layers.layer import Layer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class LabelHead(keras.Layer):
+class LabelHead(Layer):
     """A linear map to one logit a label (google-research/bert `run_classifier.py`).
 
     Call: `[…, hidden]` -> float32 `[…, num_labels]`.
@@ -41,8 +42,3 @@ class LabelHead(keras.Layer):
         logits = tf.matmul(tokens, weights, transpose_b=True)
         logits = tf.cast(logits, tf.float32) + tf.convert_to_tensor(self.output_bias)
         return unflatten(logits, inputs)
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "num_labels": self.num_labels,
-                "initializer_range": self.initializer_range, "seed": self.seed}

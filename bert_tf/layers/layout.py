@@ -21,18 +21,11 @@ class Padded:
     Args:
         adder: float `[batch, 1, from or 1, to]`.
         shape: `batch` and `seq_length`, integers where they are known, else scalar int32.
-        sequence_ids: int `[batch, seq_length]` as of `Conv`, such as an `input_mask`; None where
-            there are no convolutions.
     """
 
-    def __init__(self, adder, shape, sequence_ids=None):
+    def __init__(self, adder, shape):
         self.adders = [adder]
         self.batch, self.seq_length = shape
-        self.sequence_ids = None
-        if sequence_ids is not None:
-            # Neighbours in the row of all tokens may be of different sequences.
-            apart = sequence_ids * self.batch + tf.range(self.batch)[:, tf.newaxis]
-            self.sequence_ids = tf.reshape(tf.where(sequence_ids > 0, apart, 0), [-1])
 
     @classmethod
     def of_mask(cls, input_mask, dtype, causal=False):
@@ -41,12 +34,25 @@ class Padded:
         adder = padding_adder(input_mask, dtype)
         if causal:
             adder += causal_adder(shape[1], dtype)
-        return cls(adder, shape, input_mask)
+        return cls(adder, shape)
 
     def bits(self, key, first_example, width):
         """Random uint16 `[tokens, width]`; those of a row depend on its example alone."""
         bits = example_bits(key, first_example, [self.batch, self.seq_length * width], tf.uint16)
         return tf.reshape(bits, [-1, width])
+
+    @property
+    def sequence_ids(self):
+        """Int32 `[tokens]`, 0 at padding, else the same throughout a sequence: see `Conv`.
+
+        A sequence is what sees the same first position.
+        """
+        (adder,) = self.adders
+        seen = tf.broadcast_to(adder[:, 0] >= 0, [self.batch, tf.shape(adder)[2], self.seq_length])
+        first = tf.argmax(seen, -1, output_type=tf.int32)  # [B, from or 1]
+        real = tf.linalg.diag_part(seen) if adder.shape[2] != 1 else seen[:, 0]
+        row = tf.range(self.batch)[:, tf.newaxis] * self.seq_length
+        return tf.reshape(tf.where(real, row + first + 1, 0), [-1])
 
     @property
     def of_first(self):
@@ -95,14 +101,13 @@ class Padded:
                           for context in contexts], 0)
 
 
-def as_tokens(hidden, adder=None, layout=None, sequence_ids=None):
+def as_tokens(hidden, adder=None, layout=None):
     """`([tokens, width], layout)` of what a layer is called with.
 
     Args:
         hidden: `[tokens, width]` with a `layout`, or `[batch, seq_length, width]` with an `adder`
             float `[batch, 1, seq_length or 1, seq_length]`.
         adder, layout: the other is None.
-        sequence_ids: int `[batch, seq_length]` beside an adder, see `Padded`.
 
     Raises:
         ValueError: other ranks.
@@ -110,7 +115,7 @@ def as_tokens(hidden, adder=None, layout=None, sequence_ids=None):
     if layout is not None:
         return check_rank("hidden", hidden, 2), layout
     check_rank("hidden", hidden, 3)
-    layout = Padded(check_rank("adder", adder, 4), sizes_of(hidden)[:2], sequence_ids)
+    layout = Padded(check_rank("adder", adder, 4), sizes_of(hidden)[:2])
     return layout.tokens(hidden), layout
 
 

@@ -6,11 +6,12 @@ import tensorflow as tf
 from bert_tf.layers.activations import activation
 from bert_tf.layers.dense import Dense, unflatten
 from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Transform(keras.Layer):
+class Transform(Layer):
     """Dense layer, activation and LayerNorm: `[…, in]` -> `[…, hidden]`.
 
     Args:
@@ -38,15 +39,9 @@ class Transform(keras.Layer):
         """Map `[…, in]` to `[…, hidden]`."""
         return self.layer_norm(self.activation(self.dense(inputs), training))
 
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.dense.units,
-                "hidden_act": self.hidden_act, "layer_norm_eps": self.layer_norm.epsilon,
-                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
-class MaskedLMHead(keras.Layer):
+class MaskedLMHead(Layer):
     """Logits over the vocabulary at the masked positions, from the word embeddings themselves.
 
     The masked positions are gathered first, so that only they are transformed and decoded.
@@ -95,11 +90,6 @@ class MaskedLMHead(keras.Layer):
         rows = positions + starts * tf.cast(shape[1], positions.dtype)
         tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
         return gather_rows(tokens, tf.reshape(rows, [-1]))
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**self.transform.get_config(), **super().get_config(),
-                "vocab_size": self.vocab_size}
 
 
 def decode(hidden, word_embeddings):

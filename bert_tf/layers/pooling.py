@@ -4,10 +4,11 @@ import keras
 import tensorflow as tf
 
 from bert_tf.layers.dense import Dense
+from bert_tf.layers.layer import Layer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Pooler(keras.Layer):
+class Pooler(Layer):
     """tanh of a dense layer on the first token (google-research/bert `modeling.py`).
 
     Call: `sequence_output [batch, seq_length, hidden]`, or the first tokens alone
@@ -31,11 +32,6 @@ class Pooler(keras.Layer):
         """Pool to `[batch, hidden]`."""
         first = sequence_output if len(sequence_output.shape) == 2 else sequence_output[:, 0]
         return tf.math.tanh(self.dense(first))
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.dense.units,
-                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}
 
 
 def last_token(sequence_output, input_mask):

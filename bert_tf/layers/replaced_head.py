@@ -5,10 +5,11 @@ import tensorflow as tf
 
 from bert_tf.layers.activations import activation
 from bert_tf.layers.dense import Dense
+from bert_tf.layers.layer import Layer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class ReplacedHead(keras.Layer):
+class ReplacedHead(Layer):
     """One logit a token: above 0 where the token seems replaced (google-research/electra).
 
     Call: `sequence_output [batch, seq_length, hidden]` -> float32 `[batch, seq_length]`.
@@ -38,9 +39,3 @@ class ReplacedHead(keras.Layer):
         """Logits float32 `[batch, seq_length]`."""
         hidden = self.activation(self.dense(sequence_output), training)
         return tf.cast(self.logit(hidden)[..., 0], tf.float32)
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "hidden_size": self.dense.units,
-                "hidden_act": self.hidden_act,
-                "initializer_range": self.dense.initializer_range, "seed": self.dense.seed}

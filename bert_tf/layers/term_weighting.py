@@ -5,12 +5,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.layers.layer import Layer
 
 WEIGHTINGS = ("idf", "bm25")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class TermWeighting(keras.Layer):
+class TermWeighting(Layer):
     """A weight for every token of a text, for a weighted mean of the tokens' vectors.
 
     Call: `input_word_ids`, `input_mask` int `[b, seq_length]` -> float32 `[b, seq_length]`, 0 at
@@ -89,11 +90,6 @@ class TermWeighting(keras.Layer):
         length = tf.reduce_sum(real, axis=1, keepdims=True)
         norm = self.k1 * ((1 - self.b) + self.b * length / self.average_length)
         return weights / (_occurrences(input_word_ids, input_mask, self.vocab_size) + norm)
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "vocab_size": self.vocab_size,
-                "weighting": self.weighting, "k1": self.k1, "b": self.b}
 
 
 def _occurrences(ids, mask, vocab_size):

@@ -4,11 +4,12 @@ import keras
 
 from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.feed_forward import Intermediate, Output
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Attention(keras.Layer):
+class Attention(Layer):
     """Self-attention and its output layer: the first half of a block.
 
     Call: as `SelfAttention`; the result has passed the dense layer, the residual and LayerNorm.
@@ -49,23 +50,14 @@ class Attention(keras.Layer):
         output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output
 
-    def get_config(self):
-        """The constructor's arguments."""
-        attention, output = self.self_attention, self.attention_output
-        return {**super().get_config(), "hidden_size": attention.hidden_size,
-                "num_attention_heads": attention.num_attention_heads,
-                "attention_dropout": attention.dropout.rate, "dropout": output.dropout.rate,
-                "layer_norm_eps": output.layer_norm.epsilon,
-                "initializer_range": attention.initializer_range, "seed": attention.seed}
-
 
 @keras.saving.register_keras_serializable("bert_tf")
-class TransformerBlock(keras.Layer):
+class TransformerBlock(Layer):
     """Attention, then the feed-forward network, each ended by residual and LayerNorm.
 
-    Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
-    convolutions `sequence_ids` int `[batch, from]` (see `Conv`) -> `[batch, from, hidden]`; with
-    `return_attention_probs=True` also `attention_probs [batch, heads, from, to]`. Or tokens and
+    Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
+    `[batch, from, hidden]`; with `return_attention_probs=True` also
+    `attention_probs [batch, heads, from, to]`. Or tokens and
     their `layout`, and `first_only`, as of `SelfAttention` (`first_only` not with convolutions,
     which look at neighbours).
 
@@ -93,28 +85,20 @@ class TransformerBlock(keras.Layer):
                                    initializer_range, seed, name="output",
                                    dtype=self.dtype_policy)
 
-    def build(self, hidden_shape, adder_shape=None, sequence_ids_shape=None):
+    def build(self, hidden_shape, adder_shape=None):
         """Create the three layers."""
         self.attention.build(hidden_shape)
         self.intermediate.build(hidden_shape)
         self.block_output.build(self.intermediate.dense.compute_output_shape(hidden_shape))
 
-    def call(self, hidden, adder=None, sequence_ids=None, training=False,
-             return_attention_probs=False, first_only=False, layout=None):
+    def call(self, hidden, adder=None, training=False, return_attention_probs=False,
+             first_only=False, layout=None):
         """What the block makes of `hidden`, and the probabilities on request."""
-        tokens, own = as_tokens(hidden, adder, layout, sequence_ids)
+        tokens, own = as_tokens(hidden, adder, layout)
         tokens, probs = self.attention(tokens, training=training, return_attention_probs=True,
                                        first_only=first_only, layout=own)
-        ids = own.sequence_ids if self.intermediate.kernel_size else None
-        intermediate = self.intermediate(tokens, ids, training=training)
-        output = self.block_output(intermediate, tokens, ids, training=training,
-                                   layout=own.of_first if first_only else own)
+        of_tokens = own.of_first if first_only else own
+        intermediate = self.intermediate(tokens, training=training, layout=of_tokens)
+        output = self.block_output(intermediate, tokens, training=training, layout=of_tokens)
         output, probs = as_called(output, probs, own, layout, first_only)
         return (output, probs) if return_attention_probs else output
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**self.attention.get_config(), **super().get_config(),
-                "intermediate_size": self.intermediate.dense.units,
-                "hidden_act": self.intermediate.hidden_act,
-                "kernel_size": self.intermediate.kernel_size}

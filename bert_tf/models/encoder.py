@@ -2,22 +2,22 @@
 
 import keras
 
+from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.randomness import draw_scope
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Encoder(keras.Layer):
+class Encoder(Layer):
     """`num_hidden_layers` transformer blocks, one after the other.
 
-    Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]`, for
-    convolutions `sequence_ids` int `[batch, seq_length]` -> `(encoder_outputs, attention_probs)`:
-    for each layer its output `[batch, seq_length, hidden]` and its probabilities
-    `[batch, heads, from, to]`, in the compute type. Or `hidden [tokens, hidden]` and a `layout`:
-    outputs are of that shape, probabilities lists with an item for each rectangle. With
-    `first_only=True` the last layer computes only the first token of every row, see
-    `SelfAttention`.
+    Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
+    `(encoder_outputs, attention_probs)`: for each layer its output `[batch, seq_length, hidden]`
+    and its probabilities `[batch, heads, from, to]`, in the compute type. Or
+    `hidden [tokens, hidden]` and a `layout`: outputs are of that shape, probabilities lists with
+    an item for each rectangle. With `first_only=True` the last layer computes only the first token
+    of every row, see `SelfAttention`.
 
     Args:
         num_hidden_layers: number of layers L.
@@ -35,15 +35,14 @@ class Encoder(keras.Layer):
         self.blocks = [TransformerBlock(**block, name=f"{kind}_{i}", dtype=self.dtype_policy)
                        for i in range(num_hidden_groups or num_hidden_layers)]
 
-    def build(self, hidden_shape, adder_shape=None, sequence_ids_shape=None):
+    def build(self, hidden_shape, adder_shape=None):
         """Create the blocks."""
         for block in self.blocks:
             block.build(hidden_shape)
 
-    def call(self, hidden, adder=None, sequence_ids=None, training=False, first_only=False,
-             layout=None):
+    def call(self, hidden, adder=None, training=False, first_only=False, layout=None):
         """Outputs and attention probabilities of every layer."""
-        tokens, own = as_tokens(hidden, adder, layout, sequence_ids)
+        tokens, own = as_tokens(hidden, adder, layout)
         encoder_outputs, attention_probs = [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
@@ -56,8 +55,3 @@ class Encoder(keras.Layer):
             encoder_outputs.append(output)
             attention_probs.append(probs)
         return encoder_outputs, attention_probs
-
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "num_hidden_layers": self.num_hidden_layers,
-                "num_hidden_groups": self.num_hidden_groups, "block": dict(self.block)}

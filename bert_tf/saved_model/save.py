@@ -10,11 +10,13 @@ import os
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.layers.layer_norm import computed_by
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.description import description
 from bert_tf.saved_model.exported_encoder import EXPORT
 from bert_tf.saved_model.guards import guarded
 from bert_tf.saved_model.ops import finish_graph, unservable_ops
+from bert_tf.saved_model.served_layer_norm import served_layer_norm
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import versions, write_batching_params, write_configs
 from bert_tf.saved_model.signatures import signatures, unanswered
@@ -95,7 +97,8 @@ def _write(served, model_folder, folder):
                            for name in tokenizer_files(model_folder)]
 
     made, functions = {}, {}
-    with _traced_once(served.encoder.backbone, "call"), _traced_once(served.tokenizer, "tokenize"):
+    with (_traced_once(served.encoder.backbone, "call"),
+          _traced_once(served.tokenizer, "tokenize"), computed_by(served_layer_norm)):
         for name, signature in signatures(served).items():
             if id(signature) not in made:  # the default's graph is there once
                 made[id(signature)] = tf.function(

@@ -6,6 +6,7 @@ import pytest
 from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.feed_forward import Intermediate, Output
+from bert_tf.layers.layout import Padded
 from bert_tf.layers.masks import packed_adder, padding_adder
 from bert_tf.models.encoder import Encoder
 
@@ -80,15 +81,17 @@ def test_feed_forward_in_every_form():
     inner.build((None, None, 8))
     outer.build((None, None, 12))
 
-    def both(hidden, sequence_ids):
-        return outer(inner(hidden, sequence_ids), hidden, sequence_ids).numpy()
+    def both(rows, adder):
+        layout = Padded(adder, rows.shape[:2])
+        tokens = layout.tokens(rows)
+        return layout.restore(outer(inner(tokens, layout=layout), tokens, layout=layout)).numpy()
 
-    alone = [both(sequence, np.ones(len(sequence), "int32")) for sequence in SEQUENCES]
+    alone = np.concatenate([both(sequence[None], np.zeros((1, 1, 1, len(sequence)), "float32"))[0]
+                            for sequence in SEQUENCES])
     rows, mask = padded()
-    np.testing.assert_allclose(both(rows, mask)[mask == 1], np.concatenate(alone), atol=1e-5)
+    np.testing.assert_allclose(both(rows, padding_adder(mask))[mask == 1], alone, atol=1e-5)
     tokens, numbers = packed()
-    np.testing.assert_allclose(both(tokens, numbers), np.concatenate(alone), atol=1e-5)
-    np.testing.assert_allclose(both(tokens[None], numbers[None])[0], np.concatenate(alone),
+    np.testing.assert_allclose(both(tokens[None], packed_adder(numbers[None]))[0], alone,
                                atol=1e-5)
 
 
@@ -98,11 +101,11 @@ def test_a_stack_on_packed_rows_is_each_sequence_alone(kernel_size):
     stack = Encoder(3, 0, {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 12,
                            "kernel_size": kernel_size, **WIDE})
     rows, mask = padded()
-    of_rows = stack(rows, padding_adder(mask), mask)[0]
+    of_rows = stack(rows, padding_adder(mask))[0]
     tokens, numbers = packed()
-    of_packed = stack(tokens[None], packed_adder(numbers[None]), numbers[None])[0]
-    alone = [stack(sequence[None], np.zeros((1, 1, 1, 1), "float32"),
-                   np.ones((1, len(sequence)), "int32"))[0] for sequence in SEQUENCES]
+    of_packed = stack(tokens[None], packed_adder(numbers[None]))[0]
+    alone = [stack(sequence[None], np.zeros((1, 1, 1, len(sequence)), "float32"))[0]
+             for sequence in SEQUENCES]
     for layer in range(3):
         expected = np.concatenate([outputs[layer].numpy()[0] for outputs in alone])
         np.testing.assert_allclose(of_rows[layer].numpy()[mask == 1], expected, atol=1e-5)
