@@ -13,9 +13,9 @@ import tensorflow as tf
 from sklearn.metrics import roc_auc_score
 
 import bert_tf
-from bert_tf.data.tasks import read_task
 from bert_tf.models.families import INPUTS
-from bert_tf.tasks.sentence_embedder import make_pooling, pool_outputs, special_ids_of
+from bert_tf.tasks.embedding.model import make_pooling, pool_outputs, special_ids_of
+from bert_tf.tasks.registry import read_task
 from bert_tf.tokenization.load import load_tokenizer
 
 FOUR = (-4, -3, -2, -1)

@@ -37,14 +37,14 @@ from finetune_rows import (
 )
 from peers import ngrams
 
-from bert_tf.data.task_split import split_examples
-from bert_tf.data.tasks import read_task, task
-from bert_tf.evaluation.classification import classification_metrics
-from bert_tf.evaluation.similarity import regression_metrics
-from bert_tf.evaluation.span import squad_metrics
-from bert_tf.evaluation.tagging import tagging_metrics
 from bert_tf.finetuning.results import spread
 from bert_tf.storage import files
+from bert_tf.tasks.base.regression_metrics import regression_metrics
+from bert_tf.tasks.base.split import split_examples
+from bert_tf.tasks.classification.metrics import classification_metrics
+from bert_tf.tasks.question_answering.metrics import squad_metrics
+from bert_tf.tasks.registry import read_task, task
+from bert_tf.tasks.token_classification.metrics import tagging_metrics
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A third of the peer's time is what CoLA is held to.

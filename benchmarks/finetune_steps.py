@@ -23,10 +23,10 @@ from finetune_rows import ROWS
 
 from bert_tf import cli
 from bert_tf.data.task_input import TaskInput
-from bert_tf.data.tasks import read_task, task
 from bert_tf.finetuning import options
 from bert_tf.finetuning.run import FinetuningRun
 from bert_tf.storage import files
+from bert_tf.tasks.registry import read_task, task
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step

@@ -35,7 +35,7 @@ def _training_step(vocab_size):
     import tensorflow as tf
 
     from bert_tf.presets import preset
-    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tasks.pretraining.masked_lm import Pretrainer
     from bert_tf.training.optimizers import AdamW
 
     model = Pretrainer(preset("bert", "mini", vocab_size=vocab_size))

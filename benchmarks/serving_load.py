@@ -29,9 +29,9 @@ import numpy as np
 from load.processes import HERE, REPOSITORY, ModelServer, Peer, run_json
 from load.soak import ABANDONED_RATE, Soak
 
-from bert_tf.data.tasks import read_task
 from bert_tf.serving.client import Client
 from bert_tf.storage import files
+from bert_tf.tasks.registry import read_task
 
 PARTS = ("load", "soak", "start")
 TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9999)}  # of numbers, or the cosine

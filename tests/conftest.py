@@ -1,6 +1,7 @@
 """Fixtures that every room uses."""
 
 import gc
+import gzip
 import os
 import pathlib
 
@@ -110,3 +111,14 @@ def forget_gradients():
             del registry[name]
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def write_file(tmp_path):
+    """Function that writes text or bytes, compressed for a name in `.gz`: the path."""
+    def write(name, text):
+        data = text if isinstance(text, bytes) else text.encode()
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return str(path)
+    return write

@@ -14,8 +14,8 @@ from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.reader import TextReader
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.classification.model import Classifier
 
 LABELS = ["bad", "good"]
 
@@ -65,8 +65,8 @@ def test_a_model_in_any_folder_says_the_same(folder, tmp_path):
 
 
 def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_path):
-    from bert_tf.data.tasks import read_task, task
     from bert_tf.tasks.pretrained import from_pretrained
+    from bert_tf.tasks.registry import read_task, task
 
     assert measure(folder, "model", tmp_path / "out") == 0
     kind = make_kind(task("classify"), argparse.Namespace(class_weights=False, long="head",

@@ -12,7 +12,7 @@ from bert_tf import cli, export
 def _save_model(folder):
     from bert_tf.config import ModelConfig
     from bert_tf.models.pretrained import save_pretrained
-    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tasks.pretraining.masked_lm import Pretrainer
     from bert_tf.tokenization.tokenizer import Tokenizer
     from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 

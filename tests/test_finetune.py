@@ -17,7 +17,7 @@ from bert_tf import cli, evaluate, finetune, query
 from bert_tf.finetuning import trial
 from bert_tf.serving.server import config as serving_config
 from bert_tf.storage import files, variables
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 
 def arguments(folder, *words, name="run"):

@@ -114,11 +114,11 @@ def test_finetuning_takes_it_from_the_vocabulary(folder, flags, tmp_path):
 def test_labelled_texts_are_read_in_morphemes(folder):
     import numpy as np
 
-    from bert_tf.data.task_examples import TextExample
     from bert_tf.data.term_weights import learn_term_weights
-    from bert_tf.data.text_batches import text_batches
-    from bert_tf.data.text_features import text_features
-    from bert_tf.tasks.reader import TextReader
+    from bert_tf.tasks.base.examples import TextExample
+    from bert_tf.tasks.base.reader import TextReader
+    from bert_tf.tasks.base.text_batches import text_batches
+    from bert_tf.tasks.base.text_features import text_features
     from bert_tf.tokenization.load import load_tokenizer
 
     of_raw, of_analysed = (load_tokenizer(str(folder / name)) for name in ("of_raw", "of_analysed"))
@@ -140,9 +140,9 @@ def test_labelled_texts_are_read_in_morphemes(folder):
 
 
 def test_tags_are_those_of_the_words_of_the_file(folder):
-    from bert_tf.data.tag_features import tag_features
-    from bert_tf.data.task_examples import TagExample
-    from bert_tf.tasks.word_reader import WordReader
+    from bert_tf.tasks.base.examples import TagExample
+    from bert_tf.tasks.token_classification.features import tag_features
+    from bert_tf.tasks.token_classification.preprocessor import WordReader
     from bert_tf.tokenization.load import load_tokenizer
 
     labels = ["B-X", "I-X", "O"]
@@ -159,9 +159,9 @@ def test_tags_are_those_of_the_words_of_the_file(folder):
 
 
 def test_answers_are_learned_in_analysed_text(folder):
-    from bert_tf.data.span_features import span_features
-    from bert_tf.data.task_examples import SpanExample
-    from bert_tf.tasks.question_reader import QuestionReader
+    from bert_tf.tasks.base.examples import SpanExample
+    from bert_tf.tasks.question_answering.features import span_features
+    from bert_tf.tasks.question_answering.preprocessor import QuestionReader
     from bert_tf.tokenization.load import load_tokenizer
 
     reader = QuestionReader(load_tokenizer(str(folder / "of_raw")), seq_length=64)
@@ -184,9 +184,9 @@ def _flags(*given):
 def test_entities_served_of_analysed_text_are_told_in_the_original():
     import tensorflow as tf
 
-    from bert_tf.data.task_examples import TagExample
-    from bert_tf.data.tasks import task
     from bert_tf.finetuning.kinds import make_kind
+    from bert_tf.tasks.base.examples import TagExample
+    from bert_tf.tasks.registry import task
 
     def tag(text):
         """Finds 배우 and 영화 wherever they are words of what it is given."""
@@ -208,9 +208,9 @@ def test_entities_served_of_analysed_text_are_told_in_the_original():
 def test_answers_served_of_analysed_text_are_cut_from_the_original():
     import tensorflow as tf
 
-    from bert_tf.data.task_examples import SpanExample
-    from bert_tf.data.tasks import task
     from bert_tf.finetuning.kinds import make_kind
+    from bert_tf.tasks.base.examples import SpanExample
+    from bert_tf.tasks.registry import task
 
     def answer(question, context):
         assert question.numpy()[0].decode() == "무엇 을 봤 나 ?"

@@ -54,7 +54,7 @@ def test_links_lead_somewhere():
 def _write_model(folder):
     """A tiny model in place of what `make pretrain` leaves."""
     from bert_tf.config import ModelConfig
-    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tasks.pretraining.masked_lm import Pretrainer
     from bert_tf.tokenization.tokenizer import Tokenizer
     from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -1,7 +1,7 @@
 """The peer of `benchmarks/finetune.py`: fine-tuning with transformers on PyTorch, on the CPU.
 
 Needs torch and transformers, nothing of bert_tf: another interpreter runs it, see `--help`. It
-learns from and answers the examples of two JSONL files (fields of `bert_tf.data.task_examples`)
+learns from and answers the examples of two JSONL files (fields of `bert_tf.tasks.base.examples`)
 and writes into --output_dir `predictions_N.jsonl` after each epoch N, which bert_tf's own
 evaluation measures, and `outcome.json` with seconds and versions. Batches are drawn at random and
 padded to their longest example; AdamW with linear warm-up and decay, gradients clipped to norm 1.

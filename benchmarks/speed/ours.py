@@ -32,7 +32,7 @@ def encoder(config, dtype):
 
 def train_step(config, dtype, batches):
     """As `bert_tf.pretrain` does it."""
-    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tasks.pretraining.masked_lm import Pretrainer
     from bert_tf.training.config import TrainConfig
     from bert_tf.training.optimizers import build_optimizer
     from bert_tf.training.step import initial_loss_scale, make_train_step

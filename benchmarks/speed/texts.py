@@ -6,7 +6,7 @@ import random
 import numpy as np
 
 from bert_tf.data.documents import read_documents
-from bert_tf.data.tasks import read_task
+from bert_tf.tasks.registry import read_task
 
 SENTENCES = 5  # of a passage, at most
 

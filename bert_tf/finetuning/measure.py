@@ -6,7 +6,6 @@ import time
 
 import tensorflow as tf
 
-from bert_tf.data.tasks import task as find_task
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetuning import options as flags
 from bert_tf.finetuning.kinds import make_kind
@@ -23,6 +22,7 @@ from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tasks.registry import task as find_task
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 

@@ -203,7 +203,7 @@ def columns(flags):
 
 def read_examples(task, path, flags):
     """`read_task` of a file as the flags say: `(examples, number of those left out)`."""
-    from bert_tf.data.tasks import read_task
+    from bert_tf.tasks.registry import read_task
 
     left_out = [] if flags.skip_bad_rows else None
     form = TableForm(flags.delimiter, flags.encoding, flags.header)
@@ -235,7 +235,7 @@ def complete(flags):
     Raises:
         UsageError: flags contradict each other or the task.
     """
-    from bert_tf.data.tasks import task as find_task
+    from bert_tf.tasks.registry import task as find_task
 
     task = find_task(flags.task, flags.multi_label)
     scratch = flags.init == SCRATCH

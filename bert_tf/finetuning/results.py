@@ -34,19 +34,12 @@ def write_measured(kind, examples, predictions, folder):
     A line of predictions is the example's `id`, what the model was given and what is right (see
     `Kind.given`), and what `Kind.predict` tells of it. What the report says of itself is printed.
     """
-    write_lines(os.path.join(folder, PREDICTIONS), (
+    files.write_json_lines(os.path.join(folder, PREDICTIONS), (
         {"id": example.id, **kind.given(example), **line}
         for example, line in zip(examples, predictions, strict=True)))
     for line in kind.report(examples, predictions,
                             files.make_folder(os.path.join(folder, REPORT))) or ():
         print(line)
-
-
-def write_lines(path, values):
-    """Write JSON lines, one value after the other."""
-    with files.atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
-        for value in values:
-            stream.write(json.dumps(value, ensure_ascii=False) + "\n")
 
 
 def first_prediction(folder):

@@ -14,9 +14,6 @@ import time
 
 import tensorflow as tf
 
-from bert_tf.data.label_counts import label_counts, labels_said, likeness_notes
-from bert_tf.data.split_notes import split_notes
-from bert_tf.data.task_split import split_examples
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
 from bert_tf.finetuning.init import find_start
 from bert_tf.finetuning.kinds import make_kind
@@ -39,6 +36,9 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest
 from bert_tf.storage.variables import assign_variables
+from bert_tf.tasks.base.label_counts import label_counts, labels_said, likeness_notes
+from bert_tf.tasks.base.split import split_examples
+from bert_tf.tasks.base.split_notes import split_notes
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import BEST, best_weights

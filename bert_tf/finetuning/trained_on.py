@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 
-from bert_tf.data.task_split import content_digest
 from bert_tf.storage import files
+from bert_tf.tasks.base.split import content_digest
 
 TRAINED_ON = "trained_on.npy"
 

@@ -10,10 +10,10 @@ from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import EncoderModel
 from bert_tf.models.pretrained import CHECKPOINT
-from bert_tf.saved_model.embeddings import served_pooling
 from bert_tf.storage import variables
+from bert_tf.tasks.embedding.signature import served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
-from bert_tf.tasks.span import Span
+from bert_tf.tasks.question_answering.model import Span
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 

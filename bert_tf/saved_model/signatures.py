@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.saved_model.answers import answer
-from bert_tf.saved_model.classification import classify, predict, regress
 from bert_tf.saved_model.description import describe
-from bert_tf.saved_model.embeddings import embed
-from bert_tf.saved_model.entities import tag
-from bert_tf.tasks import generation
+from bert_tf.tasks.classification.signature import classify, predict, regress
+from bert_tf.tasks.embedding.signature import embed
+from bert_tf.tasks.pretraining import generation
+from bert_tf.tasks.question_answering.signature import answer
+from bert_tf.tasks.token_classification.signature import tag
 
 
 def encode(served, **inputs):

@@ -6,14 +6,15 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError
-from bert_tf.saved_model import answers, entities
-from bert_tf.saved_model.answers import answer
-from bert_tf.saved_model.classification import predict
-from bert_tf.saved_model.entities import tag
 from bert_tf.saved_model.guards import check_guards
 from bert_tf.saved_model.requests import make_requests
 from bert_tf.saved_model.signatures import continuation, fill_mask, generate, signatures
-from bert_tf.tasks.classifier import CHOSEN_FROM
+from bert_tf.tasks.classification.model import CHOSEN_FROM
+from bert_tf.tasks.classification.signature import predict
+from bert_tf.tasks.question_answering import signature as answers
+from bert_tf.tasks.question_answering.signature import answer
+from bert_tf.tasks.token_classification import signature as entities
+from bert_tf.tasks.token_classification.signature import tag
 
 _TEXTS = ["The quick brown fox [MASK] over the lazy dog.", "", "안녕하세요, [MASK] 반갑습니다 ㅋㅋ",
           "Café 🙂 [MASK] [MASK]!"]

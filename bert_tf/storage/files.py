@@ -308,6 +308,13 @@ def write_json(path, value):
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_json_lines(path, values):
+    """Write JSON lines atomically, one value after the other."""
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
+        for value in values:
+            stream.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
 def append_text(path, text):
     """Append to a local, log-like file, created where absent, in one write."""
     with explained("write", path), open(path, "a", encoding="utf-8") as stream:

@@ -7,16 +7,16 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import build_encoder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.language_model import LanguageModel
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tasks.question_reader import QuestionReader
-from bert_tf.tasks.reader import TextReader
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.sentence_embedder import SentenceEmbedder
-from bert_tf.tasks.span import Span
-from bert_tf.tasks.tagger import Tagger
-from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.preprocessor import WordReader
 from bert_tf.tokenization.load import load_tokenizer
 
 TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": LanguageModel,

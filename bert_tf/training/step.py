@@ -1,6 +1,6 @@
 """One training step and one evaluation step over all replicas.
 
-A model is trained through its accounting methods (see `bert_tf/tasks/objective.py`):
+A model is trained through its accounting methods (see `bert_tf/tasks/base/objective.py`):
 `loss_weights(batch)`, `loss_sums(outputs, batch)`, `metric_sums(outputs, batch)` and
 `loss_scales`.
 """

@@ -222,7 +222,7 @@ def _draw_legend(figure, names, colours):
 
 def show(arguments):
     """Draw or write into `arguments.output`; the lines to print."""
-    from bert_tf.data.tasks import read_task
+    from bert_tf.tasks.registry import read_task
 
     examples = read_task(arguments.task, arguments.input, {
         name: getattr(arguments, f"{name}_column") for name in _COLUMNS})

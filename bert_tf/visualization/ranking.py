@@ -107,7 +107,7 @@ def compare_poolings(encoder, tokenizer, pairs, wanted, seq_length=None, weights
     Returns: list of dicts `{"pooling", "layer", "spearman", "pearson"}`, the best Spearman first,
         of equal ones the best Pearson.
     """
-    from bert_tf.evaluation.similarity import regression_metrics
+    from bert_tf.tasks.base.regression_metrics import regression_metrics
 
     texts = [*(pair.text_a for pair in pairs), *(pair.text_b for pair in pairs)]
     gold = [pair.label for pair in pairs]
@@ -225,9 +225,9 @@ def show(arguments):
 
 def _read(arguments):
     """The sentences to rank and the labelled pairs, either of which may be an empty list."""
-    from bert_tf.data.tasks import read_task
     from bert_tf.data.term_weights import read_texts
-    from bert_tf.data.text_files import check_text
+    from bert_tf.tasks.base.text_files import check_text
+    from bert_tf.tasks.registry import read_task
 
     if (arguments.query is None) != (arguments.input is None):
         raise UsageError(explain("one of --query and --input", "both, what is sought and where"))

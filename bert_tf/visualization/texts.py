@@ -19,7 +19,7 @@ def read_given_texts(arguments):
         UsageError: a pattern matches no file.
     """
     from bert_tf.data.term_weights import read_texts
-    from bert_tf.data.text_files import check_text
+    from bert_tf.tasks.base.text_files import check_text
 
     if arguments.text is None:
         return list(read_texts(files.expand(arguments.input)))

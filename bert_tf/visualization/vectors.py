@@ -98,7 +98,7 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
     import tensorflow as tf
 
     from bert_tf.data.term_weights import learn_term_weights
-    from bert_tf.tasks.sentence_embedder import make_pooling, pool_outputs
+    from bert_tf.tasks.embedding.model import make_pooling, pool_outputs
     from bert_tf.tokenization.morphemes import pretokenize
     from bert_tf.tokenization.packing import pack
 

@@ -8,13 +8,13 @@ import pytest
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.errors import UsageError
-from bert_tf.tasks.classifier import Classifier
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.pretrained import from_pretrained
-from bert_tf.tasks.question_reader import QuestionReader
-from bert_tf.tasks.reader import TextReader
-from bert_tf.tasks.span import Span
-from bert_tf.tasks.tagger import Tagger
-from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.preprocessor import WordReader
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 

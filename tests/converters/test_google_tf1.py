@@ -16,8 +16,8 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.storage import variables
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
 SIZES = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2,
          "intermediate_size": 32, "max_position_embeddings": 12}

@@ -11,7 +11,7 @@ from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.models.families import build_encoder
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 SIZES = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 16, "max_position_embeddings": 12}

@@ -15,7 +15,7 @@ from bert_tf.converters import google_tf1, tf_models
 from bert_tf.errors import UsageError
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.storage import variables
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 # Largest error of any output allowed; seen: 1e-5.
 TOLERANCE = 5e-5

@@ -1,7 +1,5 @@
 """A small corpus and its examples."""
 
-import gzip
-
 import numpy as np
 import pytest
 
@@ -53,14 +51,3 @@ def make(text, vocab, tmp_path_factory):
         return folder, create_examples(**{
             **OPTIONS, "input": inputs, "vocab": vocab, "output_dir": folder, **changes})
     return made
-
-
-@pytest.fixture
-def write_file(tmp_path):
-    """Function that writes text or bytes, compressed for a name in `.gz`: the path."""
-    def write(name, text):
-        data = text if isinstance(text, bytes) else text.encode()
-        path = tmp_path / name
-        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        return str(path)
-    return write

@@ -12,11 +12,11 @@ from harness import mirrored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.data.task_examples import TextExample
 from bert_tf.data.task_input import Features, Ragged, TaskInput, batch_rows, by_length, in_order
-from bert_tf.data.text_features import text_features
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.tasks.reader import TextReader
+from bert_tf.tasks.base.examples import TextExample
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
@@ -244,7 +244,7 @@ def test_padding_is_a_tenth_at_most(shared, path, columns, header, encoding, voc
 def test_training_a_classifier_on_two_replicas(tmp_path):
     """Loss and weights are those of one replica, however the step's rows are spread."""
     from bert_tf.config import ModelConfig
-    from bert_tf.tasks.classifier import Classifier
+    from bert_tf.tasks.classification.model import Classifier
     from bert_tf.training.config import TrainConfig
     from bert_tf.training.loop import train
     from bert_tf.training.optimizers import build_optimizer

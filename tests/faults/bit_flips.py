@@ -37,7 +37,7 @@ from bert_tf.errors import BertTfError  # noqa: E402
 from bert_tf.serving.server.loaded_version import LoadedVersion  # noqa: E402
 from bert_tf.serving.wire.request import ServingError  # noqa: E402
 from bert_tf.storage import checksums, files, manifest  # noqa: E402
-from bert_tf.tasks.pretraining import Pretrainer  # noqa: E402
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer  # noqa: E402
 from bert_tf.tokenization.load import load_tokenizer  # noqa: E402
 from bert_tf.tokenization.tokenizer import Tokenizer  # noqa: E402
 from bert_tf.training.checkpoint import Checkpoints  # noqa: E402

@@ -3,7 +3,7 @@
 import random
 
 from bert_tf.config import ModelConfig
-from bert_tf.data.task_examples import TextExample
+from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -12,7 +12,7 @@ from bert_tf.converters.formats import find_format
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.finetuning.init import find_start
 from bert_tf.models.families import build_encoder
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 WRITERS = {"google": google_tf1.write, "hf": hf_safetensors.write, "keras_hub": keras_hub.write,
            "tf_models": tf_models.write, "bert_tf": ours.write}

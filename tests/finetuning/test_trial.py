@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 from sentiment import config, examples, tokenizer
 
-from bert_tf.data.text_features import text_features
 from bert_tf.errors import UsageError
 from bert_tf.finetuning.trial import Settings, Trial, freeze, layer_rates, train_config
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.reader import TextReader
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_features import text_features
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.training.optimizers import AdamW
 
 LABELS = ["bad", "good"]

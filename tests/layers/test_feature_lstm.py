@@ -11,8 +11,8 @@ from bert_tf.layers.bilstm import BiLstmStack, both_ends
 from bert_tf.layers.feature_lstm import FeatureLstm
 from bert_tf.layers.feature_mix import FeatureMix
 from bert_tf.models.families import build_encoder
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.token_classification.model import Tagger
 
 RANDOM = np.random.default_rng(5)
 STATES = [RANDOM.normal(size=(3, 6, 8)).astype("float32") for _ in range(3)]

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from bert_tf.models.backbone import Backbone
 from bert_tf.presets import preset
-from bert_tf.tasks.language_model import LanguageModel
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
 # Millions of parameters with the pooler, from google-research/bert's README.
 MILLIONS = {"tiny": 4.4, "mini": 11.3, "small": 29.1, "medium": 41.7}

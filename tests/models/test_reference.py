@@ -10,7 +10,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters import google_tf1
 from bert_tf.models.families import build_encoder
 from bert_tf.storage import files, variables
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 

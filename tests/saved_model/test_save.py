@@ -22,9 +22,9 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures
 from bert_tf.saved_model.warmup import warmup_requests
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.token_classification.model import Tagger
 
 
 @pytest.fixture

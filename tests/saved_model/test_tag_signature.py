@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from tiny_model import SEQ_LENGTH, TAGS, TEXTS, Traced, word_piece
 
-from bert_tf.saved_model.entities import clear_texts, only
 from bert_tf.saved_model.served_model import ServedModel
-from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.signature import clear_texts, only
 
 LONG = [*TEXTS, "안녕 the café! " * 60]
 

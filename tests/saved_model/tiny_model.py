@@ -16,15 +16,15 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT, signatures
 from bert_tf.storage import files, locks
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.language_model import LanguageModel
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tasks.question_reader import QuestionReader
-from bert_tf.tasks.reader import TextReader
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.span import Span
-from bert_tf.tasks.tagger import Tagger
-from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.preprocessor import WordReader
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer

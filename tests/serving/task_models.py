@@ -18,8 +18,8 @@ from tiny_model import (
 
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import files, locks
-from bert_tf.tasks.tagger import Tagger
-from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.preprocessor import WordReader
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 

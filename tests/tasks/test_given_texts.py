@@ -12,15 +12,15 @@ import tensorflow as tf
 
 from bert_tf import analyse
 from bert_tf.config import ModelConfig
-from bert_tf.data.text_batches import text_batches
 from bert_tf.errors import UsageError
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.question_reader import QuestionReader
-from bert_tf.tasks.reader import TextReader
-from bert_tf.tasks.sentence_embedder import SentenceEmbedder
-from bert_tf.tasks.span import Span
-from bert_tf.tasks.tagger import Tagger
-from bert_tf.tasks.word_reader import WordReader
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_batches import text_batches
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.preprocessor import WordReader
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -16,14 +16,14 @@ from bert_tf.models.families import build_encoder
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import files, variables
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.language_model import LanguageModel
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretrained import TASKS, from_pretrained
-from bert_tf.tasks.pretraining import Pretrainer
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.sentence_embedder import SentenceEmbedder
-from bert_tf.tasks.span import Span
-from bert_tf.tasks.tagger import Tagger
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.token_classification.model import Tagger
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
-from bert_tf.tasks.classifier import Classifier
-from bert_tf.tasks.reader import TextReader
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -17,6 +17,10 @@ CONFIG = ModelConfig(vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_laye
                      num_attention_heads=2, intermediate_size=32, max_position_embeddings=16,
                      initializer_range=0.2, hidden_dropout_prob=0.0,
                      attention_probs_dropout_prob=0.0)
+
+TINY = ModelConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                   intermediate_size=32, max_position_embeddings=12, initializer_range=0.2,
+                   hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 
 @functools.cache

@@ -41,7 +41,7 @@ class Trajectory:
 
 @pytest.mark.parametrize("devices", ["one_device", "mirrored"])
 def test_trajectory(shared, tmp_path, devices):
-    from bert_tf.tasks.pretraining import Pretrainer
+    from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
     folder = shared / "reference/hf_bert"
     given = np.load(folder / "training.npz")

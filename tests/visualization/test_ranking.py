@@ -9,8 +9,8 @@ from scipy import stats
 from tiny_encoder import CONFIG, SENTENCES, cosine, encoder, save, sentence_vectors, tokenizer
 
 from bert_tf import cli, visualize
-from bert_tf.data.task_examples import TextExample
 from bert_tf.data.term_weights import learn_term_weights
+from bert_tf.tasks.base.examples import TextExample
 from bert_tf.visualization.ranking import compare_poolings, rank, write_ranking_page
 from bert_tf.visualization.vectors import choices, embed
 

@@ -74,7 +74,8 @@ def _json_texts():
 
 
 def _tables():
-    from bert_tf.data import table_form, tables, text_files
+    from bert_tf.data import table_form, tables
+    from bert_tf.tasks.base import text_files
 
     forms = ("tsv", "csv", "jsonl", "json")
 
@@ -96,7 +97,7 @@ def _tables():
 
 
 def _spans():
-    from bert_tf.data import span_files
+    from bert_tf.tasks.question_answering import files as span_files
 
     def check(data):
         form, data = data[:1], data[1:]
@@ -114,8 +115,8 @@ def _spans():
 
 
 def _tags():
-    from bert_tf.data import tag_files
     from bert_tf.data.tables import BadRow
+    from bert_tf.tasks.token_classification import files as tag_files
 
     readers = (tag_files.read_conll, tag_files.read_klue,
                lambda path: tag_files.read_tag_table(path, {"text": "text", "label": "label"}))

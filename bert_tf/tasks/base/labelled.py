@@ -1,0 +1,139 @@
+"""What the models that learn from labelled text have in common: one head on an encoder."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.layers.bilstm import both_ends
+from bert_tf.layers.dropout import Dropout
+from bert_tf.layers.feature_lstm import feature_lstm
+from bert_tf.layers.label_head import LabelHead
+from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.models.states import hidden_states
+from bert_tf.tasks.base.objective import Objective, weighed
+from bert_tf.tasks.base.reader import ReadsText
+
+
+class Labelled(ReadsText, Objective):
+    """Base of `Classifier`, `Span` and `Tagger`.
+
+    Labels may come in either way: `fit` on `(inputs, labels)` or
+    `(inputs, labels, example_weights)`, or as further keys of the batch, which any loop over
+    `Objective`s reads. `compile(optimizer)` trains on the mean cross-entropy of the labels over
+    all replicas; `compile(optimizer, loss)` on that Keras loss of the model's outputs.
+    A negative label is ignored.
+
+    With a `reader` the model takes text: whatever `reader` takes may stand in place of the ids.
+
+    A subclass sets `label_keys`, `{task: key of its labels in the batch}`.
+
+    Args:
+        config: a `ModelConfig`.
+        kind: name of the head.
+        num_labels: its logits.
+        dropout: rate in front of the head.
+        dtype, seed: see `build_encoder`.
+        reader: a `TextReader`, or None where only token ids are taken.
+        features: None trains the encoder; a dict of the options of `FeatureLstm` leaves it as it
+            is, dropout off, and trains that on its layers.
+    """
+
+    label_keys = {}
+
+    def __init__(self, config, kind, num_labels, dropout, dtype, seed, reader=None, features=None,
+                 **kwargs):
+        super().__init__(dtype=dtype, **kwargs)
+        self.config = config
+        self.seed = seed
+        self.reader = reader
+        self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.feature_lstm, self.width = None, config.hidden_size
+        if features is not None:
+            self.encoder.trainable = False
+            self.feature_lstm = feature_lstm(config, features, seed, self.dtype_policy)
+            self.width = self.feature_lstm.lstm_size
+        self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
+        self.head = LabelHead(num_labels, config.initializer_range, seed, name=kind,
+                              dtype=self.dtype_policy)
+        # Built here for their paths, as in `Pretrainer`.
+        with keras.name_scope("cls"):
+            if self.feature_lstm is not None:
+                self.feature_lstm.build()
+            self.dropout.build((None, None, self.width))
+            self.head.build((None, self.width))
+        self.built = True
+
+    @property
+    def tasks(self):
+        """Names of the losses."""
+        return tuple(self.label_keys)
+
+    def _logits(self, batch, output, training):
+        """The head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
+        hidden = self._hidden(batch, output, training)
+        return self.head(self.dropout(hidden, training=training))
+
+    def _hidden(self, batch, output, training):
+        inputs = {name: batch[name] for name in INPUTS}
+        if self.feature_lstm is None:
+            if output == "pooled_output":
+                return self.encoder.backbone(inputs, training=training, pooled_only=True)
+            return self.encoder(inputs, training=training)[output]
+        read = self.feature_lstm(hidden_states(self.encoder, inputs), inputs["input_mask"])
+        return both_ends(read, inputs["input_mask"]) if output == "pooled_output" else read
+
+    def feature_config(self):
+        """The `features` for `task_config`; nothing where the encoder is trained."""
+        return {} if self.feature_lstm is None else {"features": self.feature_lstm.options()}
+
+    def weights_of(self, batch):
+        """`{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
+        return {task: weighed(self._labels(batch, key) >= 0, batch)
+                for task, key in self.label_keys.items()}
+
+    def labels_of(self, outputs, batch):
+        """`{task: int32}` labels; ignored ones are 0."""
+        return {task: tf.maximum(self._labels(batch, key), 0)
+                for task, key in self.label_keys.items()}
+
+    def _labels(self, batch, key):
+        return tf.reshape(tf.cast(batch[key], tf.int32), [-1])
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The tasks' mean cross-entropy, or the loss that the model was compiled with."""
+        if getattr(self, "loss", None) is not None:
+            return keras.Model.compute_loss(self, x, y, y_pred, sample_weight, training)
+        return super().compute_loss(self._batch(x, y, sample_weight), None, y_pred)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Update the accuracies and the metrics that the model was compiled with."""
+        results = keras.Model.compute_metrics(self, x, y, y_pred, sample_weight)
+        if getattr(self, "loss", None) is not None:
+            return results
+        return super().compute_metrics(self._batch(x, y, sample_weight), None, y_pred)
+
+    def _batch(self, x, y, sample_weight):
+        """The batch with its labels and weights, however they were given."""
+        if y is not None and not isinstance(y, dict):
+            y = {next(iter(self.label_keys.values())): y}
+        weights = {} if sample_weight is None else {"example_weights": sample_weight}
+        batch = {**(x if isinstance(x, dict) else {}), **(y or {}), **weights}
+        for key in self.label_keys.values():
+            if key not in batch:
+                raise ValueError(f"{self.name} has no labels {key!r}; expected them in the inputs "
+                                 "or, in a dict, beside them")
+        return batch
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        return super().from_config(cls.with_reader(config))
+
+
+def check_labels(labels, least=2):
+    """`labels` as a list of at least `least` different names, else UsageError."""
+    right = isinstance(labels, (list, tuple)) and all(isinstance(name, str) for name in labels)
+    if not right or len(set(labels)) < max(least, len(labels)):
+        number = {1: "one", 2: "two"}[least]
+        raise UsageError(explain(f"labels={labels!r}", f"{number} or more different names"))
+    return list(labels)

@@ -1,0 +1,121 @@
+"""What every trained task has in common: sums and counts for any loop, and plain `fit`."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import ModelConfig
+from bert_tf.models.pretrained import Saved
+from bert_tf.tasks.base.cross_entropy import cross_entropy
+
+
+class Objective(Saved, keras.Model):
+    """Base of the models that are trained: an encoder with one or more losses.
+
+    The accounting methods return sums and weights, so that any loop can normalise by counts over
+    all replicas and all accumulated batches. Plain Keras training works too: `compile(optimizer)`
+    without a loss, then `fit(dataset)` on batches that are dicts of tensors whose first axis is
+    the examples (so without the scalar `first_example`). `compute_loss` normalises by the counts
+    over all replicas. `save("….keras")` and `keras.saving.load_model` keep weights and optimizer.
+
+    A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `task_config()` and
+    `weights_of(batch)` and `labels_of(outputs, batch)`, each `{task: tensor}`; its outputs are
+    `<task>_logits`, with a last axis of classes, or without where a label is a yes or no. Batches
+    may hold float32 `example_weights` `[b]`, which weigh examples.
+    """
+
+    loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
+    accuracies = ()  # Keras metrics, one a task, for `fit` and `evaluate`
+
+    def compile(self, *args, **kwargs):
+        """As of Keras; without a loss, the model's own losses and accuracies are used."""
+        super().compile(*args, **kwargs)
+        # Made here, as variables that appear inside a step break `fit` on several replicas.
+        if self.loss is None and not self.accuracies:
+            self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
+
+    @property
+    def metrics(self):
+        """As of Keras; those of an earlier `compile` without a loss have no say with one."""
+        if getattr(self, "loss", None) is None:
+            return super().metrics
+        return [metric for metric in super().metrics if metric not in self.accuracies]
+
+    @property
+    def metric_names(self):
+        """What `metric_sums` gives."""
+        return tuple(f"{task}_accuracy" for task in self.tasks)
+
+    def compile_from_config(self, config):
+        """What Keras does on loading, but not by itself where `compile` is a model's own."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def loss_weights(self, batch):
+        """`{task: float32 scalar}`: what is predicted in the batch, counted."""
+        return {task: tf.reduce_sum(weights) for task, weights in self.weights_of(batch).items()}
+
+    def loss_sums(self, outputs, batch):
+        """`{task: float32 scalar}`: summed cross-entropy in nats.
+
+        Args:
+            outputs: of `call` on the same batch.
+            batch: with labels.
+        """
+        labels, weights = self.labels_of(outputs, batch), self.weights_of(batch)
+        return {task: tf.reduce_sum(weights[task] * cross_entropy(
+            labels[task], outputs[f"{task}_logits"])) for task in self.tasks}
+
+    def metric_sums(self, outputs, batch):
+        """`{"<task>_accuracy": (sum, weight)}`, float32 scalars: right ones and all."""
+        labels, weights = self.labels_of(outputs, batch), self.weights_of(batch)
+        return {f"{task}_accuracy": (
+            tf.reduce_sum(weights[task] * _right(labels[task], outputs[f"{task}_logits"])),
+            tf.reduce_sum(weights[task])) for task in self.tasks}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The tasks' means, each times its scale, counted over all replicas."""
+        weights = self.loss_weights(x)
+        context = tf.distribute.get_replica_context()
+        if context is not None and context.num_replicas_in_sync > 1:
+            weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
+        # This replica's share of the mean: Keras adds the replicas' gradients up.
+        return tf.add_n([
+            self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
+            for task, loss in self.loss_sums(y_pred, x).items()])
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Update the accuracies for `fit` and `evaluate`."""
+        metric_sums = self.metric_sums(y_pred, x)
+        for metric in self.accuracies:
+            right, weight = metric_sums[metric.name]
+            metric.update_state(tf.math.divide_no_nan(right, weight), sample_weight=weight)
+        return self.get_metrics_result()
+
+    def get_config(self):
+        """The constructor's arguments."""
+        options = {key: value for key, value in self.task_config().items() if key != "task"}
+        return {**super().get_config(), "config": self.config.to_dict(), **options,
+                "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+def weighed(weights, batch):
+    """`weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has any."""
+    weights = tf.cast(weights, tf.float32)
+    example_weights = batch.get("example_weights")
+    if example_weights is None:
+        return weights
+    shape = [-1] + [1] * (len(weights.shape) - 1)
+    return weights * tf.reshape(tf.cast(example_weights, tf.float32), shape)
+
+
+def _right(labels, logits):
+    if len(logits.shape) == len(labels.shape):
+        predicted = tf.cast(logits > 0, labels.dtype)
+    else:
+        predicted = tf.argmax(logits, -1, output_type=labels.dtype)
+    return tf.cast(predicted == labels, tf.float32)

@@ -1,0 +1,115 @@
+"""Holding out a share of labelled examples."""
+
+import bisect
+import collections
+import hashlib
+import json
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.base.examples import SpanExample, TextExample
+from bert_tf.tasks.registry import task
+
+_SPREAD = 5  # parts of equal size that the numbers of a regression are cut into
+
+
+def split_examples(examples, share, seed, task_name):
+    """Cut examples into those to learn from and about `share` of them to measure by.
+
+    A task with `dev_last` (MRPC) holds out its last rows. Of any other, examples of one group
+    stay together, and so do those of the same text; among these units a hash of the seed and
+    of their content chooses, so that the order of the examples does not matter, nor their ids.
+    Every label has about its share, as far as whole units allow (of several labels each set of
+    them, of a regression each fifth of the numbers, of questions those with and without an answer,
+    of tagged sentences those with and without an entity; a group counts as what most of it is),
+    and none goes to the held-out side alone.
+
+    Args:
+        examples: list from `read_task`.
+        share: between 0 and 1.
+        seed: integer.
+        task_name: name in `TASKS`.
+
+    Returns: `(train, dev)`, both lists in the order of `examples`, neither empty.
+
+    Raises:
+        UsageError: there is too little to cut.
+    """
+    if task(task_name).dev_last and len(examples) > 1:
+        last = min(max(1, round(share * len(examples))), len(examples) - 1)
+        return examples[:-last], examples[-last:]
+    units = _units(examples, seed)
+    if len(units) < 2:
+        raise UsageError(explain("all examples are of one document or have the same text, of which "
+                                 f"a share of {share} was to be held out", attempt="--dev FILE"))
+    held_out = set()
+    for unit in _chosen(_strata(examples, units), share):
+        held_out.update(unit)
+    return ([example for i, example in enumerate(examples) if i not in held_out],
+            [example for i, example in enumerate(examples) if i in held_out])
+
+
+def _units(examples, seed):
+    """Lists of indices of what stays together, in an order that is drawn."""
+    members = collections.defaultdict(list)
+    digests = [content_digest(example) for example in examples]
+    for i, example in enumerate(examples):
+        members[digests[i] if example.group is None else example.group].append(i)
+
+    def draw(unit):
+        content = b"".join(sorted(digests[i] for i in unit))
+        return hashlib.blake2b(content, digest_size=16, key=str(seed).encode()).digest()
+
+    return sorted(members.values(), key=draw)
+
+
+def content_digest(example):
+    """Hash of what is read of an example, without its labels."""
+    if isinstance(example, TextExample):
+        content = [example.text_a, example.text_b]
+    elif isinstance(example, SpanExample):
+        content = [example.question, example.context]
+    else:
+        content = example.words
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()
+
+
+def _strata(examples, units):
+    """Lists of units alike, each of at least two units: all as one where no two are alike."""
+    numbers = sorted(example.label for example in examples
+                     if isinstance(example, TextExample) and isinstance(example.label, float))
+    cuts = [numbers[len(numbers) * part // _SPREAD] for part in range(1, _SPREAD)] \
+        if numbers else []
+
+    def stratum(example):
+        if isinstance(example, SpanExample):
+            return str(example.is_impossible)
+        if not isinstance(example, TextExample):
+            return str(any(tag != "O" for tag in example.tags))
+        if isinstance(example.label, float):
+            return str(bisect.bisect_right(cuts, example.label))
+        return json.dumps(sorted(example.label) if isinstance(example.label, tuple)
+                          else example.label)
+
+    strata = collections.defaultdict(list)
+    for unit in units:
+        counts = collections.Counter(stratum(examples[i]) for i in unit)
+        strata[min(counts, key=lambda name: (-counts[name], name))].append(unit)
+    large = [strata[name] for name in sorted(strata) if len(strata[name]) > 1]
+    return large or [units]
+
+
+def _chosen(strata, share):
+    """Units to hold out: of each stratum the first that fit its share, never all of them.
+
+    What a stratum has too few or too many, the next one makes up for.
+    """
+    chosen, owed = [], 0.0
+    for units in strata:
+        owed += share * sum(map(len, units))
+        left = len(units)
+        for unit in units:
+            if len(unit) / 2 <= owed and left > 1:
+                chosen.append(unit)
+                owed -= len(unit)
+                left -= 1
+    return chosen or [max(strata, key=len)[0]]

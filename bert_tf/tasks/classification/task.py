@@ -1,0 +1,188 @@
+"""Labels, any number of labels or a number for a text or a pair of texts."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.tasks.base.examples import number_of
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.regression_metrics import regression_metrics
+from bert_tf.tasks.base.text_features import text_features
+from bert_tf.tasks.classification.confusion import write_confusion
+from bert_tf.tasks.classification.metrics import classification_metrics, multi_label_metrics
+from bert_tf.tasks.classification.model import CHOSEN_FROM
+from bert_tf.tasks.task import Kind, served_batches
+from bert_tf.tokenization.morphemes import analyse
+
+_DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
+
+
+class TextKind(Kind):
+    """Tasks of a `Classifier`; see `bert_tf/finetuning/kinds.py`."""
+
+    text_fields = ("text_a", "text_b")
+    models = ("classifier",)
+
+    def __init__(self, task, options):
+        super().__init__(task, options)
+        self.problem = task.problem
+        self.pair = task.pair or options.text_b_column is not None
+        if options.class_weights and self.problem != "single_label":
+            raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
+                             "a text; leave it out")
+        if self.pair and options.long != "head":
+            raise UsageError(explain(f"--long {options.long} with pairs of texts",
+                                     attempt="--long head"))
+
+    def labels(self, train):
+        """Names of the labels, sorted, or as the task has them; of a number what it measures.
+
+        Raises:
+            BertTfError: an example has no label, or there are not two of them.
+        """
+        for example in train:
+            if example.label is None:
+                raise BertTfError(explain(f"{example.where}: no label", "one to learn from"))
+        if self.task.labels:
+            return list(self.task.labels)
+        several = self.problem == "multi_label"
+        names = {name for example in train for name in self._names(example)}
+        if len(names) < (1 if several else 2):
+            raise BertTfError(explain(f"the only label of {len(train)} examples is "
+                                      f"{next(iter(names), None)!r}", "two or more"))
+        return sorted(names)
+
+    def model_options(self, labels, tokenizer):
+        """A classifier that reads text as `--seq_length`, `--long` and `--stride` say."""
+        options = self.options
+        reader = TextReader(tokenizer, options.seq_length, options.long, options.stride,
+                            pair=self.pair)
+        return "classifier", {"labels": labels, "problem": self.problem, "reader": reader,
+                              **self.feature_options()}
+
+    def cut_at(self, reader):
+        """Texts at `--seq_length`, unless they are read in windows."""
+        return None if reader.long == "windows" else ("texts", reader.seq_length)
+
+    def features(self, examples, model, training):
+        """A row an example, with labels and weights for training."""
+        weights = "balanced" if training and self.options.class_weights else None
+        return text_features(examples, model.reader, model.labels, model.problem, weights)
+
+    def predict(self, model, examples):
+        """`{"id", "label", "score", "scores"}`, `{"id", "labels", "scores"}` or `{"id", "score"}`.
+
+        `score` is the probability of the label, or the number; `scores` are those of all labels.
+        A label of several is told where its probability is at least `CHOSEN_FROM`.
+        """
+        features = self.asked(model, examples)
+        told = np.zeros([len(examples), len(model.labels)], np.float64)
+        for rows, logits, _ in self.outputs(model, features):
+            told[features.example[rows]] = model.probabilities(logits)
+        return [self.line(example, values, model.labels)
+                for example, values in zip(examples, told, strict=True)]
+
+    def given(self, example):
+        """`{"text", "text_b", "gold"}`: a pair's second text; the label, the labels or the number.
+        """
+        second = {} if example.text_b is None else {"text_b": example.text_b}
+        return {"text": example.text_a, **second, "gold": example.label}
+
+    def positive_label(self, labels):
+        """Of two labels the last."""
+        return labels[-1] if self.problem == "single_label" and len(labels) == 2 else None
+
+    def notes(self, examples, predictions, metrics):
+        """Whether all are told the same, or what is told goes with what is right by chance only."""
+        gold, told = self._both(examples, predictions)
+        if len(set(gold)) < 2:
+            return []
+        if self.problem == "regression":
+            even = float(np.var(gold))
+            return [] if metrics["mse"] < even else [
+                f"the numbers told are no nearer (mean square of the distance {metrics['mse']:.4g})"
+                f" than the mean of the right ones ({even:.4g}) would be for every example"]
+        if len(set(told)) == 1:
+            what = f"the label {told[0]!r}" if self.problem == "single_label" else (
+                f"the labels {', '.join(told[0])}" if told[0] else "no label")
+            return [f"every example is told {what}, as by a model that learned nothing"]
+        if metrics.get("mcc", 1) <= 0:
+            return [f"labels are right no more often than by chance (mcc {metrics['mcc']:.4f}), as "
+                    "by a model that learned nothing"]
+        return []
+
+    def predict_served(self, signatures, about, examples):
+        """The same lines from a SavedModel.
+
+        Args:
+            signatures: of the loaded SavedModel, among them `predict`.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
+            examples: list of `TextExample`.
+        """
+        if "predict" not in signatures:
+            raise UsageError(explain("a SavedModel without the signature `predict`",
+                                     attempt="exporting the model anew"))
+        numbers = {name: index for index, name in enumerate(about["labels"])}
+        for example in examples:
+            for name in self._names(example):
+                number_of(name, numbers, example)  # an unknown one is told with its line
+        texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
+                 **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
+        if about.get("pretokenize"):
+            texts = {name: analyse(column, progress=True) for name, column in texts.items()}
+        told = np.zeros([len(examples), len(about["labels"])], np.float64)
+        sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
+        for rows in served_batches(sizes, _BATCH_CHARACTERS):
+            answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
+                                              for name, column in texts.items()})
+            told[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
+                          else answer["probabilities"])
+        return [self.line(example, values, about["labels"])
+                for example, values in zip(examples, told, strict=True)]
+
+    def line(self, example, values, labels):
+        """One line of `predict`, of the float `values [labels]`."""
+        rounded = [round(float(value), _DIGITS) for value in values]
+        if self.problem == "regression":
+            return {"id": example.id, "score": rounded[0]}
+        scores = dict(zip(labels, rounded, strict=True))
+        if self.problem == "multi_label":
+            return {"id": example.id, "scores": scores,
+                    "labels": [name for name, value in zip(labels, values, strict=True)
+                               if value >= CHOSEN_FROM]}
+        label = labels[int(np.argmax(values))]
+        return {"id": example.id, "label": label, "score": scores[label], "scores": scores}
+
+    def metrics(self, examples, predictions):
+        """Of `bert_tf/evaluation`: of numbers, of several labels, or of one."""
+        gold, predicted = self._both(examples, predictions)
+        if self.problem == "regression":
+            return regression_metrics(gold, predicted)
+        labels = list(predictions[0]["scores"])
+        measure = multi_label_metrics if self.problem == "multi_label" else classification_metrics
+        return measure(gold, predicted, labels)
+
+    def report(self, examples, predictions, folder):
+        """`confusion.png` and `confusion.json` (see `write_confusion`); of numbers nothing."""
+        if self.problem == "regression":
+            return []
+        gold, predicted = self._both(examples, predictions)
+        return write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
+
+    def _names(self, example):
+        """Names of the labels of an example, a tuple; of a number none."""
+        if self.problem == "regression" or example.label is None:
+            return ()
+        return example.label if self.problem == "multi_label" else (example.label,)
+
+    def _both(self, examples, predictions):
+        """What is right and what was told, two lists."""
+        for example in examples:
+            if example.label is None:
+                raise BertTfError(explain(f"{example.where}: no label", "one to measure by"))
+        if self.problem == "multi_label":
+            return ([tuple(example.label) for example in examples],
+                    [tuple(line["labels"]) for line in predictions])
+        told = "score" if self.problem == "regression" else "label"
+        return [example.label for example in examples], [line[told] for line in predictions]

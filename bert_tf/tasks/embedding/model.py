@@ -1,0 +1,180 @@
+"""A vector for a text: pooled hidden states of an encoder."""
+
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError, explain
+from bert_tf.layers.vector_pooling import VectorPooling
+from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.models.pretrained import Saved
+from bert_tf.models.states import states_of
+from bert_tf.tasks.base.long_texts import average_windows
+from bert_tf.tasks.base.reader import ReadsText, text_tensors
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class SentenceEmbedder(ReadsText, Saved, keras.Model):
+    """An encoder whose hidden states become one vector for each text.
+
+    Call: text where there is a `reader`, else a dict of int32 `input_word_ids`, `input_mask`,
+    `input_type_ids` `[b, seq_length]` -> float32 `[b, width]`; with `pooling="none"` one vector
+    for each token, `[b, seq_length, width]`, 0 at padding. Of a long text read in windows
+    (`[b, windows, seq_length]`) the windows' vectors are averaged.
+
+        model = bert_tf.from_pretrained(folder, "embedder", normalize=True,
+                                        reader=bert_tf.TextReader(tokenizer))
+        vectors = model.embed(["A man eats.", "Someone is eating."])
+
+    Args:
+        config: a `ModelConfig`.
+        pooling, layers, combine, mask_specials, weighting, normalize: see `VectorPooling`. With a
+            `weighting` the model cannot be called before `set_term_weights`.
+        special_ids: ids of the tokens that `mask_specials` leaves out; None for `[CLS]` and
+            `[SEP]` of the reader's tokenizer.
+        dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
+        seed: integer seed of the initial weights, see `build_encoder`.
+        reader: a `TextReader`, or None where only token ids are taken.
+
+    Raises:
+        UsageError: the options do not fit each other or the encoder.
+    """
+
+    def __init__(self, config, pooling="mean", layers=(-1,), combine="concat",
+                 mask_specials=False, weighting=None, normalize=False, special_ids=None,
+                 dtype=None, seed=None, reader=None, name="embedder", **kwargs):
+        super().__init__(dtype=dtype, name=name, **kwargs)
+        self.config = config
+        self.seed = seed
+        self.reader = reader
+        if special_ids is None and reader is not None:
+            special_ids = special_ids_of(reader.tokenizer)
+        self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.pooling = make_pooling(config, pooling=pooling, layers=layers, combine=combine,
+                                    mask_specials=mask_specials, weighting=weighting,
+                                    normalize=normalize, special_ids=special_ids)
+        self.built = True
+
+    @property
+    def width(self):
+        """Length of a vector."""
+        return self.pooling.width_factor * self.config.hidden_size
+
+    def task_config(self):
+        """What `task.json` says of this model."""
+        return {"task": "embedder", **self.pooling.options()}
+
+    def set_term_weights(self, weights):
+        """Weigh tokens by a corpus: what `bert_tf.learn_term_weights` gives."""
+        if self.pooling.term_weights is None:
+            raise UsageError(explain("term weights for a plain mean", "weighting='idf' or 'bm25'"))
+        self.pooling.term_weights.assign(weights.idf, weights.average_length)
+
+    def call(self, inputs, training=False):
+        """Vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
+        return embed_tokens(self.encoder, self.pooling, self.read(inputs), training)
+
+    def embed(self, texts, batch_size=32):
+        """Vectors of any number of texts, in their order.
+
+        Args:
+            texts: what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two lists.
+            batch_size: texts of a batch; texts of similar length share one.
+
+        Returns: float32 array `[len(texts), width]`.
+
+        Raises:
+            UsageError: the model takes no text, or `pooling` is `"none"`.
+        """
+        if self.pooling.pooling == "none":
+            raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
+                                     "different lengths", attempt="calling the model"))
+        columns = text_tensors(texts, self.reader and self.reader.tokenizer,
+                               make=functools.partial(np.array, dtype=object))
+        columns = columns if isinstance(columns, tuple) else (columns,)
+        if not all(isinstance(column, np.ndarray) for column in columns):
+            raise UsageError(explain("inputs that are no texts", "strings, or pairs of strings"))
+        if len(set(map(len, columns))) > 1:
+            raise UsageError(explain(" and ".join(f"{len(column)} texts" for column in columns),
+                                     "as many second texts as first ones"))
+        vectors = np.zeros((len(columns[0]), self.width), "float32")
+        order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
+                           kind="stable")
+        for start in range(0, len(order), batch_size):
+            rows = order[start:start + batch_size]
+            batch = tuple(column[rows] for column in columns)
+            vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])
+        return vectors
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "config": self.config.to_dict(),
+                **self.pooling.options(), "seed": self.seed,
+                "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        config = cls.with_reader(config)
+        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+def special_ids_of(tokenizer):
+    """Ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a reader that is being loaded."""
+    if tokenizer is None:
+        return None
+    return (tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id)
+
+
+def make_pooling(config, **options):
+    """The `VectorPooling` for encoders of `config`, its variables under `cls/pooling`."""
+    if options.get("pooling") == "cls_pooled" and config.pooling != "dense":
+        raise UsageError(explain(f"pooling='cls_pooled' of an encoder with pooling="
+                                 f"{config.pooling!r}, which has no pooler", "pooling='cls'"))
+    # Numbers are looked up and summed: nothing is gained in half precision.
+    pooling = VectorPooling(config.num_hidden_layers, config.vocab_size, **options,
+                            name="pooling", dtype="float32")
+    with keras.name_scope("cls"):
+        pooling.build()
+    return pooling
+
+
+def embed_tokens(encoder, pooling, inputs, training=False):
+    """Vectors of token ids; see `SentenceEmbedder`.
+
+    Args:
+        encoder: as of `build_encoder`.
+        pooling: of `make_pooling`.
+        inputs: dict of int32 `[b, seq_length]` or `[b, windows, seq_length]`.
+    """
+    def vectors_of(inputs):
+        outputs = encoder.backbone({name: inputs[name] for name in INPUTS}, training=training,
+                                   encoder_outputs=True)
+        return pool_outputs(pooling, inputs, outputs)
+
+    if len(inputs["input_word_ids"].shape) == 2:
+        return vectors_of(inputs)
+    if pooling.pooling == "none":
+        raise UsageError(explain("pooling='none' of texts in windows", "one vector a text, or "
+                                 "long='head' of the reader"))
+    width = pooling.width_factor * encoder.output["sequence_output"].shape[-1]
+    return pooling.normalized(average_windows(
+        inputs, vectors_of, tf.TensorSpec([None, width]), training))
+
+
+def pool_outputs(pooling, inputs, outputs):
+    """Vectors float32 of token ids by what an encoder made of them.
+
+    Args:
+        pooling: of `make_pooling`.
+        inputs: dict of int32 `[b, seq_length]`.
+        outputs: of the encoder's backbone with `encoder_outputs=True`.
+
+    Returns: `[b, width]`, or with `pooling="none"` `[b, seq_length, width]`.
+    """
+    states = states_of(outputs)
+    return pooling([states[number] for number in pooling.layer_numbers],
+                   inputs["input_word_ids"], inputs["input_mask"], outputs["pooled_output"])

@@ -1,0 +1,54 @@
+"""A vector for a text: the signature `embed`, and how a served model pools its tokens."""
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.embedding.model import (
+    SentenceEmbedder,
+    embed_tokens,
+    make_pooling,
+    special_ids_of,
+)
+
+
+def embed(served, **inputs):
+    """`embedding [B, W]`, pooled as the export says; with `--pooling none` `[B, S, W]`.
+
+    The default is the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too. Not
+    `pooled_output`: that is trained to tell whether a sentence follows, if at all.
+    """
+    model = served.model
+    by_reader = "text" in inputs and isinstance(model, SentenceEmbedder) and model.reader
+    inputs = model.read(inputs) if by_reader else served.read(inputs)
+    return {"embedding": embed_tokens(served.encoder, served.pooling, inputs)}
+
+
+def served_pooling(model, tokenizer, options=None, term_weights=None):
+    """The `VectorPooling` of a served model.
+
+    Args:
+        model: of any task; of an embedder, what it says holds as far as `options` do not.
+        tokenizer: tells the special ids; None where there is none.
+        options: arguments of `VectorPooling` that were asked for.
+        term_weights: `TermWeights` of a corpus, needed by a `weighting` that the model has not.
+
+    Raises:
+        UsageError: the options do not fit each other or the model.
+    """
+    options = options or {}
+    own = model.pooling if isinstance(model, SentenceEmbedder) else None
+    if own is None or options:
+        given = {"special_ids": special_ids_of(tokenizer)} | (own.options() if own else {})
+        pooling = make_pooling(model.config, **{**given, **options})
+    else:
+        pooling = own
+    if pooling.term_weights is None:
+        if term_weights is not None:
+            raise UsageError(explain("term weights for a plain mean", "weighting='idf' or 'bm25'"))
+        return pooling
+    if term_weights is not None:
+        pooling.term_weights.assign(term_weights.idf, term_weights.average_length)
+    elif own is not None and own.term_weights is not None and own is not pooling:
+        pooling.term_weights.set_weights(own.term_weights.get_weights())
+    if not pooling.term_weights.is_learned:
+        raise UsageError(explain(f"weighting={pooling.weighting!r} without the statistics of a "
+                                 "corpus", attempt="--corpus with texts like those to be served"))
+    return pooling

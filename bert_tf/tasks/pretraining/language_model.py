@@ -1,0 +1,113 @@
+"""Prediction of the next token from those before it (GPT, Radford et al. 2018, section 3.1)."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.layers.dense import unflatten
+from bert_tf.layers.mlm_head import MaskedLMHead, decode
+from bert_tf.layers.pooling import last_token
+from bert_tf.models.families import build_encoder
+from bert_tf.tasks.base.objective import Objective, weighed
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class LanguageModel(Objective):
+    """An encoder that reads from left to right and predicts the next token at every position.
+
+    GPT decodes with its word embeddings and nothing else. Every other family is the "LTR & No
+    NSP" of the BERT paper (section 5.1): the head that predicts masked tokens, at every position.
+
+    Call: a batch, a dict of int32 `input_word_ids`, `input_mask` and, where there are several
+    segments, `input_type_ids`, `[b, seq_length]`; other keys are left alone. Returns a dict of
+    float32 `language_model_logits [b, seq_length - 1, vocab]`: row `t`, which saw positions 0 to
+    `t`, is about position `t + 1`. The last position predicts nothing and is not decoded.
+
+    The accounting methods read the same keys and, where present, float32 `example_weights` `[b]`;
+    a prediction counts where the token and the one before it are real.
+
+    Args:
+        config: a `ModelConfig` with causal attention.
+        dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
+        seed: integer seed of the initial weights, see `build_encoder`.
+
+    Raises:
+        UsageError: a position would see what it is to predict, or the embeddings of a GPT have
+            another width than its layers.
+    """
+
+    tasks = ("language_model",)
+
+    def __init__(self, config, dtype=None, seed=None, name="language_model", **kwargs):
+        super().__init__(dtype=dtype, name=name, **kwargs)
+        _check(config)
+        self.config = config
+        self.seed = seed
+        self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.head = None
+        if config.family != "gpt":
+            self.head = MaskedLMHead(
+                config.vocab_size, config.embedding_width, config.head_activation,
+                config.layer_norm_eps, config.initializer_range, seed, name="predictions",
+                dtype=self.dtype_policy)
+            # Built here for its path, as in `Pretrainer`.
+            with keras.name_scope("cls"):
+                self.head.build((None, None, config.hidden_size))
+        self.built = True
+
+    def task_config(self):
+        """What `task.json` says of this model."""
+        return {"task": "language_model"}
+
+    def call(self, batch, training=False):
+        """Logits of the next token at every position but the last, float32."""
+        hidden = self._encode(batch, training)[:, :-1]
+        return {"language_model_logits": self.decode(hidden, training)}
+
+    def next_token_logits(self, batch):
+        """Logits of the token after each row's last real one: float32 `[b, vocab]`.
+
+        Args:
+            batch: as of `call`; padding is on the right, every row has a real token.
+        """
+        return self.decode(last_token(self._encode(batch), batch["input_mask"]))
+
+    def decode(self, hidden, training=False):
+        """Logits float32 `[…, vocab]` of what follows encoded tokens `[…, hidden]`."""
+        table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
+        if self.head is not None:
+            return self.head(hidden, None, table, training=training)
+        hidden, table = (tf.cast(value, self.compute_dtype) for value in (hidden, table))
+        return unflatten(decode(hidden, table), hidden)
+
+    def _encode(self, batch, training=False):
+        ids, mask = (tf.convert_to_tensor(batch[name])
+                     for name in ("input_word_ids", "input_mask"))
+        types = batch.get("input_type_ids")
+        inputs = {"input_word_ids": ids, "input_mask": mask,
+                  "input_type_ids": tf.zeros_like(ids) if types is None
+                  else tf.convert_to_tensor(types)}
+        return self.encoder(inputs, training=training)["sequence_output"]
+
+    def weights_of(self, batch):
+        """`{task: float32 [b, seq_length - 1]}`: 1 where a real token follows a real one."""
+        mask = batch["input_mask"]
+        return {"language_model": weighed(mask[:, 1:] * mask[:, :-1], batch)}
+
+    def labels_of(self, outputs, batch):
+        """`{task: int32 [b, seq_length - 1]}`: the next token of every position but the last."""
+        return {"language_model": batch["input_word_ids"][:, 1:]}
+
+
+def _check(config):
+    if config.attention != "causal":
+        raise UsageError(explain(
+            f"a language model with attention={config.attention!r} would see the tokens that it "
+            "is to predict", "attention='causal'"))
+    if config.bilstm:
+        raise UsageError("a language model with bilstm=True would see the tokens that it is to "
+                         "predict: the LSTM reads backwards too; it is for fine-tuning")
+    if config.family == "gpt" and config.embedding_width != config.hidden_size:
+        raise UsageError(explain(
+            f"embedding_size={config.embedding_size} with family='gpt', which decodes with its "
+            "word embeddings alone", f"hidden_size={config.hidden_size}"))

@@ -1,0 +1,98 @@
+"""Masked-token prediction and a sentence task (Devlin et al. 2019, section 3.1)."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import check_choice
+from bert_tf.layers.label_head import LabelHead
+from bert_tf.layers.mlm_head import MaskedLMHead
+from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.tasks.base.objective import Objective, weighed
+
+# The sentence tasks, and the official names of their heads: next sentence (BERT paper, section
+# 3.1, task 2) and sentence order (ALBERT paper, section 3.1).
+SENTENCE_HEADS = {"next_sentence": "seq_relationship", "sentence_order": "sentence_order"}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Pretrainer(Objective):
+    """An encoder with the masked-token head and, where wanted, the head of a sentence task.
+
+    Call: a batch, a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
+    `[b, seq_length]` and `masked_lm_positions` `[b, P]`; other keys are left alone. Returns a
+    dict of float32 `masked_lm_logits [b, P, vocab]` and, with a sentence task,
+    `next_sentence_logits` or `sentence_order_logits` `[b, 2]`.
+
+    The accounting methods also read int32 `masked_lm_ids` and float32 `masked_lm_weights`
+    `[b, P]` (0 marks unused slots), int32 `next_sentence_labels` or `sentence_order_labels` `[b]`
+    or `[b, 1]` (0 = follows, in order) and, where present, float32 `example_weights` `[b]`.
+
+    Args:
+        config: a `ModelConfig`.
+        sentence_task: `next_sentence`, `sentence_order` or None.
+        dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
+        seed: integer seed of the initial weights, see `build_encoder`.
+    """
+
+    def __init__(self, config, sentence_task="next_sentence", dtype=None, seed=None,
+                 name="pretrainer", **kwargs):
+        super().__init__(dtype=dtype, name=name, **kwargs)
+        if sentence_task is not None:
+            check_choice("sentence_task", sentence_task, SENTENCE_HEADS)
+        self.config = config
+        self.sentence_task = sentence_task
+        self.seed = seed
+        self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.masked_lm_head = MaskedLMHead(
+            config.vocab_size, config.embedding_width, config.head_activation,
+            config.layer_norm_eps, config.initializer_range, seed, name="predictions",
+            dtype=self.dtype_policy)
+        self.sentence_head = None
+        if sentence_task:
+            self.sentence_head = LabelHead(2, config.initializer_range, seed,
+                                           name=SENTENCE_HEADS[sentence_task],
+                                           dtype=self.dtype_policy)
+        # Built here rather than at the first call, where paths would begin with this model's
+        # name: the official checkpoint's begin with `cls`.
+        with keras.name_scope("cls"):
+            self.masked_lm_head.build((None, None, config.hidden_size))
+            if self.sentence_head is not None:
+                self.sentence_head.build((None, config.hidden_size))
+        self.built = True
+
+    @property
+    def tasks(self):
+        """Names of the losses."""
+        return ("masked_lm", self.sentence_task) if self.sentence_task else ("masked_lm",)
+
+    def task_config(self):
+        """What `task.json` says of this model."""
+        return {"task": "pretraining", "sentence_task": self.sentence_task}
+
+    def call(self, batch, training=False):
+        """Logits of all heads, float32."""
+        outputs = self.encoder({name: batch[name] for name in INPUTS}, training=training)
+        table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
+        logits = {"masked_lm_logits": self.masked_lm_head(
+            outputs["sequence_output"], batch["masked_lm_positions"], table, training=training)}
+        if self.sentence_task:
+            logits[f"{self.sentence_task}_logits"] = self.sentence_head(outputs["pooled_output"])
+        return logits
+
+    def weights_of(self, batch):
+        """`{task: float32}`: of predicted tokens `[b, P]`, and of examples `[b]`."""
+        weights = {"masked_lm": weighed(batch["masked_lm_weights"], batch)}
+        if self.sentence_task:
+            labels = self._sentence_labels(batch)
+            weights[self.sentence_task] = weighed(tf.ones_like(labels, tf.float32), batch)
+        return weights
+
+    def labels_of(self, outputs, batch):
+        """`{task: int32}` labels of the same shapes."""
+        labels = {"masked_lm": batch["masked_lm_ids"]}
+        if self.sentence_task:
+            labels[self.sentence_task] = self._sentence_labels(batch)
+        return labels
+
+    def _sentence_labels(self, batch):
+        return tf.reshape(batch[f"{self.sentence_task}_labels"], [-1])

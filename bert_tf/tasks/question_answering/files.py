@@ -1,0 +1,156 @@
+"""Questions and their answers in a text: SQuAD's JSON (1.1, 2.0, KorQuAD 1.0) and own tables.
+
+An answer must be what stands in the context at its place, to the character; one that is not is
+refused, never moved or left out, and the message says where it does stand.
+"""
+
+import functools
+
+from bert_tf.data.table_form import AS_FOUND, suffix
+from bert_tf.data.tables import BadRow, attempts, read_rows
+from bert_tf.errors import explain
+from bert_tf.storage import files
+from bert_tf.tasks.base.examples import SpanExample
+from bert_tf.tasks.base.text_files import check_text
+
+_FIELDS = {"data": list, "paragraphs": list, "qas": list, "answers": list, "id": str, "text": str,
+           "answer_start": int, "is_impossible": bool}
+_OPTIONAL = {"answers": [], "is_impossible": False}
+
+
+def read_squad_v1(path, _=None, form=AS_FOUND):
+    """The questions of a SQuAD 1.1 or KorQuAD 1.0 file, each with an answer; see `read_squad`."""
+    for example in read_squad(path, form):
+        if not isinstance(example, BadRow) and example.is_impossible:
+            example = BadRow(explain(f"{example.where}: a question without an answer",
+                                     "SQuAD 1.1", "--task squad_v2"))
+        yield example
+
+
+def read_squad_v2(path, _=None, form=AS_FOUND):
+    """The questions of a SQuAD 2.0 file; see `read_squad`."""
+    return read_squad(path, form)
+
+
+def read_squad(path, form=AS_FOUND):
+    """Yield the questions of a file in SQuAD's JSON form (Rajpurkar et al. 2016, 2018), in order.
+
+    Questions on one article are one group; on one paragraph, where the file has a single article.
+    In place of a question that is not as it should be stands a BadRow with its place.
+
+    Raises:
+        BertTfError: not JSON.
+        BadRow: an article or paragraph is not as it should be, and named.
+    """
+    articles = _field(path, files.read_json(path, form.encoding), "data")
+    for i, article in enumerate(articles):
+        of_article = f"{path} data[{i}]"
+        for j, paragraph in enumerate(_field(of_article, article, "paragraphs")):
+            of_paragraph = f"{of_article}.paragraphs[{j}]"
+            qas = _field(of_paragraph, paragraph, "qas")
+            context = check_text(of_paragraph, paragraph.get("context"), "context")
+            group = f"article {i}" if len(articles) > 1 else f"paragraph {j}"
+            rows = ((f"{of_paragraph}.qas[{k}]", question) for k, question in enumerate(qas))
+            yield from attempts(rows, functools.partial(_squad_example, context, group))
+
+
+def _squad_example(context, group, _, where, question):
+    id = check_text(where, _field(where, question, "id"), "id")
+    where = f"{where} (id {id})"
+    answers = [(check_text(where, _field(where, answer, "text"), "answer"),
+                _field(where, answer, "answer_start"))
+               for answer in _field(where, question, "answers")]
+    if answers and _field(where, question, "is_impossible"):
+        raise BadRow(explain(f"{where}: answers, though is_impossible is true",
+                             "plausible_answers there"))
+    return _example(where, id, question.get("question"), context, answers, group)
+
+
+def _field(where, value, name):
+    """`value[name]`, of the kind that it must be of."""
+    if not isinstance(value, dict):
+        raise BadRow(explain(f"{where}: {type(value).__name__}", f"an object with {name!r}"))
+    if name not in value and name not in _OPTIONAL:
+        raise BadRow(explain(f"{where}: no field {name!r}", f"{_FIELDS[name].__name__} {name!r}"))
+    value = value.get(name, _OPTIONAL.get(name))
+    if name == "id" and type(value) is int:
+        return str(value)
+    if type(value) is not _FIELDS[name]:
+        raise BadRow(explain(f"{where}: {name!r} is {type(value).__name__}",
+                             f"{_FIELDS[name].__name__}"))
+    return value
+
+
+def read_span_table(path, columns, form=AS_FOUND):
+    """Questions of a table, see `tables`, or of a `.json` file as SQuAD's.
+
+    `columns["text"]` is the question, `"text_b"` the context, `"label"` the answer, empty where
+    there is none. The answer's first character is in the column `answer_start`; without it, the
+    answer must stand in the context exactly once. In JSONL the answer may also be an object of
+    the lists `text` and `answer_start`, for several right ones. Questions on one context are one
+    group.
+
+    Raises: as `read_texts`.
+    """
+    if suffix(path) == ".json":
+        return read_squad(path, form)
+    question, context, label = columns["text"], columns["text_b"], columns["label"]
+    needed = [question, context, label, *filter(None, [columns.get("id")])]
+
+    def example(number, where, row):
+        text = check_text(where, row[context], "context")
+        id = row[columns["id"]] if columns.get("id") else number
+        answers = _answers(where, row[label], row.get("answer_start"), text)
+        return _example(where, check_text(where, str(id), "id"), row[question], text, answers, text)
+
+    return attempts(read_rows(path, needed, ["answer_start"], form), example)
+
+
+def _answers(where, answer, start, context):
+    """`(text, start)` of each answer in a row of a table."""
+    if answer is None or answer == "":
+        return []
+    if isinstance(answer, dict):
+        texts, starts = answer.get("text"), answer.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list) \
+                or len(texts) != len(starts) or any(type(start) is not int for start in starts):
+            raise BadRow(explain(f"{where}: answers that are not told by two lists",
+                                 '{"text": ["Paris"], "answer_start": [17]}'))
+        return [(check_text(where, text, "answer"), start)
+                for text, start in zip(texts, starts, strict=True)]
+    check_text(where, answer, "answer")
+    if start is None or start == "":
+        count = len(_places(answer, context))
+        if count != 1:
+            raise BadRow(explain(f"{where}: the answer {_short(answer)} stands in the context "
+                                 f"{count} times", "once, or a column answer_start"))
+        return [(answer, context.index(answer))]
+    try:
+        return [(answer, int(start))]
+    except (TypeError, ValueError):
+        raise BadRow(explain(f"{where}: answer_start {start!r}", "a whole number")) from None
+
+
+def _example(where, id, question, context, answers, group):
+    check_text(where, question, "question")
+    for text, start in answers:
+        if start < 0 or context[start:start + len(text)] != text:
+            places = _places(text, context)
+            found = "which does not hold it" if not places else \
+                f"where it stands at {', '.join(map(str, places[:5]))}"
+            raise BadRow(f"{where}: the answer {_short(text)} is not at character {start} of the "
+                         f"context, {found}")
+    return SpanExample(id, question, context, tuple(answers), not answers, group, where)
+
+
+def _places(text, context):
+    """Where `text` begins in `context`."""
+    places, place = [], context.find(text)
+    while place >= 0:
+        places.append(place)
+        place = context.find(text, place + 1)
+    return places
+
+
+def _short(text):
+    return repr(text if len(text) <= 60 else text[:57] + "…")

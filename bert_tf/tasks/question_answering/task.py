@@ -1,0 +1,204 @@
+"""Answers to questions about a text."""
+
+import os
+import types
+
+import numpy as np
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.tasks.question_answering.answers import answers_to
+from bert_tf.tasks.question_answering.features import span_features
+from bert_tf.tasks.question_answering.metrics import (
+    best_null_threshold,
+    korquad_metrics,
+    squad_metrics,
+)
+from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.task import Kind, served_batches
+
+WRONG_ANSWERS = "wrong_answers.jsonl"
+_DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 15  # of the contexts that are asked about together
+_OF_READER = ("doc_stride", "max_query_length")
+_OF_MODEL = ("n_best", "max_answer_length", "null_threshold")
+
+
+class SpanKind(Kind):
+    """Tasks of a `Span`; see `bert_tf/finetuning/kinds.py`.
+
+    Answers are those of the graph that is served. Where a question may have no answer, the
+    threshold that decides is tuned on the dev examples, unless `--null_threshold` says it, and
+    stored in the model.
+    """
+
+    text_fields = ("question", "context")
+    models = ("span",)
+
+    def __init__(self, task, options):
+        super().__init__(task, options)
+        for name, value in (("class_weights", options.class_weights),
+                            ("features", options.features is not None)):
+            if value:
+                raise UsageError(f"--{name} with --task {task.name}: it is for labels, not for "
+                                 "answers; leave it out")
+        if options.null_threshold is not None and not task.unanswerable:
+            raise UsageError(explain(f"--null_threshold with --task {task.name}, where every "
+                                     "question has an answer", attempt="--task squad_v2"))
+
+    def labels(self, train):
+        """None; checks that there is something to learn from.
+
+        Raises:
+            BertTfError: a question whose answer is not told, or no answer at all.
+        """
+        for example in train:
+            if not example.answers and not self.task.unanswerable:
+                raise BertTfError(explain(f"{example.where}: no answer", "one to learn from"))
+        if not any(example.answers for example in train):
+            raise BertTfError(explain(f"none of {len(train)} questions has an answer",
+                                      "some to learn from"))
+        return []
+
+    def model_options(self, labels, tokenizer):
+        """A span model that reads as `--seq_length`, `--doc_stride` … say."""
+        given = self._given(_OF_READER)
+        reader = QuestionReader(tokenizer, self.options.seq_length, **given)
+        threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
+        return "span", {"reader": reader, **threshold, **self._given(_OF_MODEL)}
+
+    def cut_at(self, reader):
+        """Questions at `--max_query_length`; contexts are read in windows."""
+        return "questions", reader.max_query_length
+
+    def features(self, examples, model, training):
+        """A row a window, with the answers for training."""
+        return span_features(examples, model.reader, training)
+
+    def given(self, example):
+        """`{"question", "context", "gold"}`: all right answers, none where there is none."""
+        return {"question": example.question, "context": example.context,
+                "gold": [text for text, _ in example.answers]}
+
+    def notes(self, examples, predictions, metrics):
+        """Whether the answers are those of a model that never looked."""
+        told = {line["answer"] for line in predictions}
+        if len(told) == 1 and len({example.answers for example in examples}) > 1:
+            what = f"answered {told.pop()!r}" if any(told) else "told to have no answer"
+            return [f"every question is {what}, as by a model that learned nothing"]
+        if not metrics.get("has_answer_f1", metrics["f1"]) and any(
+                example.answers for example in examples):
+            return ["no question that has an answer is answered with a word of it, as by a model "
+                    "that learned nothing"]
+        unanswered = 100 * sum(not example.answers for example in examples) / len(examples)
+        return [] if metrics["f1"] > unanswered else [
+            f"f1 {metrics['f1']:.4f} is no better than that of no answer to any question "
+            f"({unanswered:.4f})"]
+
+    def predict(self, model, examples):
+        """A line a question, see `answer_line`; as `model.answer` answers it."""
+        for name, value in self._given(_OF_MODEL).items():
+            setattr(model, name, value)
+        reading = model.reader.reading()
+        if {**reading, **self._given(_OF_READER)} != reading:
+            model.reader = QuestionReader(model.reader.tokenizer,
+                                          **{**reading, **self._given(_OF_READER)})
+        return _answered(model.answer, examples, model.null_threshold)
+
+    def predict_dev(self, model, examples):
+        """`predict`, after the threshold of having no answer was tuned on these examples."""
+        lines = self.predict(model, examples)
+        if not self.task.unanswerable or self.options.null_threshold is not None:
+            return lines
+        best = {line["id"]: line["answers"][0]["text"] if line["answers"] else ""
+                for line in lines}
+        scores = {line["id"]: line["no_answer_score"] for line in lines}
+        model.null_threshold = best_null_threshold(examples, best, scores)
+        return [decided(line, model.null_threshold) for line in lines]
+
+    def predict_served(self, signatures, about, examples):
+        """The same lines from a SavedModel.
+
+        Args:
+            signatures: of the loaded SavedModel, among them `answer`.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
+            examples: list of `SpanExample`.
+        """
+        def ask(question, context):
+            return answers_to(lambda question, context: signatures["answer"](
+                question=question, context=context), question, context,
+                types.SimpleNamespace(pretokenize=about.get("pretokenize")))
+
+        threshold = self.options.null_threshold
+        if threshold is None:
+            threshold = about.get("null_threshold")
+        return _answered(ask, examples, threshold)
+
+    def metrics(self, examples, predictions):
+        """`{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is measured."""
+        answers = {line["id"]: line["answer"] for line in predictions}
+        if self.task.name == "korquad":
+            return korquad_metrics(examples, answers)
+        return squad_metrics(examples, answers, version=2 if self.task.unanswerable else 1)
+
+    def report(self, examples, predictions, folder):
+        """`wrong_answers.jsonl`: questions that were not answered exactly, the surest first."""
+        wrong = []
+        for example, line in zip(examples, predictions, strict=True):
+            if self.metrics([example], [line])["exact_match"] < 100:
+                wrong.append({"id": example.id, "question": example.question,
+                              "right": [text for text, _ in example.answers],
+                              "answer": line["answer"], "score": line["score"],
+                              "where": example.where})
+        wrong.sort(key=lambda line: -line["score"])
+        files.write_json_lines(os.path.join(folder, WRONG_ANSWERS), wrong)
+
+    def _given(self, names):
+        """The options among `names` that were given."""
+        return {name: getattr(self.options, name) for name in names
+                if getattr(self.options, name) is not None}
+
+
+def answer_line(example, found, null_threshold):
+    """A line of predictions.jsonl.
+
+    Args:
+        example: a `SpanExample`.
+        found: of this question, arrays, what `tasks.answers.answers_from` gives.
+        null_threshold: None or a float.
+
+    Returns:
+        `{"id", "answer", "score", "no_answer_score", "answers"}`; `answers` are
+        `{"text", "start", "end", "score"}`, best first, with characters of the context; `answer`
+        is the first of them or, where the question has none, "", and `score` its probability.
+    """
+    answers = [{"text": text.decode(), "start": int(start), "end": int(end),
+                "score": round(float(score), _DIGITS)}
+               for text, start, end, score in zip(*(found[name] for name in (
+                   "answers", "starts", "ends", "scores")), strict=True) if text]
+    return decided({"id": example.id, "no_answer_score": float(found["no_answer_score"]),
+                    "answers": answers}, null_threshold)
+
+
+def decided(line, null_threshold):
+    """An `answer_line` with the `answer` that the threshold leaves, and its `score`."""
+    answers = line["answers"]
+    none = not answers or (null_threshold is not None and line["no_answer_score"] > null_threshold)
+    missing = max(0.0, 1 - sum(answer["score"] for answer in answers))
+    return {"id": line["id"], "answer": "" if none else answers[0]["text"],
+            "score": round(missing, _DIGITS) if none else answers[0]["score"],
+            "no_answer_score": line["no_answer_score"], "answers": answers}
+
+
+def _answered(ask, examples, null_threshold):
+    """A line for every example, of what `ask(questions, contexts)` answers, lists of str each."""
+    lines = [None] * len(examples)
+    sizes = np.array([len(example.context) for example in examples])
+    for rows in served_batches(sizes, _BATCH_CHARACTERS):
+        found = ask([examples[row].question for row in rows],
+                    [examples[row].context for row in rows])
+        found = {name: value.numpy() for name, value in found.items()}
+        for index, row in enumerate(rows):
+            own = {name: values[index] for name, values in found.items()}
+            lines[row] = answer_line(examples[row], own, null_threshold)
+    return lines

@@ -1,0 +1,214 @@
+"""Tagged words and characters: CoNLL columns, KLUE-NER, and own tables.
+
+Tags are `O`, `B-type` and `I-type`. An `I-` that does not go on with an entity of its type begins
+one and is read as `B-`, as conlleval does: so the first form of CoNLL-2003, with `B-` only between
+neighbours, becomes the second, and a broken sequence a sound one.
+"""
+
+import re
+
+from bert_tf.data.table_form import AS_FOUND, is_table
+from bert_tf.data.tables import BadRow, attempts, read_rows
+from bert_tf.errors import explain
+from bert_tf.storage import files
+from bert_tf.tasks.base.examples import TagExample
+from bert_tf.tasks.base.text_files import check_text
+
+KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
+                  for begin in "BI") + ("O",)
+_TAG = re.compile(r"O|[BI]-\S+")
+_DOCUMENT = "-DOCSTART-"
+_COMMENT = "##"
+
+
+def sound_tags(tags):
+    """BIO tags in which every `I-` goes on with an entity of its type."""
+    sound, kind = [], None
+    for tag in tags:
+        begins = tag.startswith("I-") and tag[2:] != kind
+        sound.append("B-" + tag[2:] if begins else tag)
+        kind = tag[2:] or None
+    return sound
+
+
+def read_conll(path, _=None, form=AS_FOUND):
+    """Yield the sentences of a file in columns: the word first, its tag last (CoNLL-2003, WNUT-17).
+
+    A line is a word; columns are separated by tabs or, on a line without any, by blanks. Lines of
+    white space end sentences, and a line that begins with `-DOCSTART-` begins a document, whose
+    sentences are one group. A blank is taken to be after every word but the last.
+
+    In place of a sentence with a line without a tag, or whose tag is none, stands a BadRow with
+    file and line.
+
+    Raises:
+        BertTfError: the file cannot be read.
+    """
+    document = 0
+
+    def example(number, where, lines):
+        words, tags = zip(*(_word_and_tag(*line) for line in lines), strict=True)
+        return _example(where, str(number), words, tags, [True] * (len(words) - 1) + [False],
+                        f"document {document}" if document else None)
+
+    def sentences():
+        nonlocal document
+        for _, lines in _blocks(path, form, _DOCUMENT):
+            if lines:
+                yield lines[0][0], lines
+            else:
+                document += 1
+
+    return attempts(sentences(), example)
+
+
+def _blocks(path, form, mark):
+    """Yield `(None, lines)` of what blank lines separate, and `(line, [])` of lines of that mark.
+
+    `lines` is a list of `(where, line)`, at least one.
+    """
+    lines = []
+    for number, line in enumerate(files.read_lines(path, form.encoding), 1):
+        marked = line.startswith(mark)
+        if line.strip() and not marked:
+            lines.append((f"{path} line {number}", line))
+            continue
+        if lines:
+            yield None, lines
+            lines = []
+        if marked:
+            yield line, []
+    if lines:
+        yield None, lines
+
+
+def _word_and_tag(where, line):
+    fields = line.split("\t") if "\t" in line else line.split()
+    if len(fields) < 2:
+        raise BadRow(explain(f"{where}: one column", "a word and, in the last column, its tag"))
+    return check_text(where, fields[0], "word").strip(), _checked_tag(where, fields[-1].strip())
+
+
+def read_klue(path, _=None, form=AS_FOUND):
+    """Yield the sentences of a KLUE-NER file: a character and its tag a line, blanks included.
+
+    Lines of `##` are comments, the last one before a sentence holds its id. A blank, tagged too
+    in the file, is no character of the example but told by `spaces`, as KLUE evaluates it.
+
+    In place of a sentence with a line that is not a character and its tag stands a BadRow with
+    file and line.
+
+    Raises:
+        BertTfError: the file cannot be read.
+    """
+    def example(number, where, block):
+        id, lines = block
+        words, tags, spaces = _without_blanks([_character_and_tag(*line) for line in lines])
+        if not words:
+            raise BadRow(explain(f"{where}: blanks only", "a sentence"))
+        return _example(where, id or str(number), words, tags, spaces)
+
+    def sentences():
+        id = None
+        for comment, lines in _blocks(path, form, _COMMENT):
+            if lines:
+                yield lines[0][0], (id, lines)
+                id = None
+            else:
+                id = comment.removeprefix(_COMMENT).split("\t")[0].strip()
+
+    return attempts(sentences(), example)
+
+
+def _character_and_tag(where, line):
+    character, tab, tag = line.partition("\t")
+    if not tab or len(character) != 1:
+        raise BadRow(explain(f"{where}: {line[:40]!r}", "a character, a tab, a tag"))
+    if not character.isspace():
+        check_text(where, character, "character")
+    tag = _checked_tag(where, tag.strip())
+    if tag not in KLUE_TAGS:
+        raise BadRow(explain(f"{where}: tag {tag!r}", f"one of {', '.join(KLUE_TAGS)}"))
+    return character, tag
+
+
+def _without_blanks(rows):
+    """Characters, tags and spaces of (character, tag) pairs in which blanks have tags of their own.
+
+    An entity that begins with a blank begins after it.
+    """
+    words, tags, spaces = [], [], []
+    begins = False
+    for (character, _), tag in zip(rows, sound_tags(tag for _, tag in rows), strict=True):
+        if character.isspace():
+            begins = begins or tag.startswith("B-")
+            if spaces:
+                spaces[-1] = True
+            continue
+        words.append(character)
+        tags.append("B-" + tag[2:] if begins and tag.startswith("I-") else tag)
+        spaces.append(False)
+        begins = False
+    if spaces:
+        spaces[-1] = False
+    return words, tags, spaces
+
+
+def read_tag_table(path, columns, form=AS_FOUND):
+    """Sentences of a table, see `tables`; of a file of any other name, of `read_conll`'s.
+
+    A row is a sentence: `columns["text"]` its text, `columns["label"]` its tags separated by blanks
+    (in JSONL also a list), in the whole file one for each word between white space, or one for
+    each character. In JSONL the text may also be a list of words.
+
+    Raises: as `read_texts`.
+    """
+    if not is_table(path):
+        return read_conll(path, form=form)
+    needed = [columns["text"], columns["label"], *filter(None, [columns.get("id")])]
+    unit = None
+
+    def example(number, where, row):
+        nonlocal unit
+        tags = row[columns["label"]]
+        tags = tags.split() if isinstance(tags, str) else tags
+        if not isinstance(tags, list):
+            raise BadRow(explain(f"{where}: {type(tags).__name__} as tags",
+                                 "a list, or tags separated by blanks"))
+        tags = [_checked_tag(where, tag) for tag in tags]
+        units = {name: parts for name, parts in _units(where, row[columns["text"]]).items()
+                 if unit in (None, name)}
+        fitting = [name for name, parts in units.items() if len(parts) == len(tags)]
+        if not fitting:
+            counts = " or ".join(f"{len(parts)} {name}s" for name, parts in units.items())
+            raise BadRow(explain(f"{where}: {len(tags)} tags for {counts}", "one for each"))
+        if len(fitting) == 1:  # a text of one character is one word
+            unit = fitting[0]
+        parts = units[fitting[0]]
+        if fitting[0] == "character":
+            words, tags, spaces = _without_blanks(list(zip(parts, tags, strict=True)))
+        else:
+            words, spaces = parts, [True] * (len(parts) - 1) + [False]
+        id = row[columns["id"]] if columns.get("id") else number
+        return _example(where, check_text(where, str(id), "id"), words, tags, spaces)
+
+    return attempts(read_rows(path, needed, form=form), example)
+
+
+def _units(where, text):
+    """What each tag of a text may be of."""
+    if isinstance(text, list):
+        if not text:
+            raise BadRow(explain(f"{where}: no words", attempt="removing the row"))
+        return {"word": [check_text(where, word, "word").strip() for word in text]}
+    return {"word": check_text(where, text).split(), "character": list(text)}
+
+
+def _checked_tag(where, tag):
+    if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+        raise BadRow(explain(f"{where}: tag {str(tag)[:40]!r}", "O, B-type or I-type"))
+    return tag
+
+
+def _example(where, id, words, tags, spaces, group=None):
+    return TagExample(id, tuple(words), tuple(sound_tags(tags)), tuple(spaces), group, where)

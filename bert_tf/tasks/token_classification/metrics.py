@@ -1,0 +1,78 @@
+"""How well entities were found, by seqeval with the rules of CoNLL's `conlleval`.
+
+An entity counts only whole: same type, same first and last tag. A tag `I-X` that follows no `B-X`
+or `I-X` begins an entity, which is also how the taggers here repair such a tag.
+"""
+
+import re
+
+from bert_tf.errors import BertTfError, explain
+from bert_tf.tasks.base.checks import check_pairs
+
+_TAG = re.compile("O|[BIES]-.+", re.DOTALL)  # E- and S- of models by others: end, single
+
+
+def _check(gold, predicted):
+    check_pairs(gold, predicted)
+    for number, (right, told) in enumerate(zip(gold, predicted, strict=True)):
+        if len(right) != len(told):
+            raise BertTfError(explain(f"{len(told)} predicted tags in sequence {number}",
+                                      f"{len(right)}, one for each gold tag"))
+        for tag in (*right, *told):
+            if not _TAG.fullmatch(tag):
+                raise BertTfError(explain(f"tag {tag!r} in sequence {number}",
+                                          "O, B-type or I-type"))
+    return list(map(list, gold)), list(map(list, predicted))
+
+
+def tagging_metrics(gold, predicted):
+    """Metrics of tag sequences (IOB2: `B-X` begins an entity, `I-X` goes on with it, `O` is none).
+
+    Args:
+        gold: the right tags, a list of lists of str.
+        predicted: as many lists of the same lengths.
+
+    Returns:
+        `{"f1", "precision", "recall", "macro_f1", "accuracy"}`, floats: of whole entities of all
+        types together, `macro_f1` the mean F1 of the types that occur, `accuracy` of single tags. A
+        share whose denominator is 0, as without any entity, is 0.
+
+    Raises:
+        BertTfError: nothing to evaluate, lengths differ, or a tag that is none of these.
+    """
+    from seqeval.metrics import sequence_labeling as metrics
+
+    gold, predicted = _check(gold, predicted)
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        gold, predicted, average="micro", zero_division=0)
+    types = entity_report(gold, predicted).values()
+    tags = sum(map(len, gold))
+    return {"f1": float(f1), "precision": float(precision), "recall": float(recall),
+            "macro_f1": sum(each["f1"] for each in types) / max(len(types), 1),
+            "accuracy": float(metrics.accuracy_score(gold, predicted)) if tags else 0.0}
+
+
+def entity_report(gold, predicted):
+    """Precision, recall, F1 and number of entities of every type.
+
+    Args:
+        gold, predicted: as of `tagging_metrics`.
+
+    Returns:
+        `{type: {"precision", "recall", "f1", "entities"}}` of the types that occur, by name.
+    """
+    from seqeval.metrics import sequence_labeling as metrics
+
+    gold, predicted = _check(gold, predicted)
+    types = sorted({kind for tags in (*gold, *predicted) for kind, _, _ in entities_of(tags)})
+    columns = metrics.precision_recall_fscore_support(gold, predicted, zero_division=0)
+    return {kind: {"precision": float(precision), "recall": float(recall), "f1": float(f1),
+                   "entities": int(count)}
+            for kind, precision, recall, f1, count in zip(types, *columns, strict=True)}
+
+
+def entities_of(tags):
+    """The entities of a sequence of tags, a list of `(type, first tag, last tag)`."""
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    return get_entities(list(tags))

@@ -1,0 +1,125 @@
+"""A label for every word or character (Devlin et al. 2019, section 5.3 and figure 4d)."""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.models.families import INPUTS
+from bert_tf.tasks.base.labelled import Labelled, check_labels
+from bert_tf.tasks.base.long_texts import in_parts
+from bert_tf.tasks.base.reader import is_text
+from bert_tf.tasks.token_classification.entities import tag_text
+from bert_tf.tokenization.morphemes import in_original, pretokenize
+from bert_tf.tokenization.texts import text_list
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Tagger(Labelled):
+    """An encoder and one logit a label for every token.
+
+    Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` ->
+    logits float32 `[b, seq_length, labels]`. Labels to learn from: int32 `label_ids`
+    `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
+
+    Where there is a `reader`, also text, string `[b]` -> `[b, units, labels]`: logits of the words
+    or characters that the reader finds, 0 after a row's last; `label_ids` are `[b, units]` then.
+
+    Args:
+        config: a `ModelConfig`.
+        labels: names of the tags, in the order of their logits; see `entities` for what they mean.
+        dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
+        seed: integer seed of the initial weights, see `build_encoder`.
+        reader: a `WordReader`, or None where only token ids are taken.
+        features: None trains the encoder; else see `Labelled`.
+
+    Raises:
+        UsageError: the labels are not two or more names.
+    """
+
+    label_keys = {"tagger": "label_ids"}
+
+    def __init__(self, config, labels, dtype=None, seed=None, name="tagger", **kwargs):
+        labels = check_labels(labels)
+        super().__init__(config, "tagger", len(labels), config.hidden_dropout_prob, dtype, seed,
+                         name=name, **kwargs)
+        self.labels = labels
+
+    def task_config(self):
+        """What `task.json` says of this model."""
+        return {"task": "tagger", "labels": list(self.labels), **self.feature_config()}
+
+    def call(self, batch, training=False):
+        """Logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of text."""
+        if not is_text(batch):
+            return self._logits(batch, "sequence_output", training)
+        read = self.read(batch)
+        return tf.RaggedTensor.from_row_lengths(self.unit_logits(read, training),
+                                                read["num_units"], validate=False).to_tensor()
+
+    def unit_logits(self, read, training=False):
+        """Logits float32 `[u, labels]` of the units that a `WordReader` has read."""
+        if training:
+            logits = self._logits(read, "sequence_output", training)
+        else:
+            [logits] = in_parts(lambda part: [self._logits(part, "sequence_output", False)],
+                                {name: read[name] for name in INPUTS},
+                                tf.TensorSpec([None, None, len(self.labels)]))
+        return tf.gather_nd(logits, read["unit_places"])
+
+    def tag(self, texts, batch_size=32):
+        """The labels and the entities of texts.
+
+        Args:
+            texts: what `text_list` takes.
+            batch_size: texts that are tagged together.
+
+        Returns: a list of dicts, `{"units": […], "entities": […]}`, each of these a dict of
+            `text`, `label`, `start` and `end` (characters of the text as given: `text[start:end]`)
+            and `score`, the label's probability; of an entity the mean of its units'.
+
+        Raises:
+            UsageError: the model has no reader.
+        """
+        if self.reader is None:
+            raise UsageError(explain(f"{self.name} was given text and has no reader",
+                                     "reader=WordReader(tokenizer)"))
+        texts = text_list(texts)
+        analysed = pretokenize(self.reader.tokenizer, texts)
+        answers = []
+        for start in range(0, len(texts), batch_size):
+            rows = slice(start, start + batch_size)
+            found = tag_text(self, self.reader, tf.constant(analysed[rows], tf.string))
+            answers += [{"units": units, "entities": entities} for units, entities in zip(
+                _records(found, texts[rows], analysed[rows], "unit_labels", "unit_starts",
+                         "unit_ends", "unit_scores"),
+                _records(found, texts[rows], analysed[rows], "labels", "starts", "ends",
+                         "scores"), strict=True)]
+        return answers
+
+    def loss_sums(self, outputs, batch):
+        """See `Objective.loss_sums`."""
+        fits = tf.debugging.assert_equal(
+            tf.shape(batch["label_ids"]), tf.shape(outputs)[:2], "label_ids have another shape "
+            "than the logits; expected a label for each token of the ids, or for each unit that "
+            "the reader finds in the text, -1 after a row's last")
+        with tf.control_dependencies([fits] if fits is not None else []):
+            return super().loss_sums({"tagger_logits": tf.identity(outputs)}, batch)
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`."""
+        return super().metric_sums({"tagger_logits": outputs}, batch)
+
+    def _labels(self, batch, key):
+        return tf.cast(batch[key], tf.int32)
+
+
+def _records(found, texts, analysed, *names):
+    """Of each text a list of dicts of Python values."""
+    rows = []
+    for text, seen, labels, starts, ends, scores in zip(
+            texts, analysed, *(found[name].to_list() for name in names), strict=True):
+        starts, ends, cut = in_original(text, seen, starts, ends)
+        rows.append([{"text": part, "label": label.decode(), "start": int(start),
+                      "end": int(end), "score": score} for part, label, start, end, score in zip(
+                          cut, labels, starts, ends, scores, strict=True)])
+    return rows

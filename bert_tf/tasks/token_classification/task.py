@@ -1,0 +1,200 @@
+"""A tag for every word or character of a text, and the entities that the tags make."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.tasks.task import Kind, served_batches
+from bert_tf.tasks.token_classification.entities import OUTSIDE, join_units
+from bert_tf.tasks.token_classification.features import tag_features
+from bert_tf.tasks.token_classification.metrics import entities_of, entity_report, tagging_metrics
+from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.token_classification.tag_macro_f1 import tag_macro_f1
+from bert_tf.tokenization.morphemes import analyse, in_original
+
+ENTITY_REPORT, WRONG_SENTENCES = "entities.json", "wrong_sentences.jsonl"
+_ENTITY = ("text", "label", "start", "end")
+_DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
+
+
+class TagKind(Kind):
+    """Tasks of a `Tagger`; see `bert_tf/finetuning/kinds.py`.
+
+    The words (of KLUE-NER the characters, as KLUE evaluates them without the blanks) are those of
+    the examples; the tag of one is that of its first piece, and `O` where the tokenizer leaves
+    nothing of it.
+    """
+
+    text_fields = ("text",)
+    models = ("tagger",)
+
+    def __init__(self, task, options):
+        super().__init__(task, options)
+        self.unit = options.unit or task.unit
+        if options.class_weights:
+            raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
+                             "a text; leave it out")
+
+    def labels(self, train):
+        """The tags, sorted: `O`, and for every type `B-` and `I-`.
+
+        Raises:
+            BertTfError: no example has an entity.
+        """
+        if self.task.labels:
+            return list(self.task.labels)
+        kinds = {tag[2:] for example in train for tag in example.tags if tag != OUTSIDE}
+        if not kinds:
+            raise BertTfError(explain(f"{len(train)} examples without any entity",
+                                      "tags B-type and I-type"))
+        return [f"{begin}-{kind}" for kind in sorted(kinds) for begin in "BI"] + [OUTSIDE]
+
+    def model_options(self, labels, tokenizer):
+        """A tagger that reads text as `--seq_length` and `--unit` say."""
+        reader = WordReader(tokenizer, self.options.seq_length, self.unit)
+        return "tagger", {"labels": labels, "reader": reader, **self.feature_options()}
+
+    def features(self, examples, model, training):
+        """A row a window, with the tags for training."""
+        return tag_features(examples, model.reader, model.labels if training else None)
+
+    def given(self, example):
+        """`{"text", "words", "gold"}`: the words, and the right tag of each."""
+        return {"text": example.text, "words": list(example.words), "gold": list(example.tags)}
+
+    def notes(self, examples, predictions, metrics):
+        """Whether entities are found by chance at best."""
+        tags = [tag for example in examples for tag in example.tags]
+        if set(tags) == {OUTSIDE}:
+            return []
+        found = sum(len(line["entities"]) for line in predictions)
+        if not found:
+            return ["no entity is told, as by a model that learned nothing"]
+        if not metrics["f1"]:
+            return [f"none of the {found:,} entities told is right, as by a model that learned "
+                    "nothing"]
+        without = tags.count(OUTSIDE) / len(tags)
+        return [] if metrics["accuracy"] > without else [
+            f"no more tags are right ({metrics['accuracy']:.4f}) than would be without any entity "
+            f"({without:.4f})"]
+
+    def predict(self, model, examples):
+        """`{"id", "tags", "entities"}`: a tag for each word of the example, and the entities.
+
+        An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text that
+        the words make with one blank between them, or none where there is none in the file.
+        """
+        features = self.asked(model, examples)
+        splits = features.rows["input_word_ids"].splits
+        logits = np.zeros([splits[-1], len(model.labels)], np.float32)
+        for rows, told, _ in self.outputs(model, features):
+            for row, values in zip(rows, told, strict=True):
+                logits[splits[row]:splits[row + 1]] = values[:splits[row + 1] - splits[row]]
+        word, row, position = features.units.T
+        first = np.diff(word, prepend=-1) > 0
+        probabilities = tf.nn.softmax(logits[(splits[row] + position)[first]]).numpy()
+
+        labels = [*model.labels, *({OUTSIDE} - set(model.labels))]
+        counts = [len(example.words) for example in examples]
+        label_ids = np.full(sum(counts), labels.index(OUTSIDE))
+        scores = np.ones(sum(counts), np.float32)
+        label_ids[word[first]] = probabilities.argmax(axis=1)
+        scores[word[first]] = probabilities.max(axis=1)
+        label_ids, scores = (tf.RaggedTensor.from_row_lengths(values, counts)
+                             for values in (label_ids, scores))
+        found = [column.to_list() for column in join_units(labels, label_ids, scores)]
+        lines = []
+        for example, numbers, *entities in zip(examples, label_ids.to_list(), *found, strict=True):
+            starts = example.starts
+            lines.append(_line(example, [labels[number] for number in numbers], [
+                (starts[first], starts[last] + len(example.words[last]), label.decode(), score)
+                for first, last, label, score in zip(*entities, strict=True)]))
+        return lines
+
+    def predict_served(self, signatures, about, examples):
+        """The same lines from a SavedModel, which reads the text and cuts it into words itself.
+
+        The tags are those of the entities that it finds: of the words that begin in one.
+
+        Args:
+            signatures: of the loaded SavedModel, among them `tag`.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
+            examples: list of `TagExample`.
+        """
+        lines = [None] * len(examples)
+        texts = [example.text for example in examples]
+        if about.get("pretokenize"):
+            texts = analyse(texts, progress=True)
+        for rows in served_batches(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+            answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
+            answer = {name: values.numpy() for name, values in answer.items()}
+            for index, row in enumerate(rows):
+                starts, ends, labels, scores = (
+                    answer[name][index, :answer["num_entities"][index]]
+                    for name in ("starts", "ends", "labels", "scores"))
+                starts, ends, _ = in_original(examples[row].text, texts[row], starts, ends)
+                entities = [(int(start), int(end), label.decode(), float(score))
+                            for start, end, label, score in zip(starts, ends, labels, scores,
+                                                                strict=True)]
+                lines[row] = _line(examples[row], _tags(examples[row], entities), entities)
+        return lines
+
+    def metrics(self, examples, predictions):
+        """Of `evaluation.tagging`; of characters also `character_f1`, see `tag_macro_f1`."""
+        gold, predicted = _both(examples, predictions)
+        further = {}
+        if self.unit == "character":
+            further["character_f1"] = tag_macro_f1(gold, predicted)
+        return {**tagging_metrics(gold, predicted), **further}
+
+    def report(self, examples, predictions, folder):
+        """`entities.json`, how well each type was found, and `wrong_sentences.jsonl`.
+
+        The latter has the sentences where an entity was missed or one told that is none: the
+        entities that are `right`, and those told.
+        """
+        files.write_json(os.path.join(folder, ENTITY_REPORT),
+                         entity_report(*_both(examples, predictions)))
+        files.write_json_lines(os.path.join(folder, WRONG_SENTENCES), (
+            {"id": example.id, "text": example.text, "right": right, "entities": line["entities"],
+             "where": example.where}
+            for example, line in zip(examples, predictions, strict=True)
+            if (right := _right(example)) != [
+                {name: entity[name] for name in _ENTITY} for entity in line["entities"]]))
+
+
+def _right(example):
+    """The entities that the example's tags make, `_ENTITY` of each."""
+    text, starts = example.text, example.starts
+    spans = [(kind, starts[first], starts[last] + len(example.words[last]))
+             for kind, first, last in entities_of(example.tags)]
+    return [dict(zip(_ENTITY, (text[start:end], kind, start, end), strict=True))
+            for kind, start, end in spans]
+
+
+def _line(example, tags, entities):
+    """A line of `predict`; `entities` are `(start, end, label, score)`."""
+    text = example.text
+    return {"id": example.id, "tags": tags, "entities": [
+        {**dict(zip(_ENTITY, (text[start:end], label, start, end), strict=True)),
+         "score": round(score, _DIGITS)} for start, end, label, score in entities]}
+
+
+def _tags(example, entities):
+    """The tags of the words that begin in an entity."""
+    tags, starts = [OUTSIDE] * len(example.words), example.starts
+    for start, end, label, _ in entities:
+        first, after = np.searchsorted(starts, [start, end])
+        for word in range(first, after):
+            tags[word] = f"{'B' if word == first else 'I'}-{label}"
+    return tags
+
+
+def _both(examples, predictions):
+    """The right tags and those that were told."""
+    return ([list(example.tags) for example in examples],
+            [line["tags"] for line in predictions])

@@ -1,0 +1,161 @@
+"""Classifier, span and tagger: fit in the plain Keras way, in a loop, on two replicas."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from harness import mirrored
+from text_models import TINY
+
+from bert_tf import randomness
+from bert_tf.errors import UsageError
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.token_classification.model import Tagger
+
+pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
+TASKS = {"classifier": lambda **options: Classifier(TINY, ["no", "yes"], seed=2, **options),
+         "span": lambda **options: Span(TINY, seed=2, **options),
+         "tagger": lambda **options: Tagger(TINY, ["low", "middle", "high"], seed=2, **options)}
+
+
+def make_data(task, size=128, length=9):
+    """`(inputs, labels)` that the ids themselves tell; the tagger's first token has no label."""
+    random = np.random.default_rng(0)
+    ids = random.integers(2, 50, (size, length)).astype("int32")
+    marks = random.integers(1, length, size).astype("int32")
+    ids[np.arange(size), marks] = 1
+    inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids),
+              "input_type_ids": np.zeros_like(ids)}
+    if task == "classifier":
+        ids[:, 1] = random.integers(3, 5, size)
+        return inputs, ids[:, 1] % 2
+    if task == "span":
+        return inputs, {"start_positions": marks, "end_positions": marks}
+    return inputs, np.where(np.arange(length) == 0, -1, ids // 20).astype("int32")
+
+
+def batch_of(task, size=8):
+    inputs, labels = make_data(task, size)
+    return {**inputs, **(labels if isinstance(labels, dict) else {"label_ids": labels})}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_fit_on_labels_beside_the_inputs(task, tmp_path):
+    model = TASKS[task]()
+    model.compile(keras.optimizers.Adam(0.01))
+    inputs, labels = make_data(task)
+    history = model.fit(inputs, labels, batch_size=8, epochs=8, verbose=0).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    loaded = keras.saving.load_model(path)
+    for a, b in zip(tf.nest.flatten(loaded.predict(inputs, verbose=0)),
+                    tf.nest.flatten(model.predict(inputs, verbose=0)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    results = loaded.evaluate(inputs, labels, verbose=0, return_dict=True)
+    np.testing.assert_allclose(
+        results["loss"], model.evaluate(inputs, labels, verbose=0, return_dict=True)["loss"],
+        rtol=1e-4)
+
+
+@pytest.mark.parametrize("task", [
+    "span", *(pytest.param(task, marks=pytest.mark.long) for task in TASKS if task != "span")])
+def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
+    inputs, labels = make_data(task, 32)
+    weights = np.tile([1, 1, 0, 1], 8).astype("float32")
+    inside = {**inputs, **(labels if isinstance(labels, dict) else {"label_ids": labels}),
+              "example_weights": weights}
+    losses, kernels = [], []
+    for replicas, data in ((1, (inputs, labels, weights)), (1, inside), (2, inside)):
+        with mirrored(replicas).scope():
+            model = TASKS[task]()
+            model.compile(keras.optimizers.SGD(0.1))
+        # With collective ops, which MirroredStrategy has by itself, one that is made inside a step
+        # breaks it.
+        assert [metric.name for metric in model.metrics] == [
+            "loss", *(f"{name}_accuracy" for name in model.tasks)]
+        dataset = tf.data.Dataset.from_tensor_slices(data).batch(8)
+        losses.append(model.fit(dataset, epochs=2, verbose=0).history["loss"])
+        kernels.append(model.head.output_weights.numpy())
+    np.testing.assert_allclose(losses[1], losses[0], atol=1e-5)
+    np.testing.assert_allclose(losses[2], losses[0], atol=1e-5)
+    np.testing.assert_allclose(kernels[2], kernels[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_accounting_against_numpy(task):
+    model, batch = TASKS[task](), batch_of(task)
+    outputs = model(batch)
+    named = outputs if task == "span" else {f"{task}_logits": outputs}
+    sums, weights = model.loss_sums(outputs, batch), model.loss_weights(batch)
+    for name, key in model.label_keys.items():
+        logits = named[f"{name}_logits"].numpy().astype("float64")
+        known = batch[key] >= 0
+        labels = np.maximum(batch[key], 0)
+        losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(
+            logits, labels[..., None], -1)[..., 0]
+        np.testing.assert_allclose(sums[name], losses[known].sum(), rtol=1e-5)
+        assert float(weights[name]) == known.sum()
+        right, total = model.metric_sums(outputs, batch)[f"{name}_accuracy"]
+        assert float(right) == (logits.argmax(-1) == labels)[known].sum()
+        assert float(total) == known.sum()
+
+
+def test_a_loss_and_metrics_of_keras():
+    inputs, labels = make_data("classifier", 32)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = TASKS["classifier"]()
+    model.compile(keras.optimizers.SGD(0.1), loss,
+                  metrics=[keras.metrics.SparseCategoricalAccuracy("accuracy")])
+    ours = TASKS["classifier"]()
+    ours.compile(keras.optimizers.SGD(0.1))
+    theirs = model.fit(inputs, labels, batch_size=8, shuffle=False, verbose=0).history
+    own = ours.fit(inputs, labels, batch_size=8, shuffle=False, verbose=0).history
+    np.testing.assert_allclose(theirs["loss"], own["loss"], rtol=1e-5)
+    np.testing.assert_allclose(theirs["accuracy"], own["classifier_accuracy"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("task", TASKS)
+def test_half_precision_is_near(task, policy):
+    half, full = TASKS[task](dtype=policy), TASKS[task](dtype="float32")
+    for a, b in zip(tf.nest.flatten(half(batch_of(task))), tf.nest.flatten(full(batch_of(task))),
+                    strict=True):
+        assert a.dtype == tf.float32
+        np.testing.assert_allclose(a, b, atol=0.1)
+
+
+def test_dropout_in_front_of_the_head():
+    """As in run_classifier; none in front of spans, as in run_squad."""
+    config = TINY.replace(hidden_dropout_prob=0.5)
+    for model, differs in ((Classifier(config, ["a", "b"], seed=1), True),
+                           (Tagger(config, ["a", "b"], seed=1), True), (Span(config), False)):
+        assert (model.dropout.rate > 0) == differs
+        hidden = tf.ones((4, 16))
+        with randomness.draw_at(1, 2, 3):
+            dropped = model.dropout(hidden, training=True).numpy()
+        assert (dropped != 1).any() == differs
+
+
+@pytest.mark.parametrize("labels", [["one"], ["a", "a"], ["a", 3], "ab", []])
+def test_labels_are_two_or_more_names(labels):
+    for task in (Classifier, Tagger):
+        with pytest.raises(UsageError, match="two or more different names"):
+            task(TINY, labels)
+
+
+def test_a_classifier_that_sees_one_token_is_refused():
+    causal = TINY.replace(attention="causal")
+    with pytest.raises(UsageError, match="pooling='last' or bilstm=True"):
+        Classifier(causal, ["a", "b"])
+    Classifier(causal.replace(pooling="last"), ["a", "b"])
+    Classifier(causal.replace(bilstm=True), ["a", "b"])
+
+
+def test_missing_labels_are_named():
+    model = TASKS["span"]()
+    model.compile("sgd")
+    inputs, labels = make_data("span", 8)
+    with pytest.raises(ValueError, match="no labels 'end_positions'"):
+        model.fit(inputs, {"start_positions": labels["start_positions"]}, verbose=0)

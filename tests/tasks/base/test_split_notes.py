@@ -1,0 +1,61 @@
+"""Warnings on the two sides of a split."""
+
+from bert_tf.tasks.base.examples import SpanExample, TagExample, TextExample
+from bert_tf.tasks.base.label_counts import label_counts, labels_said, likeness_notes
+from bert_tf.tasks.base.split_notes import split_notes
+
+
+def texts(*labels, begin="t"):
+    return [TextExample(str(i), f"{begin}{i}", label=label, where=f"{begin} line {i}")
+            for i, label in enumerate(labels)]
+
+
+def test_nothing_to_say():
+    assert split_notes(texts("a", "b"), texts("b", "a", begin="u")) == []
+    assert split_notes(texts(1.0), texts(2.0, begin="u")) == []
+
+
+def test_a_class_missing_on_either_side():
+    assert split_notes(texts("a", "b"), texts("a", begin="u")) == [
+        "no example to measure by has label 'b': the score says nothing of that"]
+    assert split_notes(texts(("a",), ("b", "a")), texts(("a", "c"), begin="u")) == [
+        "no example to measure by has label 'b': the score says nothing of that",
+        "no example to learn from has label 'c': it cannot be told"]
+
+
+def test_many_missing_classes_are_cut_short():
+    note, = split_notes(texts(*"abcdefgh"), texts("a", begin="u"))
+    assert "label 'b', label 'c', label 'd', label 'e', label 'f' and 2 more" in note
+
+
+def test_entities_and_questions():
+    def tagged(word, tag):
+        return [TagExample("0", (word,), (tag,), (False,))]
+
+    assert split_notes(tagged("a", "B-x"), tagged("b", "O")) == [
+        "no example to measure by has entity 'x': the score says nothing of that"]
+    answered = [SpanExample("0", "q", "c", (("c", 0),))]
+    assert split_notes(answered, [SpanExample("1", "r", "c", (), True)]) == [
+        "no example to measure by has a question with an answer: the score says nothing of that",
+        "no example to learn from has a question without an answer: it cannot be told"]
+
+
+def test_labels_are_counted_and_alike_names_told():
+    made = texts("neg", "Neg ", "neg", "0", "0.0", "1.0", "ｎｅｇ")
+    assert label_counts(made) == {"neg": 2, "0": 1, "0.0": 1, "1.0": 1, "Neg ": 1, "ｎｅｇ": 1}
+    assert [note.partition(": ")[2] for note in likeness_notes(made)] == [
+        "'neg' (2), 'Neg ' (1), 'ｎｅｇ' (1)", "'0' (1), '0.0' (1)"]
+    assert labels_said(made).startswith("'neg' 2, '0' 1, '0.0' 1")
+    assert labels_said(texts(*map(str, range(30)))).endswith(", and 10 more")
+    assert labels_said(texts(1.0, 2.5)) == "1 to 2.5, mean 1.75"
+    assert label_counts(texts(("a", "b"), ("b",), ())) == {"b": 2, "a": 1, "no label": 1}
+    tags = [TagExample("0", tuple("abc"), tags, (True, True, False))
+            for tags in (("B-x", "I-x", "B-y"), ("O", "O", "O"))]
+    assert label_counts(tags) == {"no entity": 1, "x": 1, "y": 1}
+    assert label_counts([SpanExample("0", "q", "c", (("c", 0),))]) == {"answer": 1}
+
+
+def test_texts_on_both_sides():
+    dev = texts("a", "b", begin="u") + texts("a", "b", "a")[1:]
+    assert split_notes(texts("a", "b", "a"), dev) == [
+        "2 of 4 examples to measure by are also among those to learn from; the first: t line 1"]

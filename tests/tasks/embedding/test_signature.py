@@ -1,0 +1,131 @@
+"""The vectors that an export serves, against the Keras model's."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_model import SEQ_LENGTH, TEXTS, Caller, Traced, own_signatures, word_piece
+
+import bert_tf
+from bert_tf import cli, export
+from bert_tf.errors import UsageError
+from bert_tf.layers.term_weighting import WEIGHTINGS
+from bert_tf.layers.vector_pooling import COMBINATIONS, POOLINGS
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+
+CORPUS = ["the quick fox", "the lazy dog dog", "a fox"]
+
+
+def weights():
+    return bert_tf.learn_term_weights(CORPUS, word_piece(), SEQ_LENGTH)
+
+
+def embedder(folder, **options):
+    """The Keras model on the encoder in `folder`."""
+    model = bert_tf.from_pretrained(folder, "embedder", dtype="float32",
+                                    reader=TextReader(word_piece(), SEQ_LENGTH), **options)
+    if model.pooling.weighting:
+        model.set_term_weights(weights())
+    return model
+
+
+@pytest.mark.parametrize("options", [
+    {"pooling": "mean_max", "layers": (-1, 0), "mask_specials": True, "normalize": True,
+     "weighting": "bm25"},
+    {"pooling": "none", "layers": (0, 1), "combine": "sum"},
+], ids=["weighted", "none"])
+def test_any_model_is_exported_with_any_vector(options, model_folder):
+    call = Traced(model_folder, embedding=options,
+                  term_weights=weights() if "weighting" in options else None)
+    model = embedder(model_folder, **options)
+    expected = model(TEXTS).numpy()
+    ids = {name: value.numpy() for name, value in model.read(tf.constant(TEXTS)).items()}
+    answers = [call("serving_default", text=TEXTS), call("embed", text=TEXTS),
+               call("embed_ids", **ids)]
+    for answer in answers:
+        np.testing.assert_allclose(answer["embedding"], expected, atol=1e-5)
+    assert "fill_mask" in call.signatures  # as before
+    (about,) = call("describe", text=[""])["description"]
+    assert json.loads(about)["embedding"] == model.pooling.options()
+
+
+def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tmp_path):
+    folder = str(tmp_path / "model")
+    model = embedder(model_folder, weighting="idf", normalize=True)
+    model.save_pretrained(folder)
+    own = Traced(folder)
+    assert set(own.signatures) == {"serving_default", "embed", "embed_ids", "encode", "encode_ids",
+                                   "describe"}
+    np.testing.assert_allclose(own("embed", text=TEXTS)["embedding"], model.embed(TEXTS), atol=1e-5)
+    other = Traced(folder, embedding={"normalize": False, "weighting": "bm25"})
+    np.testing.assert_allclose(other("embed", text=TEXTS)["embedding"],
+                               embedder(model_folder, weighting="bm25").embed(TEXTS), atol=1e-5)
+
+
+def test_a_long_text_is_read_in_the_windows_of_the_embedder(tmp_path, model_folder):
+    folder = str(tmp_path / "model")
+    model = embedder(model_folder)
+    model.reader = TextReader(word_piece(), 8, "windows")
+    model.save_pretrained(folder)
+    call = Traced(folder)
+    np.testing.assert_allclose(call("embed", text=TEXTS)["embedding"], model(TEXTS), atol=1e-5)
+
+
+def test_the_statistics_of_a_corpus_are_needed(model_folder, tmp_path):
+    out = str(tmp_path / "out")
+    with pytest.raises(UsageError, match="without the statistics of a corpus; try --corpus"):
+        export_saved_model(model_folder, out, embedding={"weighting": "idf"})
+    with pytest.raises(UsageError, match="term weights for a plain mean"):
+        export_saved_model(model_folder, out, term_weights=weights())
+    SentenceEmbedder(bert_tf.from_pretrained(model_folder).config, weighting="idf").save_pretrained(
+        str(tmp_path / "unlearned"), word_piece())
+    with pytest.raises(UsageError, match="without the statistics of a corpus; try --corpus"):
+        export_saved_model(str(tmp_path / "unlearned"), out)
+
+
+def test_the_command(model_folder, tmp_path, capsys):
+    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
+    flags = ["--model", model_folder, "--export_dir", str(tmp_path / "out"),
+             "--layers", "-1", "0", "--combine", "sum", "--mask_specials", "--normalize",
+             "--weighting", "bm25"]
+    with own_signatures("encoder"):
+        assert cli.run(export.main, [*flags, "--corpus", str(tmp_path / "*.txt")]) == 0
+    call = Caller(str(tmp_path / "out" / "1"))
+    model = embedder(model_folder, layers=(-1, 0), combine="sum", mask_specials=True,
+                     normalize=True, weighting="bm25")
+    np.testing.assert_allclose(call("embed", text=TEXTS)["embedding"], model.embed(TEXTS),
+                               atol=1e-5)
+    capsys.readouterr()
+    for wrong, message in [
+            ([], "without the statistics of a corpus; try --corpus"),
+            (["--corpus", "x", "--weighting", "none"], "expected --weighting idf or bm25"),
+            (["--corpus", str(tmp_path / "absent")], "absent"),
+            (["--pooling", "mode"], "mode"), (["--pooling", "max", "--weighting", "none",
+                                               "--layers", "2"], "layer 2 of an encoder with 1")]:
+        assert cli.run(export.main, [*flags, *wrong]) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert line.startswith("error: ") and message in line
+
+
+def test_the_flags_offer_what_there_is():
+    choices = {action.dest: action.choices for action in export._parser()._actions}
+    assert tuple(choices["pooling"]) == POOLINGS
+    assert tuple(choices["combine"]) == COMBINATIONS
+    assert tuple(choices["weighting"]) == ("none", *WEIGHTINGS)
+
+
+def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
+    folder = str(tmp_path / "model")
+    bert_tf.from_pretrained(model_folder).save_pretrained(folder)
+    call = Traced(folder, embedding={"pooling": "sep"})
+    assert "embed" not in call.signatures
+    ids = {name: value.numpy() for name, value in TextReader(word_piece(), SEQ_LENGTH)(
+        tf.constant(TEXTS)).items()}
+    np.testing.assert_allclose(
+        call("embed_ids", **ids)["embedding"],
+        embedder(model_folder, pooling="sep")(TEXTS), atol=1e-5)
+    with pytest.raises(UsageError, match="mask_specials without a tokenizer"):
+        export_saved_model(folder, str(tmp_path / "out"), embedding={"mask_specials": True})

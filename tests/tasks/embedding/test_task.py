@@ -1,0 +1,85 @@
+"""`evaluate` of models without labels: how alike two texts are, by their vectors."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+from tiny_model import own_signatures
+
+import bert_tf
+from bert_tf import cli, evaluate
+from bert_tf.config import ModelConfig
+from bert_tf.models.families import build_encoder
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+ROWS = [("a b c", "a b d", "1", 4.0), ("a", "c d", "0", 1.5), ("b b", "b", "1", 5.0),
+        ("c d", "d c", "0", 3.0), ("a", "a", "1", 4.5), ("d", "b a", "0", 0.5)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Of an encoder alone; beside it `pairs.csv` and `sts-dev.tsv`."""
+    path = tmp_path_factory.mktemp("vectors")
+    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a", "b", "c", "d"]))
+    config = ModelConfig(vocab_size=9, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                         intermediate_size=32, max_position_embeddings=16, initializer_range=0.5)
+    build_encoder(config, seed=1).save_pretrained(str(path / "model"), tokenizer)
+    (path / "pairs.csv").write_text("text_a,text_b,label\n" + "".join(
+        f"{a},{b},{label}\n" for a, b, label, _ in ROWS))
+    (path / "sts.tsv").write_text("index\tsentence1\tsentence2\tscore\n" + "".join(
+        f"{row}\t{a}\t{b}\t{score}\n" for row, (a, b, _, score) in enumerate(ROWS)))
+    return path
+
+
+def cosines(folder, **options):
+    model = bert_tf.from_pretrained(str(folder / "model"), "embedder", **options)
+    model.reader = TextReader(bert_tf.Tokenizer.load(str(folder / "model")), 16)
+    left, right = (model.embed([row[side] for row in ROWS]) for side in (0, 1))
+    return np.sum(left * right, 1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+
+
+def run(task, data, model, out):
+    assert cli.run(evaluate.main, ["--task", task, "--model", str(model), "--data", str(data),
+                                   "--output_dir", str(out)]) == 0
+    lines = (out / "predictions.jsonl").read_text().splitlines()
+    return (json.loads((out / "results.json").read_text())["metrics"],
+            [json.loads(line)["score"] for line in lines])
+
+
+def test_an_encoder_tells_how_alike_texts_are(folder, tmp_path):
+    expected = cosines(folder)
+    metrics, scores = run("stsb", folder / "sts.tsv", folder / "model", tmp_path / "sts")
+    np.testing.assert_allclose(scores, expected, atol=2e-6)
+    assert set(metrics) == {"spearman", "pearson"}
+    assert metrics["spearman"] == pytest.approx(spearmanr([row[3] for row in ROWS], scores)[0])
+    metrics, _ = run("pair", folder / "pairs.csv", folder / "model", tmp_path / "pairs")
+    assert metrics["auc"] == pytest.approx(roc_auc_score([row[2] == "1" for row in ROWS], expected))
+
+
+def test_an_embedder_and_an_export_as_they_say(folder, tmp_path):
+    options = {"pooling": "mean_max", "layers": (0, -1)}
+    expected = cosines(folder, **options)
+    bert_tf.from_pretrained(str(folder / "model"), "embedder", **options).save_pretrained(
+        str(tmp_path / "model"), bert_tf.Tokenizer.load(str(folder / "model")))
+    with own_signatures("encoder"):
+        version = export_saved_model(str(folder / "model"), str(tmp_path / "out"),
+                                     embedding=options)
+    for number, model in enumerate((tmp_path / "model", version)):
+        _, scores = run("pair", folder / "pairs.csv", model, tmp_path / f"measured_{number}")
+        np.testing.assert_allclose(scores, expected, atol=2e-6)
+
+
+def test_what_likeness_cannot_tell(folder, capsys):
+    (folder / "nli.tsv").write_text("index\tsentence1\tsentence2\tlabel\n1\ta\tb\tentailment\n")
+    flags = ["--model", str(folder / "model"), "--output_dir", str(folder / "out")]
+    assert cli.run(evaluate.main, ["--task", "rte", "--data", str(folder / "nli.tsv"),
+                                   *flags]) == 2
+    assert "tell only how alike two texts are; try stsb" in capsys.readouterr().err
+    assert cli.run(evaluate.main, ["--task", "cola", "--data", str(folder / "nli.tsv"),
+                                   *flags]) == 2
+    assert "whose task is encoder" in capsys.readouterr().err

@@ -1,0 +1,143 @@
+"""Greedy and drawn continuations against the model's own logits, step by step."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
+from bert_tf.tasks.pretraining.generation import generate
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+
+GPT = ModelConfig.from_dict({
+    "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 8,
+    "initializer_range": 0.6, "padding_id": 0})
+PROMPTS = [[5, 6, 7], [9], [3, 3, 4, 5, 8]]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LanguageModel(GPT, seed=3)
+
+
+def padded(prompts, width=None):
+    width = width or max(map(len, prompts))
+    ids = np.zeros((len(prompts), width), "int32")
+    mask = np.zeros_like(ids)
+    for row, prompt in enumerate(prompts):
+        ids[row, :len(prompt)], mask[row, :len(prompt)] = prompt, 1
+    return ids, mask
+
+
+def full_logits(model, tokens):
+    """Logits after `tokens`, from the model's whole-sequence call on the last window."""
+    tokens = tokens[-model.config.longest:]
+    ids = np.array([tokens + [0]], "int32")  # a last position, which call does not decode
+    if len(tokens) == model.config.longest:
+        return model.next_token_logits({"input_word_ids": ids[:, :-1],
+                                        "input_mask": np.ones_like(ids[:, :-1])})[0].numpy()
+    batch = {"input_word_ids": ids, "input_mask": np.ones_like(ids)}
+    return model(batch)["language_model_logits"][0, -1].numpy()
+
+
+def by_hand(model, prompt, count):
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(int(full_logits(model, tokens).argmax()))
+    return tokens[len(prompt):]
+
+
+def test_greedy_is_the_argmax_step_by_step_and_slides_over_the_window(model):
+    got = generate(model, *padded(PROMPTS, 7), 9)
+    expected = [by_hand(model, prompt, 9) for prompt in PROMPTS]
+    assert got["output_word_ids"].numpy().tolist() == expected
+    assert got["output_mask"].numpy().all()
+    # The longest prompt may itself be longer than the window.
+    long = [list(range(1, 13))]
+    assert generate(model, *padded(long), 3)["output_word_ids"].numpy().tolist() == [
+        by_hand(model, long[0], 3)]
+
+
+def test_a_row_ends_with_the_end_token(model):
+    free = generate(model, *padded(PROMPTS), 6)["output_word_ids"].numpy()
+    end = int(free[0, 2])
+    got = generate(model, *padded(PROMPTS), 6, end_id=end)
+    for row, ids, mask in zip(free.tolist(), *(got[name].numpy() for name in (
+            "output_word_ids", "output_mask")), strict=True):
+        count = row.index(end) + 1 if end in row else 6
+        assert ids.tolist() == row[:count] + [0] * (6 - count)
+        assert mask.tolist() == [1] * count + [0] * (6 - count)
+
+
+def test_draws_follow_the_renormalised_top_k(model):
+    prompt, count, k, temperature = [5, 6, 7], 800, 5, 1.7
+    ids = generate(model, *padded([prompt] * count), 1, top_k=k, temperature=temperature,
+                   seed=11)["output_word_ids"].numpy()[:, 0]
+    logits = full_logits(model, prompt) / temperature
+    best = np.argsort(-logits)[:k]
+    weights = np.exp(logits[best] - logits[best].max())
+    expected = count * weights / weights.sum()
+    seen = np.array([(ids == token).sum() for token in best])
+    assert seen.sum() == count
+    # Chi-square with 4 degrees of freedom is above this once in a thousand.
+    assert ((seen - expected)**2 / expected).sum() < 18.47
+    assert len(set(generate(model, *padded([prompt] * 300), 1, top_k=99, temperature=9.0)[
+        "output_word_ids"].numpy()[:, 0])) > 15
+
+
+def test_a_row_does_not_depend_on_its_batch(model):
+    options = {"top_k": 6, "temperature": 2.0}
+    whole = generate(model, *padded(PROMPTS, 9), 6, seed=4, **options)["output_word_ids"].numpy()
+    np.testing.assert_array_equal(whole[:2], generate(
+        model, *padded(PROMPTS[:2]), 6, seed=4, **options)["output_word_ids"])
+    assert (whole != generate(model, *padded(PROMPTS), 6, seed=5, **options)[
+        "output_word_ids"].numpy()).mean() > 0.2
+    seeds = np.array([7, 8, 7], "int32")
+    mixed = generate(model, *padded([PROMPTS[0], PROMPTS[0], PROMPTS[2]]), 6, seed=seeds,
+                     **options)["output_word_ids"].numpy()
+    for row, prompt in ((0, PROMPTS[0]), (2, PROMPTS[2])):
+        np.testing.assert_array_equal(mixed[row], generate(
+            model, *padded([prompt]), 6, seed=seeds[row:row + 1],
+            **options)["output_word_ids"].numpy()[0])
+    assert (mixed[0] != mixed[1]).any()
+
+
+def test_inside_a_graph_with_everything_an_argument(model):
+    free = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[free, free, tf.TensorSpec([], tf.int32),
+                                  tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32),
+                                  tf.TensorSpec([None], tf.int32)])
+    def in_graph(ids, mask, count, top_k, temperature, seed):
+        return generate(model, ids, mask, count, top_k, temperature, seed, end_id=2)
+
+    seeds = np.array([1, 2, 3], "int32")
+    got = in_graph(*padded(PROMPTS), 5, 4, 1.5, seeds)
+    want = generate(model, *padded(PROMPTS), 5, 4, 1.5, seeds, end_id=2)
+    for name in want:
+        np.testing.assert_array_equal(got[name], want[name])
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"top_k": 0}, "top_k=0"), ({"top_k": np.int64(0)}, "top_k=0"), ({"top_k": 1.5}, "top_k"),
+    ({"temperature": 0.0}, "temperature"), ({"temperature": float("nan")}, "temperature"),
+    ({"max_new_tokens": -1}, "max_new_tokens"),
+    ({"input_mask": np.array([[1, 1], [0, 0]])}, "row 1 of the prompts has no token")])
+def test_out_of_range(model, options, message):
+    arguments = {"input_word_ids": np.full((2, 2), 5), "input_mask": np.ones((2, 2)),
+                 "max_new_tokens": 2}
+    with pytest.raises(UsageError, match=message):
+        generate(model, **{**arguments, **options})
+
+
+def test_prompts_of_every_size(model):
+    """One token, more than the window, no rows, nothing to add."""
+    longest = model.config.longest
+    one, long = np.array([[5]]), 5 + np.arange(2 * longest)[np.newaxis] % 7
+    for ids, rows, count in ((one, 1, 3), (long, 1, 3), (one[:0], 0, 3), (one, 1, 0)):
+        ids = generate(model, ids, np.ones_like(ids), count)["output_word_ids"]
+        assert ids.shape == (rows, count)
+    cut = long[:, -longest:]
+    np.testing.assert_array_equal(*(generate(model, ids, np.ones_like(ids), 2)["output_word_ids"]
+                                    for ids in (long, cut)))

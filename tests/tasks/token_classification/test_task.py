@@ -1,0 +1,168 @@
+"""The kind of tasks about tags: from tagged words to features, and from logits to entities."""
+
+import argparse
+import json
+
+import keras
+import numpy as np
+import pytest
+from sentiment import MARKS, WORDS, config, tokenizer
+
+from bert_tf.data.task_input import TaskInput
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.finetuning.kinds import make_kind
+from bert_tf.saved_model.served_model import ServedModel
+from bert_tf.tasks.base.examples import TagExample
+from bert_tf.tasks.registry import task
+from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.signature import tag
+
+pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
+TAGS = {"fine": "B-good", "great": "I-good", "dull": "B-bad", "poor": "I-bad"}
+LABELS = ["B-bad", "I-bad", "B-good", "I-good", "O"]
+
+
+def options(**values):
+    return argparse.Namespace(**{
+        "seq_length": 12, "unit": None, "class_weights": False, "features": None,
+        "combine": "concat", "lstm_size": 8, **values})
+
+
+def examples(count, seed=0):
+    """Words whose tags they tell themselves; `\u0007` vanishes."""
+    random = np.random.default_rng(seed)
+    words = [*WORDS[:3], "\u0007", *sum(MARKS.values(), [])]
+    rows = [list(random.choice(words, random.integers(1, 16))) for _ in range(count)]
+    return [TagExample(str(number), tuple(row), tuple(TAGS.get(word, "O") for word in row),
+                       (True,) * (len(row) - 1) + (False,), None, f"line {number + 1}")
+            for number, row in enumerate(rows)]
+
+
+def make(name="conll", **values):
+    return make_kind(task(name), options(**values))
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A kind and a model that has learned to tell what the words tell."""
+    kind = make()
+    name, further = kind.model_options(LABELS, tokenizer())
+    assert name == "tagger"
+    model = Tagger(config(hidden_dropout_prob=0.0), seed=1, **further)
+    data = TaskInput(kind.features(examples(200), model, True), 16, 0)
+    model.compile(keras.optimizers.Adam(0.01))
+    batches = data.dataset().map(
+        lambda batch: {key: value for key, value in batch.items() if key != "first_example"})
+    model.fit(batches, steps_per_epoch=data.steps_per_epoch, epochs=4, verbose=0)
+    return kind, model
+
+
+def test_labels():
+    assert make().labels(examples(50)) == LABELS
+    assert make("klue_ner").labels([]) == list(task("klue_ner").labels)
+    plain = TagExample("0", ("the",), ("O",), (False,))
+    with pytest.raises(BertTfError, match="1 examples without any entity"):
+        make().labels([plain])
+    once = TagExample("0", ("fine",), ("B-x",), (False,))
+    assert make().labels([once]) == ["B-x", "I-x", "O"]
+
+
+def test_units_and_features_are_as_asked():
+    for name, unit, expected in (("conll", None, "word"), ("klue_ner", None, "character"),
+                                 ("klue_ner", "word", "word")):
+        _, further = make(name, unit=unit).model_options(LABELS, tokenizer())
+        assert further["reader"].reading() == {"seq_length": 12, "unit": expected, "stride": 6}
+        assert "features" not in further
+    _, further = make(features=[0, -1]).model_options(LABELS, tokenizer())
+    assert further["features"] == {"layers": [0, -1], "combine": "concat", "lstm_size": 8}
+
+
+def test_class_weights_are_refused():
+    with pytest.raises(UsageError, match="--class_weights with --task conll"):
+        make(class_weights=True)
+
+
+def test_what_is_predicted_and_measured(trained, tmp_path):
+    kind, model = trained
+    dev = examples(60, seed=1)
+    lines = kind.predict(model, dev)
+    metrics = kind.metrics(dev, lines)
+    assert metrics["f1"] > 0.9 and metrics["accuracy"] > 0.95
+    for example, line in zip(dev, lines, strict=True):
+        assert line["id"] == example.id and len(line["tags"]) == len(example.words)
+        assert all(tag == "O" for word, tag in zip(example.words, line["tags"], strict=True)
+                   if word == "\u0007")
+        for entity in line["entities"]:
+            assert example.text[entity["start"]:entity["end"]] == entity["text"]
+            assert entity["start"] in example.starts and 0 < entity["score"] <= 1
+        begun = sum(tag.startswith("B-") for tag in line["tags"])
+        assert len(line["entities"]) >= begun
+    json.dumps(lines)
+    kind.report(dev, lines, str(tmp_path))
+    assert set(json.loads((tmp_path / "entities.json").read_text())) == {"bad", "good"}
+    assert kind.notes(dev, lines, metrics) == []
+
+
+def sentence(number, tags):
+    words = ("the", "fine", "dull", "end")
+    return TagExample(str(number), words, tuple(tags.split()), (True, False, True, False), None,
+                      f"line {number}")
+
+
+def predicted(tags, *entities):
+    return {"tags": tags.split(), "entities": [
+        {"text": text, "label": label, "start": start, "end": end, "score": 0.5}
+        for text, label, start, end in entities]}
+
+
+def test_the_report_has_the_wrong_sentences(tmp_path):
+    kind = make()
+    dev = [sentence(1, "O B-x I-x O"), sentence(2, "O B-x O O"), sentence(3, "O O O O")]
+    assert kind.given(dev[0]) == {"text": "the finedull end", "gold": ["O", "B-x", "I-x", "O"],
+                                  "words": ["the", "fine", "dull", "end"]}
+    lines = [predicted("O B-x I-x O", ("finedull", "x", 4, 12)), predicted("O O O O"),
+             predicted("O O O B-y", ("end", "y", 13, 16))]
+    kind.report(dev, lines, str(tmp_path))
+    wrong = [json.loads(line) for line in
+             (tmp_path / "wrong_sentences.jsonl").read_text().splitlines()]
+    assert [line["where"] for line in wrong] == ["line 2", "line 3"]
+    assert wrong[0]["right"] == [{"text": "fine", "label": "x", "start": 4, "end": 8}]
+    assert (wrong[0]["entities"], wrong[1]["right"]) == ([], [])
+    assert wrong[1]["entities"] == lines[2]["entities"]
+
+
+@pytest.mark.parametrize(("gold", "line", "note"), [
+    ("O B-x I-x O", predicted("O O O O"), "no entity is told, as by a model that learned nothing"),
+    ("O B-x I-x O", predicted("O B-x O O", ("fine", "x", 4, 8)), "none of the 1 entities told is"),
+    ("O O O B-x", predicted("B-x B-x B-x B-x", *[("a", "x", 0, 1)] * 4),
+     "no more tags are right (0.2500) than would be without any entity (0.7500)"),
+    ("O B-x I-x O", predicted("O B-x I-x O", ("finedull", "x", 4, 12)), None),
+    ("O O O O", predicted("O O O O"), None),
+])
+def test_what_is_no_better_than_no_model_is_noted(gold, line, note):
+    kind, dev = make(), [sentence(1, gold)]
+    notes = kind.notes(dev, [line], kind.metrics(dev, [line]))
+    assert len(notes) == (note is not None) and (note or "") in "".join(notes)
+
+
+def test_batches_and_windows_change_nothing(trained):
+    """Each example alone, beside others, and in the words' own order of length."""
+    kind, model = trained
+    dev = examples(10, seed=2)
+    together = kind.predict(model, dev)
+    for example, expected in zip(dev, together, strict=True):
+        (line,) = kind.predict(model, [example])
+        assert line["tags"] == expected["tags"]
+
+
+def test_a_served_model_tells_the_same_of_words_that_text_shows(trained):
+    kind, model = trained
+    served = ServedModel(model, tokenizer(), 12)
+    dev = [example for example in examples(40, seed=3) if "\u0007" not in example.words]
+    lines = kind.predict_served({"tag": lambda text: tag(served, text)}, {"labels": LABELS}, dev)
+    for line, expected in zip(lines, kind.predict(model, dev), strict=True):
+        assert line["entities"] == [{**entity, "score": pytest.approx(entity["score"], abs=1e-5)}
+                                    for entity in expected["entities"]]
+    assert kind.metrics(dev, lines)["f1"] == kind.metrics(dev, kind.predict(model, dev))["f1"]
+
+
