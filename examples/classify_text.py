@@ -5,7 +5,7 @@
 Everything is made up here, so that the program needs no files. To begin with a trained encoder,
 build the model with
 
-    model = bert_tf.from_pretrained("runs/NAME", "classifier", labels=LABELS, reader=reader)
+    model = bert_tf.from_pretrained("runs/NAME", "classifier", labels=LABELS, preprocessor=preprocessor)
 """
 
 import keras
@@ -23,12 +23,12 @@ REVIEWS = [
     ("every scene is a joy", 1), ("loud, long and empty", 0)]
 
 
-def make_reader():
+def make_preprocessor():
     """A tokenizer of the words above; `bert_tf.learn_vocab` learns one from any text."""
     words = {word for text, _ in REVIEWS for word in text.replace(",", " ,").split()}
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = bert_tf.Vocabulary([*special, *sorted(words)])
-    return bert_tf.TextReader(bert_tf.Tokenizer(vocabulary, lower_case=True), seq_length=32)
+    return bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary, lower_case=True), seq_length=32)
 
 
 def main():
@@ -37,15 +37,15 @@ def main():
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
-    reader = make_reader()
+    preprocessor = make_preprocessor()
     texts, labels = zip(*REVIEWS, strict=True)
     # Batches of texts of about the same length; `tf.data.Dataset.from_tensor_slices(...).batch(4)`
     # would do too.
-    data = bert_tf.text_batches(texts, labels, reader, batch_size=4, seed=1, epochs=12)
+    data = bert_tf.text_batches(texts, labels, preprocessor, batch_size=4, seed=1, epochs=12)
 
-    config = bert_tf.preset("bert", "tiny", vocab_size=len(reader.tokenizer.vocabulary))
+    config = bert_tf.preset("bert", "tiny", vocab_size=len(preprocessor.tokenizer.vocabulary))
     with strategy.scope():
-        model = bert_tf.Classifier(config, LABELS, reader=reader, seed=1)
+        model = bert_tf.Classifier(config, LABELS, preprocessor=preprocessor, seed=1)
         model.compile(bert_tf.AdamW(1e-3), keras.losses.SparseCategoricalCrossentropy(
             from_logits=True), metrics=["accuracy"])
     model.fit(data, verbose=2)

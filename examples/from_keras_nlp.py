@@ -38,15 +38,15 @@ def main():
 
     encoder = bert_tf.from_live(backbone)
     vocabulary = bert_tf.Vocabulary(tokenizer.get_vocabulary())
-    reader = bert_tf.TextReader(bert_tf.Tokenizer(vocabulary, tokenizer.lowercase), seq_length=16)
+    preprocessor = bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary, tokenizer.lowercase), seq_length=16)
 
     # The same numbers from text to vector.
     preprocess = keras_nlp.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=16)
     theirs = backbone.predict(preprocess(SENTENCES), verbose=0)["pooled_output"]
-    ours = encoder.predict(reader(keras.ops.convert_to_tensor(SENTENCES)), verbose=0)
+    ours = encoder.predict(preprocessor(keras.ops.convert_to_tensor(SENTENCES)), verbose=0)
     print(f"largest difference from keras-nlp: {np.abs(ours['pooled_output'] - theirs).max():.0e}")
 
-    model = bert_tf.Classifier(encoder.config, LABELS, reader=reader, seed=1)
+    model = bert_tf.Classifier(encoder.config, LABELS, preprocessor=preprocessor, seed=1)
     model.encoder.set_weights(encoder.get_weights())
     model.compile(bert_tf.AdamW(3e-3))
     labels = [1, 0] * (len(SENTENCES) // 2)

@@ -34,13 +34,13 @@ def build_model():
     words = {word for letter in LETTERS for word in letter.split()}
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = bert_tf.Vocabulary([*special, *sorted(words)])
-    reader = bert_tf.TextReader(bert_tf.Tokenizer(vocabulary), seq_length=16)
+    preprocessor = bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary), seq_length=16)
     # A trained one: bert_tf.from_pretrained("runs/NAME", "encoder").
     encoder = bert_tf.build_encoder(bert_tf.preset("bert", "tiny", len(vocabulary)), seed=1)
 
     letter = keras.Input((), dtype="string", name="letter")
     days = keras.Input((1,), name="days")
-    vector = encoder(reader(letter))["pooled_output"]
+    vector = encoder(preprocessor(letter))["pooled_output"]
     within = keras.layers.Dense(8, "relu")(keras.layers.Rescaling(1 / 30, -1.0)(days))
     both = keras.layers.Concatenate()([vector, keras.ops.tanh(within)])
     back = keras.layers.Dense(1, "sigmoid")(keras.layers.Dense(16, "relu")(both))

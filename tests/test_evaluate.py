@@ -14,7 +14,7 @@ from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 
 LABELS = ["bad", "good"]
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     """With a model folder, an exported version of it, the folder of a run, and examples."""
     folder = tmp_path_factory.mktemp("evaluate")
     model = Classifier(config(num_hidden_layers=1), LABELS, seed=4,
-                       reader=TextReader(tokenizer(), 8))
+                       preprocessor=TextPreprocessor(tokenizer(), 8))
     model.save_pretrained(str(folder / "model"))
     model.save_pretrained(str(folder / "run" / "model"))
     (folder / "run" / "run.json").write_text(json.dumps({"options": {"seq_length": 8}}))
@@ -162,7 +162,7 @@ def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path):
 
 def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys):
     model = Classifier(config(num_hidden_layers=1), LABELS, seed=4,
-                       reader=TextReader(tokenizer(), 8, pair=True))
+                       preprocessor=TextPreprocessor(tokenizer(), 8, pair=True))
     model.save_pretrained(str(tmp_path / "pairs"))
     write_table(tmp_path / "pairs.tsv", examples(4, pairs=True))
     assert measure(tmp_path, "pairs", tmp_path / "out",

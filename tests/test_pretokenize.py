@@ -116,7 +116,7 @@ def test_labelled_texts_are_read_in_morphemes(folder):
 
     from bert_tf.data.term_weights import learn_term_weights
     from bert_tf.tasks.base.examples import TextExample
-    from bert_tf.tasks.base.reader import TextReader
+    from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
     from bert_tf.tasks.base.text_batches import text_batches
     from bert_tf.tasks.base.text_features import text_features
     from bert_tf.tokenization.load import load_tokenizer
@@ -127,12 +127,12 @@ def test_labelled_texts_are_read_in_morphemes(folder):
     def ids(texts, tokenizer):
         examples = [TextExample(id=str(number), text_a=text, text_b=None, label="a", group=None,
                                 where="here") for number, text in enumerate(texts)]
-        reader = TextReader(tokenizer, seq_length=32)
-        return text_features(examples, reader, ["a"], "single_label").rows["input_word_ids"].values
+        preprocessor = TextPreprocessor(tokenizer, seq_length=32)
+        return text_features(examples, preprocessor, ["a"], "single_label").rows["input_word_ids"].values
 
     np.testing.assert_array_equal(ids(LINES, of_raw), ids(analysed, of_analysed))
     assert len(ids(LINES, of_analysed)) != len(ids(analysed, of_analysed))
-    batches = text_batches(LINES, [0] * len(LINES), TextReader(of_raw, seq_length=32), 8, seed=1)
+    batches = text_batches(LINES, [0] * len(LINES), TextPreprocessor(of_raw, seq_length=32), 8, seed=1)
     assert sorted(text.decode() for texts, _ in batches for text in texts.numpy()) == (
         sorted(analysed))
     np.testing.assert_array_equal(learn_term_weights(LINES, of_raw).idf,
@@ -142,15 +142,15 @@ def test_labelled_texts_are_read_in_morphemes(folder):
 def test_tags_are_those_of_the_words_of_the_file(folder):
     from bert_tf.tasks.base.examples import TagExample
     from bert_tf.tasks.token_classification.features import tag_features
-    from bert_tf.tasks.token_classification.preprocessor import WordReader
+    from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
     from bert_tf.tokenization.load import load_tokenizer
 
     labels = ["B-X", "I-X", "O"]
     example = TagExample("1", ("배우가", "정말", "영화", "는"), ("B-X", "O", "O", "B-X"),
                          (True, True, False, False))
-    reader = WordReader(load_tokenizer(str(folder / "of_raw")), seq_length=32)
-    features = tag_features([example], reader, labels)
-    tokens = reader.tokenizer.tokens(features.rows["input_word_ids"].values).numpy()
+    preprocessor = WordPreprocessor(load_tokenizer(str(folder / "of_raw")), seq_length=32)
+    features = tag_features([example], preprocessor, labels)
+    tokens = preprocessor.tokenizer.tokens(features.rows["input_word_ids"].values).numpy()
     told = [(token.decode(), labels[number] if number >= 0 else None) for token, number in zip(
         tokens, features.rows["label_ids"].values, strict=True)]
     assert told == [("[CLS]", None), ("배우", "B-X"), ("가", None), ("정말", "O"), ("영화", "O"),
@@ -161,13 +161,13 @@ def test_tags_are_those_of_the_words_of_the_file(folder):
 def test_answers_are_learned_in_analysed_text(folder):
     from bert_tf.tasks.base.examples import SpanExample
     from bert_tf.tasks.question_answering.features import span_features
-    from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+    from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
     from bert_tf.tokenization.load import load_tokenizer
 
-    reader = QuestionReader(load_tokenizer(str(folder / "of_raw")), seq_length=64)
+    preprocessor = QuestionPreprocessor(load_tokenizer(str(folder / "of_raw")), seq_length=64)
     example = SpanExample("1", "배우가", "정말 영화는 최고였다", (("영화", 3),))
-    rows = span_features([example], reader, training=True).rows
-    tokens = reader.tokenizer.tokens(rows["input_word_ids"].values).numpy()
+    rows = span_features([example], preprocessor, training=True).rows
+    tokens = preprocessor.tokenizer.tokens(rows["input_word_ids"].values).numpy()
     assert [token.decode() for token in tokens[:8]] == [
         "[CLS]", "배우", "가", "[SEP]", "정말", "영화", "는", "최고"]
     assert (rows["start_positions"].tolist(), rows["end_positions"].tolist()) == ([5], [5])

@@ -4,7 +4,7 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, par
 from bert_tf.converters.formats import load_format
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.storage import variables
-from bert_tf.tasks.pretrained import TASKS
+from bert_tf.tasks.registry import model_classes
 
 # The package that a model's class comes from -> the format.
 _PACKAGES = {"keras_hub": "keras_hub", "official": "tf_models"}
@@ -33,7 +33,7 @@ def from_live(model, **options):
                                  "a model of keras-nlp or tf-models-official"))
     checkpoint = load_format(_PACKAGES[package]).from_live(model)
     task = dict(checkpoint.task)
-    ours = TASKS[task.pop("task")](checkpoint.config, **task, **options)
+    ours = model_classes()[task.pop("task")](checkpoint.config, **task, **options)
     variables.assign_variables(ours.weights, checkpoint.tensors, type(model).__name__)
     return ours
 

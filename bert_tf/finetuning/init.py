@@ -14,7 +14,8 @@ from bert_tf.finetuning.options import SCRATCH
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
 from bert_tf.storage import checksums, files
-from bert_tf.tasks.pretrained import TASKS, from_pretrained
+from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.learn_wordpiece import learn_pieces
 from bert_tf.tokenization.load import load_tokenizer, tokenizer_files
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -34,7 +35,7 @@ class Start:
     folder: str | None  # model folder of the weights
 
     def build(self, task, changes, **options):
-        """A model of one of `tasks.pretrained.TASKS` with new heads.
+        """A model of one of `registry.model_classes()` with new heads.
 
         Args:
             task: its name.
@@ -42,7 +43,7 @@ class Start:
             options: of its class.
         """
         if self.folder is None:
-            return TASKS[task](self.config.replace(**changes), **options)
+            return model_classes()[task](self.config.replace(**changes), **options)
         return from_pretrained(self.folder, task, config=changes, **options)
 
 

@@ -6,9 +6,9 @@ import time
 
 import tensorflow as tf
 
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetuning import options as flags
-from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
@@ -22,7 +22,7 @@ from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained
-from bert_tf.tasks.registry import task as find_task
+from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
@@ -106,33 +106,32 @@ class Measurement:
                     setattr(arguments, name, trained.get(name))
 
     def measure(self, folder, served):
-        """`(results, (kind, examples, predictions))`, the first for `results.json`."""
+        """`(results, (task_type, examples, predictions))`, the first for `results.json`."""
         arguments = self.arguments
         model = checksums.opened(arguments.model if served else folder)
         folder = os.path.join(model, _EXTRA) if served else model
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
         task = find_task(arguments.task, about.get("problem") == "multi_label")
-        kind = make_kind(task, self.kind_options(), about["task"])
-        _check_fits(task, kind, about, arguments.model)
+        task_type = make_type(task, self.type_options(), about["task"])
+        task_type.check_model(about, arguments.model)
         examples, left_out = flags.read_examples(task, arguments.data, arguments)
-        if about["task"] == "classifier":
-            _check_pairs(examples, about, served)
+        task_type.check_examples(examples, about, served)
         if served:
             about["pretokenize"] = _pretokenize(folder)
             signatures = tf.saved_model.load(model).signatures
-            predictions = kind.predict_served(signatures, about, examples)
+            predictions = task_type.predict_served(signatures, about, examples)
         else:
-            predictions = kind.predict(_load(folder, kind), examples)
-        metrics = kind.metrics(examples, predictions)
-        notes = kind.notes(examples, predictions, metrics)
+            predictions = task_type.predict(_load(folder, task_type, about), examples)
+        metrics = task_type.metrics(examples, predictions)
+        notes = task_type.notes(examples, predictions, metrics)
         notes += trained_on_notes(self.run, examples)
-        return {"task": task.name, "metrics": metrics, **described(kind, about.get("labels", [])),
+        return {"task": task.name, "metrics": metrics, **described(task_type, about.get("labels", [])),
                 "notes": notes, "examples": len(examples), "left_out": left_out,
                 "model": arguments.model, "seconds": round(time.monotonic() - self.started, 1),
-                "command": self.command}, (kind, examples, predictions)
+                "command": self.command}, (task_type, examples, predictions)
 
-    def kind_options(self):
+    def type_options(self):
         """The flags that the model was trained with, or their defaults, and those given now."""
         parser = argparse.ArgumentParser(add_help=False)
         flags.add_finetune_flags(parser)
@@ -164,37 +163,13 @@ def _pretokenize(folder):
     return files.read_json_object(path).get("pretokenize") if files.exists(path) else None
 
 
-def _check_fits(task, kind, about, model):
-    if about["task"] not in kind.models:
-        raise UsageError(explain(
-            f"--task {task.name} with {model}, whose task is {about['task']}",
-            f"a model for {' or '.join(kind.models)}", "bert_tf.finetune first"))
-    problem = about.get("problem", "single_label")
-    if about["task"] == "classifier" and problem != task.problem:
-        raise UsageError(explain(f"--task {task.name} is of the kind {task.problem}, {model} of "
-                                 f"the kind {problem}", attempt="another --task"))
-    labels = about.get("labels")
-    if labels and task.labels and problem != "regression" and set(task.labels) - set(labels):
-        raise UsageError(explain(f"{model} tells the labels {', '.join(labels)}",
-                                 f"those of --task {task.name}: {', '.join(task.labels)}"))
-
-
-def _check_pairs(examples, about, served):
-    """Refuse single texts for a model of pairs, and the other way round where that cannot be."""
-    told = (about.get("reading") or {}).get("pair", False)
-    given = examples[0].text_b is not None
-    if told != given and (told or served):
-        names = ["single texts", "pairs of texts"]
-        raise UsageError(explain(f"{examples[0].where}: {names[given]}", names[told],
-                                 "--text_b_column" if told else "--task classify"))
-
-
-def _load(folder, kind):
-    """The model in `folder`, with a reader of its text also where none was saved with it."""
-    model = from_pretrained(folder, kind.built_as)
-    if model.reader is None:
-        if kind.options.seq_length is None:
-            kind.options.seq_length = min(flags.SEQ_LENGTHS[kind.task.kind], model.config.longest)
-        labels = getattr(model, "labels", [])
-        model.reader = kind.model_options(labels, load_tokenizer(folder))[1]["reader"]
-    return model
+def _load(folder, task_type, about):
+    """The model in `folder`, with a preprocessor also where none was saved with it."""
+    if "reading" in about:
+        return from_pretrained(folder, task_type.built_as)
+    options = task_type.options
+    if options.seq_length is None:
+        longest = ModelConfig.load(os.path.join(folder, CONFIG)).longest
+        options.seq_length = min(task_type.task.seq_length, longest)
+    made = task_type.model_options(about.get("labels", []), load_tokenizer(folder))[1]
+    return from_pretrained(folder, task_type.built_as, preprocessor=made["preprocessor"])

@@ -18,8 +18,6 @@ from bert_tf.training.config import DTYPES, STRATEGIES
 
 SCRATCH = "scratch"
 COLUMNS = ("text_column", "text_b_column", "label_column", "id_column")
-# Tokens of an example by the task's kind; of a shorter model all that it has.
-SEQ_LENGTHS = {"text": 128, "span": 384, "tag": 128}
 _ANSWERS = dict.fromkeys(("max_query_length", "doc_stride", "max_answer_length", "n_best",
                           "null_threshold"))
 _FEATURES = {"combine": "concat", "lstm_size": 768}
@@ -202,13 +200,13 @@ def columns(flags):
 
 
 def read_examples(task, path, flags):
-    """`read_task` of a file as the flags say: `(examples, number of those left out)`."""
-    from bert_tf.tasks.registry import read_task
+    """Read a file as the flags say: `(examples, number of those skipped)`."""
+    from bert_tf.tasks.base import read_examples as reading
 
-    left_out = [] if flags.skip_bad_rows else None
+    skipped = [] if flags.skip_bad_rows else None
     form = TableForm(flags.delimiter, flags.encoding, flags.header)
-    examples = read_task(task, path, columns(flags), form, left_out)
-    return examples, len(left_out or ())
+    examples = reading.read_examples(task, path, columns(flags), form, skipped)
+    return examples, len(skipped or ())
 
 
 def dev_share(flags):
@@ -230,12 +228,12 @@ def complete(flags):
     Args:
         flags: of `finetune`; changed in place.
 
-    Returns: the `data.tasks.Task`.
+    Returns: the `Task`.
 
     Raises:
         UsageError: flags contradict each other or the task.
     """
-    from bert_tf.tasks.registry import task as find_task
+    from bert_tf.tasks.registry import find_task
 
     task = find_task(flags.task, flags.multi_label)
     scratch = flags.init == SCRATCH
@@ -250,18 +248,18 @@ def complete(flags):
         if flags.features and getattr(flags, name) is not None:
             raise UsageError(f"--{name} beside --features, which keep the whole encoder as it is; "
                              f"leave --{name} out")
-    if flags.features and task.kind == "span":
+    if flags.features and task.type == "question_answering":
         raise UsageError(f"--features with --task {task.name}: they are for labels of texts and "
                          "of words; leave them out")
-    if task.kind != "text" and flags.long != "head":
+    if task.type != "classification" and flags.long != "head":
         raise UsageError(f"--long {flags.long} is for texts with labels, which --task {task.name} "
                          "is not about; leave it out")
     if flags.stride and flags.long != "windows":
         raise UsageError(explain(f"--stride {flags.stride} with --long {flags.long}",
                                  attempt="--long windows"))
-    if task.kind != "span":
+    if task.type != "question_answering":
         _refuse(flags, _ANSWERS, f"is for answers in a text, not for --task {task.name}")
-    if task.kind != "tag":
+    if task.type != "token_classification":
         _refuse(flags, {"unit": None}, f"is for tags, not for --task {task.name}")
     if not flags.features:
         _refuse(flags, _FEATURES, "is for --features, which are not asked for")

@@ -28,16 +28,16 @@ def spread(records):
     return {name: statistics.fmean(values) for name, values in columns.items()}, deviation
 
 
-def write_measured(kind, examples, predictions, folder):
-    """Write `predictions.jsonl` and the kind's `report/`.
+def write_measured(task_type, examples, predictions, folder):
+    """Write `predictions.jsonl` and the task's `report/`.
 
     A line of predictions is the example's `id`, what the model was given and what is right (see
-    `Kind.given`), and what `Kind.predict` tells of it. What the report says of itself is printed.
+    `Example.given`), and what `TaskType.predict` tells of it. What the report says of itself is printed.
     """
     files.write_json_lines(os.path.join(folder, PREDICTIONS), (
-        {"id": example.id, **kind.given(example), **line}
+        {"id": example.id, **example.given(), **line}
         for example, line in zip(examples, predictions, strict=True)))
-    for line in kind.report(examples, predictions,
+    for line in task_type.report(examples, predictions,
                             files.make_folder(os.path.join(folder, REPORT))) or ():
         print(line)
 
@@ -47,12 +47,12 @@ def first_prediction(folder):
     return json.loads(next(iter(files.read_lines(os.path.join(folder, PREDICTIONS)))))
 
 
-def described(kind, labels):
-    """What a reader of the metrics must know: `{"monitor", "positive_label"}` for `results.json`.
+def described(task_type, labels):
+    """What a preprocessor of the metrics must know: `{"monitor", "positive_label"}` for `results.json`.
 
     `positive_label` is the one of two labels that `f1` is about, else None.
     """
-    return {"monitor": kind.task.monitor[0], "positive_label": kind.positive_label(labels)}
+    return {"monitor": task_type.task.monitor[0], "positive_label": task_type.positive_label(labels)}
 
 
 def about_f1(results):

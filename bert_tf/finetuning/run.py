@@ -16,8 +16,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
 from bert_tf.finetuning.init import find_start
-from bert_tf.finetuning.kinds import make_kind
-from bert_tf.finetuning.options import SCRATCH, SEQ_LENGTHS, columns, dev_share, read_examples
+from bert_tf.finetuning.options import SCRATCH, columns, dev_share, read_examples
 from bert_tf.finetuning.results import (
     PREDICTIONS,
     REPORT,
@@ -36,10 +35,11 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest
 from bert_tf.storage.variables import assign_variables
-from bert_tf.tasks.base.label_counts import label_counts, labels_said, likeness_notes
+from bert_tf.tasks.base.label_counts import describe_labels, label_counts, similar_label_notes
 from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.base.split_notes import split_notes
 from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tasks.registry import make_type
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import BEST, best_weights
 
@@ -56,7 +56,7 @@ class FinetuningRun:
 
     Args:
         options: the flags of `finetune`, checked and filled in by `options.complete`.
-        task: the `data.tasks.Task`.
+        task: the `Task`.
         strategy: from `make_strategy`.
         command: the command line, for `results.json`.
         started: when the command began, as of `time.monotonic`.
@@ -109,17 +109,17 @@ class FinetuningRun:
         if gone:
             print(f"{self.path(gone[0])} is missing; measuring again")
             self.prepare(*self.examples())
-            model = from_pretrained(self.path("model"), self.kind.built_as)
-            write_measured(self.kind, self.dev, self.kind.predict_dev(model, self.dev), self.path())
+            model = from_pretrained(self.path("model"), self.type.built_as)
+            write_measured(self.type, self.dev, self.type.predict_dev(model, self.dev), self.path())
             self.measure_test(model)
 
     def measure_test(self, model):
         """`{"test_metrics": …}` of a model that was chosen already; empty without `--test`."""
         if self.test is None:
             return {}
-        predictions = self.kind.predict(model, self.test)
-        write_measured(self.kind, self.test, predictions, files.make_folder(self.path(TEST)))
-        return {"test_metrics": self.kind.metrics(self.test, predictions)}
+        predictions = self.type.predict(model, self.test)
+        write_measured(self.type, self.test, predictions, files.make_folder(self.path(TEST)))
+        return {"test_metrics": self.type.metrics(self.test, predictions)}
 
     @contextlib.contextmanager
     def claimed(self):
@@ -171,7 +171,7 @@ class FinetuningRun:
         if share is None:
             dev, self.left_out["dev"] = read_examples(self.task, options.dev, options)
             return train, dev, test
-        train, dev = split_examples(train, share, options.seed, self.task.name)
+        train, dev = split_examples(train, share, options.seed, self.task.dev_last)
         files.write_json(self.path("dev_ids.json"), {
             "task": self.task.name, "file": options.train, **_shares(train, dev, share),
             "seed": options.seed, "train": len(train), "dev_ids": [example.id for example in dev]})
@@ -180,8 +180,8 @@ class FinetuningRun:
     def prepare(self, train, dev, test):
         """Find the start and make the features that all trials learn from."""
         options = self.options
-        self.kind = make_kind(self.task, options)
-        self.start = find_start(options, self.path(), lambda: self.kind.texts(train))
+        self.type = make_type(self.task, options)
+        self.start = find_start(options, self.path(), lambda: self.type.texts(train))
         longest = self.start.config.longest
         if (options.seq_length or 0) > longest:
             raise UsageError(explain(f"--seq_length {options.seq_length} is beyond the model's "
@@ -190,9 +190,9 @@ class FinetuningRun:
         if options.seq_length and options.seq_length < shortest:
             raise UsageError(explain(f"--seq_length {options.seq_length}",
                                      f"{shortest} to {longest}"))
-        options.seq_length = options.seq_length or min(SEQ_LENGTHS[self.task.kind], longest)
-        labels = self.kind.labels(train)
-        self.model_task, self.model_options = self.kind.model_options(labels,
+        options.seq_length = options.seq_length or min(self.task.seq_length, longest)
+        labels = self.type.labels(train)
+        self.model_task, self.model_options = self.type.model_options(labels,
                                                                       self.start.tokenizer)
         asked = dev_share(options)
         self.counts = {"train": len(train), "dev": len(dev), **_shares(train, dev, asked),
@@ -203,7 +203,7 @@ class FinetuningRun:
         if asked is not None and abs(self.counts["share"] / asked - 1) > _NEAR:
             print(f"note: --dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
                   "not cut")
-        self.described = described(self.kind, labels)
+        self.described = described(self.type, labels)
         print("; ".join([f"models are chosen by {self.described['monitor']}",
                          *about_f1(self.described)]))
         if test:
@@ -211,9 +211,9 @@ class FinetuningRun:
             print(f"{len(test):,} examples to test the best model by")
         parts = {"train": train, "dev": dev, **({"test": test} if test else {})}
         for name, examples in parts.items():
-            print(f"labels of {name}: {labels_said(examples)}")
+            print(f"labels of {name}: {describe_labels(examples)}")
         self.label_counts = {name: label_counts(examples) for name, examples in parts.items()}
-        for note in [*likeness_notes([*train, *dev]), *split_notes(train, dev),
+        for note in [*similar_label_notes([*train, *dev]), *split_notes(train, dev),
                      *(split_notes(train, test, "test") if test else ())]:
             print(f"note: {note}")
         self.train, self.train_features, self.dev, self.test = train, None, dev, test
@@ -224,18 +224,18 @@ class FinetuningRun:
             fresh = getattr(model, "fresh_variables", ())
             if fresh:
                 print(f"not in {self.options.init}, so new: {', '.join(fresh)}")
-            self.train_features = self.kind.features(self.train, model, training=True)
+            self.train_features = self.type.features(self.train, model, training=True)
             features = {"train": self.train_features}
             # What is wrong with the others shows before training, too.
             if self.test:
-                features["test"] = self.kind.asked(model, self.test)
-            features["dev"] = self.kind.asked(model, self.dev)
-            self.cut = self.count_cut(features, model.reader)
+                features["test"] = self.type.features_to_predict(model, self.test)
+            features["dev"] = self.type.features_to_predict(model, self.dev)
+            self.cut = self.count_cut(features, model.preprocessor)
         return self.train_features
 
-    def count_cut(self, features, reader):
+    def count_cut(self, features, preprocessor):
         """Tell how many examples are cut; `{"tokens", "train", "dev"}`, None where none can be."""
-        found = self.kind.cut_at(reader)
+        found = self.type.truncation(preprocessor)
         if found is None:
             return None
         what, tokens = found
@@ -286,8 +286,8 @@ class FinetuningRun:
         known = trial.record()
         record = known or trial.finish(
             self.build, self.features,
-            lambda model: self.kind.metrics(self.dev, self.kind.predict_dev(model, self.dev)),
-            self.kind.monitor, self.strategy)
+            lambda model: self.type.metrics(self.dev, self.type.predict_dev(model, self.dev)),
+            self.type.monitor, self.strategy)
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
                     else f"epoch {record['epoch']}: {shown(record['metrics'])}")
@@ -296,7 +296,7 @@ class FinetuningRun:
 
     def best_of(self, records):
         """Index of the record that is best by the monitored metric; the first of equals."""
-        name, better = self.kind.monitor
+        name, better = self.type.monitor
         sound = [number for number, record in enumerate(records) if "metrics" in record]
         if not sound:
             raise DivergedError(explain(f"every training diverged: {records[0]['diverged']}",
@@ -309,12 +309,12 @@ class FinetuningRun:
         weights = best_weights(best.folder)
         assign_variables(model.weights, weights, best.folder)
         self.features(model)
-        predictions = self.kind.predict_dev(model, self.dev)
+        predictions = self.type.predict_dev(model, self.dev)
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
-        write_measured(self.kind, self.dev, predictions, self.path())
-        metrics = self.kind.metrics(self.dev, predictions)
-        notes = self.kind.notes(self.dev, predictions, metrics)
+        write_measured(self.type, self.dev, predictions, self.path())
+        metrics = self.type.metrics(self.dev, predictions)
+        notes = self.type.notes(self.dev, predictions, metrics)
         for note in notes:
             print(f"note: {note}; try another --learning_rate, more --epochs or another --seed")
         tested = self.measure_test(model)

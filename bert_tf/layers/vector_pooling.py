@@ -77,7 +77,7 @@ class VectorPooling(keras.Layer):
         if self.mask_specials and self.special_ids is None:
             raise UsageError(explain("mask_specials without a tokenizer to know them from",
                                      "special_ids=(id of [CLS], id of [SEP])",
-                                     "reader=TextReader(tokenizer)"))
+                                     "preprocessor=TextPreprocessor(tokenizer)"))
         if self.pooling == "cls_pooled" and self.layer_numbers != (self.num_hidden_layers,):
             raise UsageError(explain(f"{pooling} with layers={self.layer_numbers}",
                                      "layers=(-1,), which the pooler reads"))

@@ -3,6 +3,7 @@
 import keras
 
 from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError, explain
 from bert_tf.models.backbone import Backbone
 from bert_tf.models.pretrained import Saved
 
@@ -12,6 +13,8 @@ INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 @keras.saving.register_keras_serializable("bert_tf")
 class EncoderModel(Saved, keras.Model):
     """A `Backbone` as a functional Keras model; see `build_encoder`."""
+
+    saved_as = "encoder"
 
     def __init__(self, config, encoder_outputs=False, attention_probs=False, dtype=None,
                  seed=None, name=None, embeddings=None):
@@ -27,10 +30,6 @@ class EncoderModel(Saved, keras.Model):
         """The `ModelConfig`."""
         return self.backbone.config
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "encoder"}
-
     def get_config(self):
         """The constructor's arguments."""
         backbone = self.backbone
@@ -39,10 +38,27 @@ class EncoderModel(Saved, keras.Model):
                 "dtype": keras.dtype_policies.serialize(backbone.dtype_policy),
                 "name": self.name}
 
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Build from what `get_config` gave."""
-        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+def as_encoder(encoder, dtype=None, seed=None):
+    """Return the encoder of a model with a head.
+
+    Args:
+        encoder: an `EncoderModel`, which is returned; or the `ModelConfig` of a new one.
+        dtype, seed: of a new one, see `build_encoder`.
+
+    Raises:
+        UsageError: neither, or an encoder under whose name no checkpoint keeps variables.
+    """
+    if isinstance(encoder, ModelConfig):
+        return build_encoder(encoder, dtype=dtype, seed=seed)
+    if not isinstance(encoder, EncoderModel):
+        raise UsageError(explain(f"{type(encoder).__name__} as encoder",
+                                 "a ModelConfig, or an encoder of build_encoder, from_pretrained "
+                                 "or from_live"))
+    if encoder.name != encoder.config.family:
+        raise UsageError(explain(f"an encoder with the name {encoder.name!r}",
+                                 f"{encoder.config.family!r}, under which its variables are saved"))
+    return encoder
 
 
 def build_encoder(config, encoder_outputs=False, attention_probs=False, dtype=None, seed=None,

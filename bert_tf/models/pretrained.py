@@ -2,6 +2,9 @@
 
 import os
 
+import keras
+
+from bert_tf.config import ModelConfig
 from bert_tf.storage import checksums, files, variables
 
 CONFIG = "model_config.json"
@@ -12,8 +15,35 @@ CHECKPOINT = "model"
 class Saved:
     """Mixin of Keras models that can be written as a model folder.
 
-    The class has `config`, a `ModelConfig`, and `task_config()`, what `task.json` says of it.
+    A class sets `saved_as`, its name in `task.json`, and what else that file holds of it:
+    `required_options`, and `further_options`, which have defaults. Its instances have `config`, a
+    `ModelConfig`, a `seed`, and `options()`, the values of those options; the first argument of
+    its constructor is the `ModelConfig`.
     """
+
+    saved_as = None
+    required_options = ()
+    further_options = ()
+    preprocessor_class = None  # from text to its inputs; None where the model takes ids alone
+
+    def options(self):
+        """Return the options of this model beside its `ModelConfig`, a dict of plain values."""
+        return {}
+
+    def get_config(self):
+        """See Keras."""
+        return {**super().get_config(), "config": self.config.to_dict(), **self.options(),
+                "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """See Keras."""
+        encoder = ModelConfig.from_dict(config["config"])
+        return cls(encoder, **{name: value for name, value in config.items() if name != "config"})
+
+    def task_config(self):
+        """Return what `task.json` says of this model."""
+        return {"task": self.saved_as, **self.options()}
 
     def save_pretrained(self, folder, tokenizer=None):
         """Write a model folder, which `bert_tf.from_pretrained` reads; see `save_pretrained`."""
@@ -27,14 +57,14 @@ def save_pretrained(folder, model, tokenizer=None):
         folder: a new folder; it appears whole or not at all.
         model: a `Saved` Keras model; every variable is stored under its path, which for BERT is
             its name in the official checkpoint.
-        tokenizer: anything with `save(folder)`; None is that of the model's `reader`, if any.
+        tokenizer: anything with `save(folder)`; None is that of the model's `preprocessor`, if any.
     """
-    reader = getattr(model, "reader", None)
-    if tokenizer is None and reader is not None:
-        tokenizer = reader.tokenizer
+    preprocessor = getattr(model, "preprocessor", None)
+    if tokenizer is None and preprocessor is not None:
+        tokenizer = preprocessor.tokenizer
     with checksums.new_folder(folder) as temporary:
         model.config.save(os.path.join(temporary, CONFIG))
-        reading = {} if reader is None else {"reading": reader.reading()}
+        reading = {} if preprocessor is None else {"reading": preprocessor.reading()}
         files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
         variables.write_variables(os.path.join(temporary, CHECKPOINT),
                                   {variable.path: variable.value

@@ -12,14 +12,13 @@ import tensorflow as tf
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.layers.layer_norm import computed_by
 from bert_tf.models.pretrained import CONFIG, TASK
-from bert_tf.saved_model.description import description
 from bert_tf.saved_model.exported_encoder import EXPORT
 from bert_tf.saved_model.guards import guarded
 from bert_tf.saved_model.ops import finish_graph, unservable_ops
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import versions, write_batching_params, write_configs
-from bert_tf.saved_model.signatures import signatures, unanswered
+from bert_tf.saved_model.signatures import description, signatures, unanswered
 from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.verify import verify
 from bert_tf.saved_model.warmup import warmup_requests, write_warmup

@@ -13,7 +13,7 @@ from bert_tf.models.pretrained import CHECKPOINT
 from bert_tf.storage import variables
 from bert_tf.tasks.embedding.signature import served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
-from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 
@@ -26,7 +26,7 @@ _NEW_TOKENS = 32  # tokens that a language model adds, where nothing else is sai
 class ServedModel:
     """A trained model and its tokenizer, as the signatures need them."""
 
-    model: keras.Model  # of one of the classes in `tasks.pretrained.TASKS`
+    model: keras.Model  # of one of `registry.model_classes()`
     tokenizer: object | None  # as `load_tokenizer` gives it; None where only ids can be taken
     seq_length: int  # the window in tokens; longer text is cut
     top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
@@ -47,14 +47,14 @@ class ServedModel:
         return own + [variable for variable in self.pooling.weights if id(variable) not in held]
 
     @property
-    def tasks(self):
-        """Names of what the model was trained for, as `Objective.tasks`; of a `Span` one."""
-        return ("span",) if isinstance(self.model, Span) else getattr(self.model, "tasks", ())
+    def objectives(self):
+        """See `Objective.objectives`."""
+        return getattr(self.model, "objectives", ())
 
     @property
     def pair(self):
         """Whether the model is about pairs of texts."""
-        return getattr(getattr(self.model, "reader", None), "pair", False)
+        return getattr(getattr(self.model, "preprocessor", None), "pair", False)
 
     @property
     def text_names(self):
@@ -120,6 +120,13 @@ class ServedModel:
         return {"tokens": tf.where(real, self.tokenizer.tokens(ids), "")}
 
 
+    def read_tokens(self, inputs):
+        """What was read: `tokens`, where the vocabulary is known, and `num_tokens [B]`."""
+        mask = inputs["input_mask"]
+        return {**self.tokens(inputs["input_word_ids"], tf.cast(mask, tf.bool)),
+                "num_tokens": tf.reduce_sum(mask, axis=1)}
+
+
 def encoder_of(model):
     """The Keras encoder of a model of any task."""
     return model if isinstance(model, EncoderModel) else model.encoder
@@ -145,14 +152,18 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     if task.get("generator"):
         options["generator"] = None
         notes.append("the generator is not served, the discriminator alone is")
+    if "reading" not in task:
+        options["preprocessor"] = None  # texts are read as the window of the export says
     # Not the mixed policy: casting the kernels at every request would take longer than a short
     # text. LayerNorm and the embeddings are float32 all the same.
+    if model_classes()[task["task"]].preprocessor_class is None:
+        options.pop("preprocessor", None)
     model = from_pretrained(model_folder, dtype=dtype, **options)
     encoder_of(model).backbone.padding_free = True
-    reader = getattr(model, "reader", None)
+    preprocessor = getattr(model, "preprocessor", None)
     try:
-        # The reader's own, whose resources the exported graph holds.
-        tokenizer = load_tokenizer(model_folder) if reader is None else reader.tokenizer
+        # The preprocessor's own, whose resources the exported graph holds.
+        tokenizer = load_tokenizer(model_folder) if preprocessor is None else preprocessor.tokenizer
     except NoTextError as error:
         tokenizer = None
         notes.append(f"no signature takes text, only token ids: {error}")
@@ -160,9 +171,9 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         notes.append(_ANALYSED)
     config = model.config
     if seq_length is None:
-        seq_length = config.longest if reader is None else reader.seq_length
-    elif reader is not None:
-        reader.resize(seq_length)
+        seq_length = config.longest if preprocessor is None else preprocessor.seq_length
+    elif preprocessor is not None:
+        preprocessor.resize(seq_length)
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)

@@ -1,41 +1,73 @@
 """Any of our models, read from its folder."""
 
+import dataclasses
 import os
 
 from bert_tf.config import ModelConfig
-from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.models.families import build_encoder
+from bert_tf.errors import NoTextError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
-from bert_tf.tasks.base.reader import TextReader
-from bert_tf.tasks.classification.model import Classifier
-from bert_tf.tasks.embedding.model import SentenceEmbedder
-from bert_tf.tasks.pretraining.language_model import LanguageModel
-from bert_tf.tasks.pretraining.masked_lm import Pretrainer
-from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
-from bert_tf.tasks.token_classification.model import Tagger
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 
-TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": LanguageModel,
-         "replaced_tokens": ReplacedTokens, "classifier": Classifier, "span": Span,
-         "tagger": Tagger, "embedder": SentenceEmbedder}
-# What `task.json` holds beside the task.
-_OPTIONS = {"pretraining": ("sentence_task",), "replaced_tokens": ("generator",),
-            "classifier": ("labels",), "tagger": ("labels",),
-            "embedder": ("pooling", "layers", "combine", "mask_specials", "special_ids",
-                         "weighting", "normalize")}
-# What it may hold: options with a default, and how text becomes inputs.
-_FURTHER = {"classifier": ("problem", "features", "reading"),
-            "span": ("n_best", "max_answer_length", "null_threshold", "reading"),
-            "tagger": ("features", "reading"), "embedder": ("reading",)}
-# How text becomes inputs, where it is not as for a `TextReader`.
-_READERS = {"span": QuestionReader, "tagger": WordReader}
 # Parts of an encoder that `config` may add to a saved one.
 _ADDED = {"bilstm": lambda config: config.bilstm,
           "pooler": lambda config: config.pooling == "dense"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """What was saved of a model, wherever it was.
+
+    Attributes:
+        config: its `ModelConfig`.
+        task: what `task.json` says.
+        tensors: `{path of a variable: array}`.
+        tokenizer: as `load_tokenizer` gives it; None where there is none that reads text.
+        source: what errors call the tensors.
+    """
+
+    config: ModelConfig
+    task: dict
+    tensors: dict
+    tokenizer: object
+    source: str
+
+    @classmethod
+    def read(cls, path):
+        """Read a model folder, or that of a finished run.
+
+        Raises:
+            BertTfError: a file is missing or damaged.
+        """
+        folder = os.path.join(path, "model")
+        folder = folder if files.exists(os.path.join(folder, CONFIG)) else path
+        folder = checksums.opened(folder)
+        prefix = os.path.join(folder, CHECKPOINT)
+        tensors = variables.read_variables(prefix)
+        return cls(ModelConfig.load(os.path.join(folder, CONFIG)),
+                   read_saved_task(folder, tensors), tensors, _tokenizer(folder), prefix)
+
+    def build(self, task=None, config=None, **options):
+        """Build the Keras model; see `from_pretrained`."""
+        saved = dict(self.task)
+        saved_task = saved.pop("task")
+        reading = saved.pop("reading", None)
+        known = model_classes()
+        task = check_choice("task", saved_task if task is None else task, known)
+        if task != saved_task:
+            saved = reading = None
+        model_class, saved = known[task], saved or {}
+        config = self.config.replace(**(config or {}))
+        if model_class.preprocessor_class and "preprocessor" not in options:
+            options["preprocessor"] = _preprocessor(model_class, self.tokenizer, reading, config)
+        model = model_class(config, **{**saved, **options})
+        now = model.options()
+        changed = {name for name in (*saved, "features")
+                   if name in options and now.get(name) != saved.get(name)}
+        new_heads = bool(task != saved_task or changed)
+        _assign(model, self, new_heads, _head_of(task != saved_task, changed))
+        return model
 
 
 def from_pretrained(path, task=None, config=None, **options):
@@ -50,11 +82,12 @@ def from_pretrained(path, task=None, config=None, **options):
 
     Args:
         path: written by `save_pretrained`, or the folder of a finished run.
-        task: one of `TASKS` to build with these weights, `"encoder"` for the encoder alone; None
-            for what was saved.
+        task: `saved_as` of one of `registry.model_classes()` to build with these weights,
+            `"encoder"` for the encoder alone; None for what was saved.
         config: a dict of `ModelConfig` fields to change, such as `hidden_dropout_prob`.
         options: passed on to the class, for example `dtype="mixed_bfloat16"`, `labels` of a
-            classifier or `encoder_outputs=True` of an encoder.
+            classifier, `encoder_outputs=True` of an encoder, or a `preprocessor` in place of the
+            saved one; where none was saved, it is that of the tokenizer with its defaults.
 
     Returns: the Keras model, with `config`, `encoder` (of a task) and `save_pretrained`.
 
@@ -63,36 +96,43 @@ def from_pretrained(path, task=None, config=None, **options):
         UsageError: the checkpoint lacks a variable of the model or, where the model is the one
             saved, has further ones; all are listed.
     """
-    folder = os.path.join(path, "model")
-    folder = folder if files.exists(os.path.join(folder, CONFIG)) else path
-    folder = checksums.opened(folder)
-    saved_config = ModelConfig.load(os.path.join(folder, CONFIG))
-    prefix = os.path.join(folder, CHECKPOINT)
-    tensors = variables.read_variables(prefix)
-    saved = read_saved_task(folder, tensors)
-    saved_task = saved.pop("task")
-    reading = saved.pop("reading", None)
-    task = check_choice("task", saved_task if task is None else task, TASKS)
-    if task != saved_task:
-        saved = {}
-    if "labels" in _OPTIONS.get(task, ()) and "labels" not in {**saved, **options}:
-        raise UsageError(explain(f"task={task!r} without labels", "labels=[names]"))
-    if reading and task == saved_task and "reader" not in options:
-        options["reader"] = _READERS.get(task, TextReader)(load_tokenizer(folder), **reading)
-    config = saved_config.replace(**(config or {}))
-    model = TASKS[task](config, **{**saved, **options})
-    told = model.task_config()
-    changed = {name for name in (*saved, "features")
-               if name in options and told.get(name) != saved.get(name)}
-    gone = "cls/" if changed & {"labels", "features"} else ""  # which the head is about
-    if task != saved_task:
-        gone = "cls/features/"
-    if gone:
-        tensors = {name: value for name, value in tensors.items() if not name.startswith(gone)}
+    return Saved.read(path).build(task, config, **options)
 
+
+def _tokenizer(folder):
+    """The tokenizer in a folder; None where there is none, or none that reads text."""
+    try:
+        return load_tokenizer(folder)
+    except NoTextError:
+        return None
+
+
+def _preprocessor(model_class, tokenizer, reading, config):
+    """The preprocessor as saved, or with its defaults in the window of the model."""
+    if tokenizer is None:
+        return None
+    if reading is not None:
+        return model_class.preprocessor_class(tokenizer, **reading)
+    preprocessor = model_class.preprocessor_class(tokenizer)
+    if preprocessor.seq_length > config.longest:
+        preprocessor.resize(config.longest)
+    return preprocessor
+
+
+def _head_of(another_task, changed):
+    """The beginning of the paths of saved variables that are of no use; "" for none."""
+    if another_task:
+        return "cls/features/"
+    return "cls/" if changed & {"labels", "features"} else ""
+
+
+def _assign(model, saved, new_heads, unused):
+    """Give a model the saved weights; see `from_pretrained`."""
+    config = model.config
+    tensors = {name: value for name, value in saved.tensors.items()
+               if not (unused and name.startswith(unused))}
     added = [f"{config.family}/{part}/" for part, held in _ADDED.items()
-             if held(config) and not held(saved_config)]
-    new_heads = bool(task != saved_task or changed)
+             if held(config) and not held(saved.config)]
 
     def may_be_fresh(name):
         head = not name.startswith(f"{config.family}/")
@@ -101,35 +141,35 @@ def from_pretrained(path, task=None, config=None, **options):
     fresh = {variable.path for variable in model.weights
              if variable.path not in tensors and may_be_fresh(variable.path)}
     held = [variable for variable in model.weights if variable.path not in fresh]
-    if not new_heads and config == saved_config:
-        _refuse_further(tensors, held, prefix)
-    variables.assign_variables(held, tensors, prefix)
+    if not new_heads and config == saved.config:
+        _refuse_further(tensors, held, saved.source)
+    variables.assign_variables(held, tensors, saved.source)
     model.fresh_variables = tuple(sorted(fresh))
-    return model
 
 
-def _refuse_further(tensors, model_variables, prefix):
+def _refuse_further(tensors, model_variables, source):
     further = sorted(set(tensors) - {variable.path for variable in model_variables})
     if further:
-        raise UsageError(f"{prefix} holds what the model has not:\n"
+        raise UsageError(f"{source} holds variables that the model does not have:\n"
                          + "\n".join(f"+ {name} {tensors[name].shape}" for name in further))
 
 
 def read_saved_task(folder, tensors):
-    """What `task.json` says; of a folder without one, what its tensors' names tell.
+    """Return what `task.json` says; of a folder without one, what its tensors' names imply.
 
     Raises:
         UsageError: it names no task, or not what that task needs.
     """
     path = os.path.join(folder, TASK)
     if files.exists(path):
-        saved = files.read_json(path)
-        if not isinstance(saved, dict) or saved.get("task") not in list(TASKS):
-            raise UsageError(explain(f"{path} names no task", f"one of {', '.join(TASKS)}"))
-        wanted = {"task", *_OPTIONS.get(saved["task"], ())}
-        if set(saved) - set(_FURTHER.get(saved["task"], ())) != wanted:
+        saved, known = files.read_json(path), model_classes()
+        if not isinstance(saved, dict) or saved.get("task") not in list(known):
+            raise UsageError(explain(f"{path} names no task", f"one of {', '.join(known)}"))
+        model_class = known[saved["task"]]
+        expected = {"task", *model_class.required_options}
+        if set(saved) - {*model_class.further_options, "reading"} != expected:
             raise UsageError(explain(f"{path} has the keys {', '.join(sorted(saved))}",
-                                     ", ".join(sorted(wanted))))
+                                     ", ".join(sorted(expected))))
         return saved
     if not any(name.startswith("cls/predictions") for name in tensors):
         return {"task": "encoder"}

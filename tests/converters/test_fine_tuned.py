@@ -8,13 +8,13 @@ import pytest
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.pretrained import from_pretrained
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
-from bert_tf.tasks.token_classification.model import Tagger
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -25,21 +25,21 @@ BATCH = {"input_word_ids": np.array([[2, 5, 6, 3]]), "input_mask": np.ones((1, 4
          "input_type_ids": np.zeros((1, 4), "int32")}
 
 
-def saved(folder, kind, reader, *options, **named):
+def saved(folder, kind, preprocessor, *options, **named):
     """A model folder as fine-tuning leaves it."""
-    model = kind(CONFIG, *options, seed=1, reader=reader(Tokenizer(VOCABULARY), 16), **named)
+    model = kind(CONFIG, *options, seed=1, preprocessor=preprocessor(Tokenizer(VOCABULARY), 16), **named)
     model.save_pretrained(str(folder))
     return model
 
 
-@pytest.mark.parametrize(("kind", "reader", "options", "problem_type"), [
-    (Classifier, TextReader, (["x", "y", "z"],), None),
-    (Classifier, TextReader, (["x"], "multi_label"), "multi_label_classification"),
-    (Classifier, TextReader, (["x", "y"], "multi_label"), "multi_label_classification"),
-    (Classifier, TextReader, (["grade"], "regression"), "regression"),
-    (Tagger, WordReader, (["O", "B-X"],), None), (Span, QuestionReader, (), None)])
-def test_there_and_back(tmp_path, kind, reader, options, problem_type):
-    model = saved(tmp_path / "model", kind, reader, *options)
+@pytest.mark.parametrize(("kind", "preprocessor", "options", "problem_type"), [
+    (Classifier, TextPreprocessor, (["x", "y", "z"],), None),
+    (Classifier, TextPreprocessor, (["x"], "multi_label"), "multi_label_classification"),
+    (Classifier, TextPreprocessor, (["x", "y"], "multi_label"), "multi_label_classification"),
+    (Classifier, TextPreprocessor, (["grade"], "regression"), "regression"),
+    (TokenClassifier, WordPreprocessor, (["O", "B-X"],), None), (QuestionAnswering, QuestionPreprocessor, (), None)])
+def test_there_and_back(tmp_path, kind, preprocessor, options, problem_type):
+    model = saved(tmp_path / "model", kind, preprocessor, *options)
     hf_safetensors.write(ours.read(str(tmp_path / "model")), str(tmp_path / "hf"))
     told = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert told.get("problem_type") == problem_type
@@ -51,7 +51,7 @@ def test_there_and_back(tmp_path, kind, reader, options, problem_type):
 
 
 def test_features_of_a_frozen_encoder_have_no_place(tmp_path):
-    saved(tmp_path / "model", Classifier, TextReader, ["x", "y"],
+    saved(tmp_path / "model", Classifier, TextPreprocessor, ["x", "y"],
           features={"layers": [-1], "lstm_size": 4})
     with pytest.raises(UsageError, match="layers of a frozen encoder"):
         ours.read(str(tmp_path / "model"))

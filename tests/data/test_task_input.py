@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bert_tf.data.task_input import Features, Ragged, TaskInput, batch_rows, by_length, in_order
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.examples import TextExample
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -234,8 +234,8 @@ def test_padding_is_a_tenth_at_most(shared, path, columns, header, encoding, voc
     """Of CoLA, MRPC and NSMC in batches of 32; in any order it would be a third to two thirds."""
     path = shared / "data" / path
     examples = read_columns(path, columns, header, encoding)
-    reader = TextReader(Tokenizer(vocabulary(path), lower_case=True), 128)
-    features = text_features(examples, reader, ["0", "1"], "single_label")
+    preprocessor = TextPreprocessor(Tokenizer(vocabulary(path), lower_case=True), 128)
+    features = text_features(examples, preprocessor, ["0", "1"], "single_label")
     assert TaskInput(features, 32, 1).padding_share(2) <= 0.1
     assert TaskInput(features, 32, 1, bucket=False).padding_share() > 0.3
 

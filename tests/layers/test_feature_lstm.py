@@ -12,7 +12,7 @@ from bert_tf.layers.feature_lstm import FeatureLstm
 from bert_tf.layers.feature_mix import FeatureMix
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.classification.model import Classifier
-from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.model import TokenClassifier
 
 RANDOM = np.random.default_rng(5)
 STATES = [RANDOM.normal(size=(3, 6, 8)).astype("float32") for _ in range(3)]
@@ -89,14 +89,14 @@ def test_feature_lstm_reads_the_layers_that_are_named():
     ({}, "expected a dict of layers and"), ([1], "expected a dict of layers and")])
 def test_bad_options(features, message):
     with pytest.raises(UsageError, match=message):
-        Tagger(CONFIG, ["a", "b"], features=features)
+        TokenClassifier(CONFIG, ["a", "b"], features=features)
 
 
 @pytest.mark.parametrize(("task", "combine"), [
     ("tagger", "weighted_sum"), pytest.param("tagger", "concat", marks=pytest.mark.long),
     ("classifier", "concat"), pytest.param("classifier", "weighted_sum", marks=pytest.mark.long)])
 def test_the_encoder_stays_and_the_rest_learns(task, combine):
-    make = {"tagger": Tagger, "classifier": Classifier}[task]
+    make = {"tagger": TokenClassifier, "classifier": Classifier}[task]
     model = make(CONFIG, ["a", "b"], seed=3, features={**FEATURES, "combine": combine})
     assert all(variable.path.startswith("cls/") for variable in model.trainable_variables)
     inputs, labels = batch(task)

@@ -24,7 +24,7 @@ from bert_tf.saved_model.signatures import signatures
 from bert_tf.saved_model.warmup import warmup_requests
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.model import TokenClassifier
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def test_without_a_tokenizer_ids_are_taken_and_it_is_said(tmp_path):
 def test_a_head_that_no_signature_answers_for_is_named(quick, tmp_path):
     config = ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
                          intermediate_size=16, max_position_embeddings=16)
-    Tagger(config, ["noun", "verb"]).save_pretrained(str(tmp_path / "tagger"))
+    TokenClassifier(config, ["noun", "verb"]).save_pretrained(str(tmp_path / "tagger"))
     ReplacedTokens(config, config).save_pretrained(str(tmp_path / "replaced"))
     for name, note in (("tagger", "no signature answers for tagger: "),
                        ("replaced", "the generator is not served, the discriminator alone is")):

@@ -6,14 +6,14 @@ import tensorflow as tf
 from tiny_model import SEQ_LENGTH, TAGS, TEXTS, Traced, word_piece
 
 from bert_tf.saved_model.served_model import ServedModel
-from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import clear_texts, only
 
 LONG = [*TEXTS, "안녕 the café! " * 60]
 
 
 def rows_of(answer):
-    """The entities of each text, as `Tagger.tag` gives them."""
+    """The entities of each text, as `TokenClassifier.tag` gives them."""
     return [[{"text": answer["entities"][row, place].decode(),
               "label": answer["labels"][row, place].decode(),
               "start": answer["starts"][row, place], "end": answer["ends"][row, place],
@@ -48,7 +48,7 @@ def test_what_else_is_in_the_batch_changes_nothing(exported):
 
 def test_a_model_without_a_reader_is_served_words(exported, tmp_path):
     model = exported("tagger").model
-    bare = Tagger(model.config, TAGS)
+    bare = TokenClassifier(model.config, TAGS)
     bare.set_weights(model.get_weights())
     bare.save_pretrained(str(tmp_path / "model"), word_piece())
     answer = Traced(tmp_path / "model")("tag", text=TEXTS[:4])

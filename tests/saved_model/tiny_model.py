@@ -16,15 +16,15 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT, signatures
 from bert_tf.storage import files, locks
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
-from bert_tf.tasks.token_classification.model import Tagger
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -110,25 +110,25 @@ MODELS = {
                    (*_EVERY, "predict", "classify")),
     "several": (word_piece,  # labels a pair
                 lambda tokenizer: Classifier(config_of(tokenizer), LABELS, "multi_label", seed=7,
-                                             reader=TextReader(tokenizer, SEQ_LENGTH, pair=True)),
+                                             preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH, pair=True)),
                 (*_EVERY, "predict", "classify")),
     "regressor": (word_piece,
                   lambda tokenizer: Classifier(config_of(tokenizer), ["likeness"], "regression",
-                                               seed=7, reader=TextReader(tokenizer, SEQ_LENGTH)),
+                                               seed=7, preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH)),
                   (*_EVERY, "predict", "regress")),
     "span": (word_piece,
-             lambda tokenizer: Span(config_of(tokenizer), 4, 5, -0.5, seed=7,
-                                    reader=QuestionReader(tokenizer, SEQ_LENGTH, 4, 6)),
+             lambda tokenizer: QuestionAnswering(config_of(tokenizer), 4, 5, -0.5, seed=7,
+                                    preprocessor=QuestionPreprocessor(tokenizer, SEQ_LENGTH, 4, 6)),
              (*_EVERY, "answer")),
     "tagger": (word_piece,
-               lambda tokenizer: Tagger(config_of(tokenizer), TAGS, seed=7,
-                                        reader=WordReader(tokenizer, SEQ_LENGTH, stride=9)),
+               lambda tokenizer: TokenClassifier(config_of(tokenizer), TAGS, seed=7,
+                                        preprocessor=WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)),
                (*_EVERY, "tag")),
     "characters": (sentence_piece,
-                   lambda tokenizer: Tagger(
+                   lambda tokenizer: TokenClassifier(
                        config_of(tokenizer, family="albert", embedding_size=8), TAGS, seed=7,
                        features={"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8},
-                       reader=WordReader(tokenizer, SEQ_LENGTH, "character")),
+                       preprocessor=WordPreprocessor(tokenizer, SEQ_LENGTH, "character")),
                    (*_EVERY, "tag")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(config_of(tokenizer), seed=7), _ALL),
 }

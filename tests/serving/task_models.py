@@ -18,8 +18,8 @@ from tiny_model import (
 
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import files, locks
-from bert_tf.tasks.token_classification.model import Tagger
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -46,9 +46,9 @@ def _export_morphemes(folder):
         if not files.exists(served):
             vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
             tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
-            reader = WordReader(tokenizer, SEQ_LENGTH, stride=9)
+            preprocessor = WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)
             model = os.path.join(folder, "morphemes", "model")
-            Tagger(config_of(tokenizer), TAGS, seed=7, reader=reader).save_pretrained(
+            TokenClassifier(config_of(tokenizer), TAGS, seed=7, preprocessor=preprocessor).save_pretrained(
                 model, tokenizer)
             with own_signatures("tagger"):
                 export_saved_model(model, served, top_k=TOP_K)

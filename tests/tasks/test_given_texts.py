@@ -13,14 +13,14 @@ import tensorflow as tf
 from bert_tf import analyse
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.base.text_batches import text_batches
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
-from bert_tf.tasks.token_classification.model import Tagger
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -33,20 +33,20 @@ CONFIG = ModelConfig(vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layer
                      attention_probs_dropout_prob=0.0)
 
 
-def pair(make, reader):
+def pair(make, preprocessor):
     """Models of morphemes and of text as it is, with the same weights."""
-    return [make(CONFIG, seed=1, reader=reader(Tokenizer(VOCABULARY, pretokenize=way), 16))
+    return [make(CONFIG, seed=1, preprocessor=preprocessor(Tokenizer(VOCABULARY, pretokenize=way), 16))
             for way in ("morphemes", None)]
 
 
 @pytest.fixture(scope="module")
 def classifiers():
-    return pair(lambda config, **options: Classifier(config, ["no", "yes"], **options), TextReader)
+    return pair(lambda config, **options: Classifier(config, ["no", "yes"], **options), TextPreprocessor)
 
 
 @pytest.fixture(scope="module")
 def embedders():
-    return pair(SentenceEmbedder, TextReader)
+    return pair(SentenceEmbedder, TextPreprocessor)
 
 
 HOLDERS = {
@@ -84,7 +84,7 @@ def test_fit_and_evaluate(classifiers):
         model.compile(keras.optimizers.SGD(0.0))
     expected = plain.evaluate(analyse(TEXTS), labels, verbose=0)
     dataset = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(3)
-    ours_batches = text_batches(pd.Series(TEXTS), labels, ours.reader, 3, seed=1)
+    ours_batches = text_batches(pd.Series(TEXTS), labels, ours.preprocessor, 3, seed=1)
     for given in ((TEXTS, labels), (pd.Series(TEXTS), np.array(labels)), (dataset,),
                   (ours_batches,)):
         np.testing.assert_allclose(ours.evaluate(*given, verbose=0), expected, rtol=1e-5)
@@ -103,8 +103,8 @@ def test_embed(embedders):
 
 
 def test_tag_tells_places_in_the_text_as_given():
-    ours, plain = pair(lambda config, **options: Tagger(config, ["B-X", "O"], **options),
-                       WordReader)
+    ours, plain = pair(lambda config, **options: TokenClassifier(config, ["B-X", "O"], **options),
+                       WordPreprocessor)
     texts = pd.Series(TEXTS, index=[2, 1, 0])
     for text, found, seen in zip(TEXTS, ours.tag(texts), plain.tag(analyse(TEXTS)), strict=True):
         for kind in ("units", "entities"):
@@ -118,7 +118,7 @@ def test_tag_tells_places_in_the_text_as_given():
 
 
 def test_answer_tells_places_in_the_context_as_given():
-    ours, plain = pair(Span, QuestionReader)
+    ours, plain = pair(QuestionAnswering, QuestionPreprocessor)
     found = ours.answer(iter(TEXTS[::-1]), np.array(TEXTS))
     seen = plain.answer(analyse(TEXTS[::-1]), analyse(TEXTS))
     np.testing.assert_allclose(found["scores"], seen["scores"], atol=1e-6)
@@ -136,22 +136,22 @@ def test_answer_tells_places_in_the_context_as_given():
 
 
 def test_a_span_model_reads_as_its_reader_does_now():
-    model = pair(Span, QuestionReader)[1]
+    model = pair(QuestionAnswering, QuestionPreprocessor)[1]
     question, context = ["영화"], [" ".join(PIECES * 3)]
     before = model.answer(question, context)["scores"].numpy()
-    model.reader.resize(8)
+    model.preprocessor.resize(8)
     after = model.answer(question, context)["scores"].numpy()
-    fresh = Span(CONFIG, seed=1, reader=QuestionReader(model.reader.tokenizer,
-                                                       **model.reader.reading()))
+    fresh = QuestionAnswering(CONFIG, seed=1, preprocessor=QuestionPreprocessor(model.preprocessor.tokenizer,
+                                                       **model.preprocessor.reading()))
     np.testing.assert_allclose(after, fresh.answer(question, context)["scores"], atol=1e-6)
     assert np.abs(after - before).max() > 1e-5
 
 
 def test_what_is_compiled_reads_as_the_reader_does_now():
-    model = Classifier(CONFIG, ["no", "yes"], seed=1, reader=TextReader(Tokenizer(VOCABULARY), 16))
+    model = Classifier(CONFIG, ["no", "yes"], seed=1, preprocessor=TextPreprocessor(Tokenizer(VOCABULARY), 16))
     text = [" ".join(PIECES)]
     before = model.predict(text, verbose=0)
-    model.reader.resize(5)
+    model.preprocessor.resize(5)
     after = model.predict(text, verbose=0)
     np.testing.assert_allclose(after, model(text), atol=1e-6)
     assert np.abs(after - before).max() > 1e-5

@@ -22,8 +22,8 @@ from bert_tf.tasks.pretrained import TASKS, from_pretrained
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
@@ -47,8 +47,8 @@ MODELS = {
     "replaced_tokens": lambda: ReplacedTokens(ELECTRA, generator_config(ELECTRA), seed=4),
     "discriminator": lambda: ReplacedTokens(ELECTRA, seed=4),
     "classifier": lambda: Classifier(TINY, ["no", "yes", "maybe"], seed=4),
-    "span": lambda: Span(tiny("bert", feed_forward="conv", conv_kernel_size=3), seed=4),
-    "tagger": lambda: Tagger(tiny("bert", position_embedding="sinusoidal"), ["B", "I"], seed=4),
+    "span": lambda: QuestionAnswering(tiny("bert", feed_forward="conv", conv_kernel_size=3), seed=4),
+    "tagger": lambda: TokenClassifier(tiny("bert", position_embedding="sinusoidal"), ["B", "I"], seed=4),
     "embedder": lambda: SentenceEmbedder(tiny("bert"), layers=[1], weighting="idf", seed=4),
 }
 
@@ -221,7 +221,7 @@ def test_missing_and_damaged_files(tmp_path):
 
 def test_half_precision_weights_are_float32_on_disk(tmp_path):
     folder = str(tmp_path / "model")
-    model = Span(TINY, dtype="mixed_float16", seed=1)
+    model = QuestionAnswering(TINY, dtype="mixed_float16", seed=1)
     model.save_pretrained(folder)
     tensors = variables.read_variables(folder + "/model")
     assert all(value.dtype == "float32" for value in tensors.values())

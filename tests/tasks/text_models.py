@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -24,15 +24,15 @@ TINY = ModelConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_atten
 
 
 @functools.cache
-def make_reader(*options, **named):
-    """A `TextReader`; not made when a module is loaded, before TensorFlow's devices are."""
-    return TextReader(Tokenizer(VOCABULARY), *options, **named)
+def make_preprocessor(*options, **named):
+    """A `TextPreprocessor`; not made when a module is loaded, before TensorFlow's devices are."""
+    return TextPreprocessor(Tokenizer(VOCABULARY), *options, **named)
 
 
-def classifier(labels=("no", "yes"), problem="single_label", reader=(16,), **options):
+def classifier(labels=("no", "yes"), problem="single_label", preprocessor=(16,), **options):
     """A `Classifier` that takes text, the same weights every time."""
     return Classifier(CONFIG, list(labels), problem, seed=2,
-                      reader=reader and make_reader(*reader), **options)
+                      preprocessor=preprocessor and make_preprocessor(*preprocessor), **options)
 
 
 def texts_of_words(rows):

@@ -1,17 +1,56 @@
-"""What one labelled example is, whatever file it came from."""
+"""Labelled examples: what splitting, counting and writing need to know of one of any task."""
 
+import abc
 import dataclasses
+import json
 
 from bert_tf.errors import BertTfError, UsageError, check_choice
 
 
+class Example(abc.ABC):
+    """Base of the examples; each has an `id`, a `group` and `where`, file and line for messages.
+
+    Examples of one `group` (an article, a document) belong on one side of a split.
+    """
+
+    @property
+    @abc.abstractmethod
+    def content(self):
+        """What a model reads of it, without labels: a list or tuple of str or None."""
+
+    @property
+    def texts(self):
+        """Its texts, a list of str, which a vocabulary may be learned from."""
+        return [text for text in self.content if text is not None]
+
+    @property
+    @abc.abstractmethod
+    def label_names(self):
+        """Its labels, a list of str with repetitions, as they are counted; empty of a number."""
+
+    @property
+    def stratum(self):
+        """Examples of each stratum are split in proportion: a str, or the number to be predicted.
+        """
+        return json.dumps(sorted(self.label_names))
+
+    @property
+    def described_labels(self):
+        """Its labels as a sentence names them, a set of str."""
+        return {f"label {name!r}" for name in self.label_names}
+
+    @abc.abstractmethod
+    def given(self):
+        """Return what `predictions.jsonl` holds of it: a dict with its text and `gold`, its label.
+        """
+
+
 @dataclasses.dataclass(frozen=True)
-class TextExample:
-    """A text, or a pair of texts, and what is to be said of it.
+class TextExample(Example):
+    """A text, or a pair of texts, and its label.
 
     `label` is a name, for a regression a number, for several labels a tuple of names; None where
-    it is not known. `where` names file and line for messages. Examples of one `group` (an
-    article, a document) belong on one side of a split.
+    it is not known.
     """
 
     id: str
@@ -21,56 +60,38 @@ class TextExample:
     group: str | None = None
     where: str = ""
 
-
-@dataclasses.dataclass(frozen=True)
-class SpanExample:
-    """A question on a context, and its answers: `(text, first character)`, none if impossible.
-
-    `context[first:first + len(text)] == text` for every answer; characters are code points.
-    """
-
-    id: str
-    question: str
-    context: str
-    answers: tuple[tuple[str, int], ...] = ()
-    is_impossible: bool = False
-    group: str | None = None
-    where: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class TagExample:
-    """Words (or single characters), each with a tag: `O`, `B-type` or `I-type`.
-
-    `spaces` says after which words there is a blank; an `I-` always goes on with an entity of
-    its type.
-    """
-
-    id: str
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    spaces: tuple[bool, ...]
-    group: str | None = None
-    where: str = ""
+    @property
+    def content(self):
+        """See `Example.content`."""
+        return [self.text_a, self.text_b]
 
     @property
-    def text(self):
-        """The text that the words stand in."""
-        return "".join(word + " " * space
-                       for word, space in zip(self.words, self.spaces, strict=True))
+    def label_names(self):
+        """See `Example.label_names`; `no label` of an empty tuple."""
+        if isinstance(self.label, tuple):
+            return list(self.label) or ["no label"]
+        return [self.label] if isinstance(self.label, str) else []
 
     @property
-    def starts(self):
-        """The first character of each word in `text`, a list of int."""
-        starts, end = [], 0
-        for word, space in zip(self.words, self.spaces, strict=True):
-            starts.append(end)
-            end += len(word) + space
-        return starts
+    def stratum(self):
+        """See `Example.stratum`."""
+        if isinstance(self.label, float):
+            return self.label
+        return json.dumps(sorted(self.label) if isinstance(self.label, tuple) else self.label)
+
+    @property
+    def described_labels(self):
+        """See `Example.described_labels`."""
+        return {f"label {name!r}" for name in self.label_names if self.label}
+
+    def given(self):
+        """See `Example.given`; of a pair also `text_b`."""
+        second = {} if self.text_b is None else {"text_b": self.text_b}
+        return {"text": self.text_a, **second, "gold": self.label}
 
 
 def number_of(name, numbers, example, what="label"):
-    """`numbers[name]`; BertTfError with the example's place where there is no such label or tag."""
+    """Return `numbers[name]`; BertTfError with the example's place where there is no such label."""
     if name not in numbers:
         try:
             check_choice(what, name, numbers)

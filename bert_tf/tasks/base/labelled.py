@@ -8,14 +8,14 @@ from bert_tf.layers.bilstm import both_ends
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.feature_lstm import feature_lstm
 from bert_tf.layers.label_head import LabelHead
-from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.states import hidden_states
 from bert_tf.tasks.base.objective import Objective, weighed
-from bert_tf.tasks.base.reader import ReadsText
+from bert_tf.tasks.base.text_preprocessor import TakesText
 
 
-class Labelled(ReadsText, Objective):
-    """Base of `Classifier`, `Span` and `Tagger`.
+class LabelledModel(TakesText, Objective):
+    """Base of the models of labelled text, such as `Classifier`.
 
     Labels may come in either way: `fit` on `(inputs, labels)` or
     `(inputs, labels, example_weights)`, or as further keys of the batch, which any loop over
@@ -23,37 +23,40 @@ class Labelled(ReadsText, Objective):
     all replicas; `compile(optimizer, loss)` on that Keras loss of the model's outputs.
     A negative label is ignored.
 
-    With a `reader` the model takes text: whatever `reader` takes may stand in place of the ids.
+    With a `preprocessor` the model takes text: whatever `preprocessor` takes may stand in place of the ids.
 
     A subclass sets `label_keys`, `{task: key of its labels in the batch}`.
 
     Args:
-        config: a `ModelConfig`.
-        kind: name of the head.
+        encoder: a `ModelConfig`, or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
+        head: name of the head.
         num_labels: its logits.
-        dropout: rate in front of the head.
+        dropout: rate before the head; None for the configuration's.
         dtype, seed: see `build_encoder`.
-        reader: a `TextReader`, or None where only token ids are taken.
+        preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
         features: None trains the encoder; a dict of the options of `FeatureLstm` leaves it as it
             is, dropout off, and trains that on its layers.
     """
 
     label_keys = {}
 
-    def __init__(self, config, kind, num_labels, dropout, dtype, seed, reader=None, features=None,
-                 **kwargs):
+    def __init__(self, encoder, head, num_labels, dropout=None, dtype=None, seed=None,
+                 preprocessor=None, features=None, **kwargs):
+        if dtype is None and isinstance(encoder, keras.Model):
+            dtype = encoder.backbone.dtype_policy
         super().__init__(dtype=dtype, **kwargs)
-        self.config = config
         self.seed = seed
-        self.reader = reader
-        self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.preprocessor = preprocessor
+        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
+        self.config = config = self.encoder.config
+        dropout = config.hidden_dropout_prob if dropout is None else dropout
         self.feature_lstm, self.width = None, config.hidden_size
         if features is not None:
             self.encoder.trainable = False
             self.feature_lstm = feature_lstm(config, features, seed, self.dtype_policy)
             self.width = self.feature_lstm.lstm_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
-        self.head = LabelHead(num_labels, config.initializer_range, seed, name=kind,
+        self.head = LabelHead(num_labels, config.initializer_range, seed, name=head,
                               dtype=self.dtype_policy)
         # Built here for their paths, as in `Pretrainer`.
         with keras.name_scope("cls"):
@@ -82,8 +85,8 @@ class Labelled(ReadsText, Objective):
         read = self.feature_lstm(hidden_states(self.encoder, inputs), inputs["input_mask"])
         return both_ends(read, inputs["input_mask"]) if output == "pooled_output" else read
 
-    def feature_config(self):
-        """The `features` for `task_config`; nothing where the encoder is trained."""
+    def options(self):
+        """See `Saved.options`; `features` only where the encoder is not trained."""
         return {} if self.feature_lstm is None else {"features": self.feature_lstm.options()}
 
     def weights_of(self, batch):
@@ -124,14 +127,26 @@ class Labelled(ReadsText, Objective):
                                  "or, in a dict, beside them")
         return batch
 
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Build from what `get_config` gave."""
-        return super().from_config(cls.with_reader(config))
 
 
-def check_labels(labels, least=2):
-    """`labels` as a list of at least `least` different names, else UsageError."""
+def check_labels(labels, num_labels=None, least=2):
+    """Return `labels` as a list of at least `least` different names.
+
+    Args:
+        labels: list of str, or None for the numbers from 0.
+        num_labels: how many there are; None for as many as `labels`.
+        least: 1 or 2.
+
+    Raises:
+        UsageError: they are no names, too few, or not `num_labels`.
+    """
+    if labels is None and num_labels is not None:
+        labels = [str(number) for number in range(num_labels)]
+    if labels is None:
+        raise UsageError(explain("no labels", "labels=[names] or num_labels=N"))
+    if num_labels not in (None, len(labels)):
+        raise UsageError(explain(f"{len(labels)} labels and num_labels={num_labels}",
+                                 "the same number"))
     right = isinstance(labels, (list, tuple)) and all(isinstance(name, str) for name in labels)
     if not right or len(set(labels)) < max(least, len(labels)):
         number = {1: "one", 2: "two"}[least]

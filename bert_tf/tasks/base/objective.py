@@ -3,7 +3,6 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.config import ModelConfig
 from bert_tf.models.pretrained import Saved
 from bert_tf.tasks.base.cross_entropy import cross_entropy
 
@@ -17,7 +16,7 @@ class Objective(Saved, keras.Model):
     the examples (so without the scalar `first_example`). `compute_loss` normalises by the counts
     over all replicas. `save("….keras")` and `keras.saving.load_model` keep weights and optimizer.
 
-    A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `task_config()` and
+    A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `options()` and
     `weights_of(batch)` and `labels_of(outputs, batch)`, each `{task: tensor}`; its outputs are
     `<task>_logits`, with a last axis of classes, or without where a label is a yes or no. Batches
     may hold float32 `example_weights` `[b]`, which weigh examples.
@@ -39,6 +38,11 @@ class Objective(Saved, keras.Model):
         if getattr(self, "loss", None) is None:
             return super().metrics
         return [metric for metric in super().metrics if metric not in self.accuracies]
+
+    @property
+    def objectives(self):
+        """What the model is trained for, as signatures name it."""
+        return self.tasks
 
     @property
     def metric_names(self):
@@ -90,17 +94,6 @@ class Objective(Saved, keras.Model):
             right, weight = metric_sums[metric.name]
             metric.update_state(tf.math.divide_no_nan(right, weight), sample_weight=weight)
         return self.get_metrics_result()
-
-    def get_config(self):
-        """The constructor's arguments."""
-        options = {key: value for key, value in self.task_config().items() if key != "task"}
-        return {**super().get_config(), "config": self.config.to_dict(), **options,
-                "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Build from what `get_config` gave."""
-        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
 
 
 def weighed(weights, batch):

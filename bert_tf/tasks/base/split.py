@@ -6,35 +6,31 @@ import hashlib
 import json
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tasks.base.examples import SpanExample, TextExample
-from bert_tf.tasks.registry import task
 
-_SPREAD = 5  # parts of equal size that the numbers of a regression are cut into
+_SPREAD = 5  # parts of equal size that the numbers of a regression are divided into
 
 
-def split_examples(examples, share, seed, task_name):
-    """Cut examples into those to learn from and about `share` of them to measure by.
+def split_examples(examples, share, seed, dev_last=False):
+    """Split examples into train examples and about `share` of them as dev examples.
 
-    A task with `dev_last` (MRPC) holds out its last rows. Of any other, examples of one group
-    stay together, and so do those of the same text; among these units a hash of the seed and
-    of their content chooses, so that the order of the examples does not matter, nor their ids.
-    Every label has about its share, as far as whole units allow (of several labels each set of
-    them, of a regression each fifth of the numbers, of questions those with and without an answer,
-    of tagged sentences those with and without an entity; a group counts as what most of it is),
-    and none goes to the held-out side alone.
+    Examples of one group stay together, and so do those of the same text; among these units a hash
+    of the seed and of their content chooses, so that neither the order of the examples matters nor
+    their ids. Every stratum (`Example.stratum`; of numbers, each fifth of them) has about its
+    share, as far as whole units allow, and none goes to the dev examples alone; a group counts as
+    what most of it is.
 
     Args:
-        examples: list from `read_task`.
+        examples: list of `Example`.
         share: between 0 and 1.
         seed: integer.
-        task_name: name in `TASKS`.
+        dev_last: hold out the last examples instead, as `Task.dev_last` says.
 
     Returns: `(train, dev)`, both lists in the order of `examples`, neither empty.
 
     Raises:
-        UsageError: there is too little to cut.
+        UsageError: there is too little to split.
     """
-    if task(task_name).dev_last and len(examples) > 1:
+    if dev_last and len(examples) > 1:
         last = min(max(1, round(share * len(examples))), len(examples) - 1)
         return examples[:-last], examples[-last:]
     units = _units(examples, seed)
@@ -63,32 +59,20 @@ def _units(examples, seed):
 
 
 def content_digest(example):
-    """Hash of what is read of an example, without its labels."""
-    if isinstance(example, TextExample):
-        content = [example.text_a, example.text_b]
-    elif isinstance(example, SpanExample):
-        content = [example.question, example.context]
-    else:
-        content = example.words
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()
+    """Return a hash of what is read of an example, without its labels."""
+    return hashlib.blake2b(json.dumps(example.content).encode(), digest_size=16).digest()
 
 
 def _strata(examples, units):
     """Lists of units alike, each of at least two units: all as one where no two are alike."""
-    numbers = sorted(example.label for example in examples
-                     if isinstance(example, TextExample) and isinstance(example.label, float))
-    cuts = [numbers[len(numbers) * part // _SPREAD] for part in range(1, _SPREAD)] \
+    numbers = sorted(example.stratum for example in examples
+                     if isinstance(example.stratum, float))
+    bounds = [numbers[len(numbers) * part // _SPREAD] for part in range(1, _SPREAD)] \
         if numbers else []
 
     def stratum(example):
-        if isinstance(example, SpanExample):
-            return str(example.is_impossible)
-        if not isinstance(example, TextExample):
-            return str(any(tag != "O" for tag in example.tags))
-        if isinstance(example.label, float):
-            return str(bisect.bisect_right(cuts, example.label))
-        return json.dumps(sorted(example.label) if isinstance(example.label, tuple)
-                          else example.label)
+        found = example.stratum
+        return str(bisect.bisect_right(bounds, found)) if isinstance(found, float) else found
 
     strata = collections.defaultdict(list)
     for unit in units:

@@ -10,17 +10,17 @@ from bert_tf.tokenization.datasets import as_analysed
 from bert_tf.tokenization.morphemes import pretokenize
 
 
-def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
+def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
     """Batches of texts of like length, so that hardly anything of a batch is padding.
 
-        data = bert_tf.text_batches(texts, labels, model.reader, 32, seed=1, epochs=3)
+        data = bert_tf.text_batches(texts, labels, model.preprocessor, 32, seed=1, epochs=3)
         model.fit(data)
 
     Args:
         texts: strings, as of `text_list`, or of pairs a dict of two such, `text_a` and `text_b`.
-            They come out cut into morphemes where the reader's tokenizer was trained so.
+            They come out cut into morphemes where the preprocessor's tokenizer was trained so.
         labels: list or array `[n, …]`, as the model takes them.
-        reader: the `TextReader` of the model; it tells how long a text is.
+        preprocessor: the `TextPreprocessor` of the model; it tells how long a text is.
         batch_size: texts of a batch, over all replicas.
         seed: of the order.
         epochs: passes over the texts, each in an order of its own. The dataset holds all of them,
@@ -35,14 +35,14 @@ def text_batches(texts, labels, reader, batch_size, seed, epochs=1):
         UsageError: there are no texts, or not as many labels.
     """
     columns = texts if isinstance(texts, dict) else {"text": texts}
-    columns = {name: np.array(pretokenize(reader.tokenizer, column, name=name), object)
+    columns = {name: np.array(pretokenize(preprocessor.tokenizer, column, name=name), object)
                for name, column in columns.items()}
     labels = np.asarray(labels)
     sizes = {name: len(column) for name, column in columns.items()} | {"labels": len(labels)}
     if len(set(sizes.values())) > 1 or not len(labels):
         raise UsageError(explain(", ".join(f"{name}: {size}" for name, size in sizes.items()),
                                  "as many labels as texts, at least one"))
-    lengths = read_texts(columns, reader)["input_word_ids"].lengths
+    lengths = read_texts(columns, preprocessor)["input_word_ids"].lengths
     values = {name: tf.constant(column, tf.string) for name, column in columns.items()}
     label_values = tf.constant(labels)
 

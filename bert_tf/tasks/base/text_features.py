@@ -12,12 +12,12 @@ _CHUNK_CHARACTERS = 1 << 20  # of the texts that are tokenized together, padded
 _CHUNK_ROWS = 1024  # of those counted together
 
 
-def text_features(examples, reader, labels, problem, class_weights=None):
+def text_features(examples, preprocessor, labels, problem, class_weights=None):
     """Tokenize, pack and number.
 
     Args:
         examples: list of `TextExample`, all of single texts or all of pairs.
-        reader: a `TextReader`.
+        preprocessor: a `TextPreprocessor`.
         labels: names of the classes in the order of their logits; of a regression, of the number.
         problem: `single_label`, `multi_label` or `regression`, see `Classifier`.
         class_weights: of `single_label`: `"balanced"` weighs a class of `count` of the n examples
@@ -32,9 +32,9 @@ def text_features(examples, reader, labels, problem, class_weights=None):
         BertTfError: a label is unknown; the example's place is named.
         UsageError: single texts and pairs are mixed, or weights do not fit.
     """
-    texts = {name: pretokenize(reader.tokenizer, column, progress=True)
+    texts = {name: pretokenize(preprocessor.tokenizer, column, progress=True)
              for name, column in _texts(examples).items()}
-    rows = read_texts(texts, reader)
+    rows = read_texts(texts, preprocessor)
     values = [example.label for example in examples]
     if any(value is not None for value in values):
         rows["label_ids"] = _NUMBERED[problem](examples, labels)
@@ -42,31 +42,31 @@ def text_features(examples, reader, labels, problem, class_weights=None):
         if problem != "single_label":
             raise UsageError(explain(f"class weights with problem={problem!r}", "single_label"))
         rows["example_weights"] = _weights(rows["label_ids"], labels, class_weights)
-    window = reader.seq_length if reader.long == "windows" else None
-    return Features(rows, np.arange(len(examples)), window, _count_cut(rows, texts, reader))
+    window = preprocessor.seq_length if preprocessor.long == "windows" else None
+    return Features(rows, np.arange(len(examples)), window, _count_cut(rows, texts, preprocessor))
 
 
-def _count_cut(rows, texts, reader):
-    """How many texts are longer than what the reader reads of them."""
-    if reader.long == "windows":
+def _count_cut(rows, texts, preprocessor):
+    """How many texts are longer than what the preprocessor reads of them."""
+    if preprocessor.long == "windows":
         return 0
-    special = 2 if len(texts) == 1 else 2 + reader.tokenizer.vocabulary.pair_separators
-    full = np.flatnonzero(rows["input_word_ids"].lengths >= reader.seq_length)
+    special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
+    full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
     cut = 0
     for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
-        lengths = sum(reader.tokenizer.tokenize(tf.constant(
+        lengths = sum(preprocessor.tokenizer.tokenize(tf.constant(
             [column[row] for row in chunk], tf.string)).row_lengths() for column in texts.values())
-        cut += int(np.sum(lengths.numpy() + special > reader.seq_length))
+        cut += int(np.sum(lengths.numpy() + special > preprocessor.seq_length))
     return cut
 
 
-def read_texts(texts, reader):
+def read_texts(texts, preprocessor):
     """Token ids of texts.
 
     Args:
         texts: dict of lists of strings, `text`, or `text_a` and `text_b`; what
             `morphemes.pretokenize` gives.
-        reader: a `TextReader`.
+        preprocessor: a `TextPreprocessor`.
 
     Returns:
         dict of Ragged int32 `input_word_ids` and `input_type_ids`, see `Features`.
@@ -77,7 +77,7 @@ def read_texts(texts, reader):
     lengths = np.zeros(len(characters), np.int64)
     flat = {"input_word_ids": [], "input_type_ids": []}
     for group in groups:
-        read = reader({name: tf.constant([column[index] for index in group])
+        read = preprocessor({name: tf.constant([column[index] for index in group])
                        for name, column in texts.items()})
         real = read["input_mask"].numpy() > 0
         lengths[group] = real.reshape(len(group), -1).sum(axis=1)

@@ -4,21 +4,22 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.tasks.base.labelled import Labelled, check_labels
+from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
 PROBLEMS = ("single_label", "multi_label", "regression")
 CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Classifier(Labelled):
+class Classifier(LabelledModel):
     """An encoder and one logit a label, from `pooled_output` (google-research/bert).
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]`, or
     `[b, windows, seq_length]` (a long text in windows, whose vectors are averaged; a window
-    without a real token does not count), or text where there is a `reader` -> logits float32
+    without a real token does not count), or text where there is a `preprocessor` -> logits float32
     `[b, labels]`. What to learn from, `label_ids`:
 
     | problem | `label_ids` | loss |
@@ -28,40 +29,47 @@ class Classifier(Labelled):
     | `regression` | float32 `[b]` or `[b, 1]`, nan ignored | squared error |
 
     Args:
-        config: a `ModelConfig`; `pooling` says which vector is classified.
+        encoder: a `ModelConfig` or an encoder, see `LabelledModelModel`; the configuration's `pooling`
+            says which vector is classified.
         labels: names of the classes, in the order of their logits; of a regression, of the number.
+            None for the numbers from 0.
+        num_labels: how many there are, where they have no names.
         problem: one of `PROBLEMS`.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
-        reader: a `TextReader`, or None where only token ids are taken.
+        preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
 
     Raises:
         UsageError: the labels do not suit the problem, or the vector to be classified has seen
             the first token alone.
     """
 
+    saved_as = "classifier"
+    required_options = ("labels",)
+    further_options = ("problem", "features")
+    preprocessor_class = TextPreprocessor
     label_keys = {"classifier": "label_ids"}
 
-    def __init__(self, config, labels, problem="single_label", dtype=None, seed=None,
-                 name="classifier", **kwargs):
+    def __init__(self, encoder, labels=None, problem="single_label", dtype=None, seed=None,
+                 name="classifier", num_labels=None, **kwargs):
+        config = getattr(encoder, "config", encoder)
         if (config.attention == "causal" and config.pooling != "last" and not config.bilstm
                 and kwargs.get("features") is None):
             raise UsageError(explain(
                 f"a classifier with attention='causal' and pooling={config.pooling!r} would see "
                 "the first token alone", "pooling='last' or bilstm=True"))
         check_choice("problem", problem, PROBLEMS)
-        labels = check_labels(labels, 2 if problem == "single_label" else 1)
+        labels = check_labels(labels, num_labels, 2 if problem == "single_label" else 1)
         if problem == "regression" and len(labels) > 1:
             raise UsageError(explain(f"labels={labels!r} of a regression", "one name"))
-        super().__init__(config, "classifier", len(labels), config.hidden_dropout_prob, dtype,
-                         seed, name=name, **kwargs)
+        super().__init__(encoder, "classifier", len(labels), dtype=dtype, seed=seed, name=name,
+                         **kwargs)
         self.labels = labels
         self.problem = problem
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "classifier", "labels": list(self.labels), "problem": self.problem,
-                **self.feature_config()}
+    def options(self):
+        """See `Saved.options`."""
+        return {"labels": list(self.labels), "problem": self.problem, **super().options()}
 
     def call(self, batch, training=False):
         """Logits float32 `[b, labels]`."""
@@ -102,14 +110,14 @@ class Classifier(Labelled):
         return super().metric_names
 
     def weights_of(self, batch):
-        """See `Labelled.weights_of`."""
+        """See `LabelledModel.weights_of`."""
         if self.problem != "regression":
             return super().weights_of(batch)
         known = tf.logical_not(tf.math.is_nan(self._labels(batch, "label_ids")))
         return {"classifier": weighed(known, batch)}
 
     def labels_of(self, outputs, batch):
-        """See `Labelled.labels_of`."""
+        """See `LabelledModel.labels_of`."""
         if self.problem != "regression":
             return super().labels_of(outputs, batch)
         values = self._labels(batch, "label_ids")

@@ -5,24 +5,23 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.base.examples import number_of
-from bert_tf.tasks.base.reader import TextReader
 from bert_tf.tasks.base.regression_metrics import regression_metrics
+from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_features import text_features
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.confusion import write_confusion
 from bert_tf.tasks.classification.metrics import classification_metrics, multi_label_metrics
-from bert_tf.tasks.classification.model import CHOSEN_FROM
-from bert_tf.tasks.task import Kind, served_batches
+from bert_tf.tasks.classification.model import CHOSEN_FROM, Classifier
 from bert_tf.tokenization.morphemes import analyse
 
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
-class TextKind(Kind):
-    """Tasks of a `Classifier`; see `bert_tf/finetuning/kinds.py`."""
+class Classification(TaskType):
+    """Tasks of a `Classifier`."""
 
-    text_fields = ("text_a", "text_b")
-    models = ("classifier",)
+    models = (Classifier,)
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -36,14 +35,14 @@ class TextKind(Kind):
                                      attempt="--long head"))
 
     def labels(self, train):
-        """Names of the labels, sorted, or as the task has them; of a number what it measures.
+        """Return the labels, sorted, or as the task has them; of a number what it measures.
 
         Raises:
             BertTfError: an example has no label, or there are not two of them.
         """
         for example in train:
             if example.label is None:
-                raise BertTfError(explain(f"{example.where}: no label", "one to learn from"))
+                raise BertTfError(explain(f"{example.where}: no label", "one in every train example"))
         if self.task.labels:
             return list(self.task.labels)
         several = self.problem == "multi_label"
@@ -54,47 +53,42 @@ class TextKind(Kind):
         return sorted(names)
 
     def model_options(self, labels, tokenizer):
-        """A classifier that reads text as `--seq_length`, `--long` and `--stride` say."""
+        """See `TaskType.model_options`; the text is read as `seq_length`, `long`, `stride` say."""
         options = self.options
-        reader = TextReader(tokenizer, options.seq_length, options.long, options.stride,
+        preprocessor = TextPreprocessor(tokenizer, options.seq_length, options.long, options.stride,
                             pair=self.pair)
-        return "classifier", {"labels": labels, "problem": self.problem, "reader": reader,
+        return "classifier", {"labels": labels, "problem": self.problem, "preprocessor": preprocessor,
                               **self.feature_options()}
 
-    def cut_at(self, reader):
-        """Texts at `--seq_length`, unless they are read in windows."""
-        return None if reader.long == "windows" else ("texts", reader.seq_length)
+    def truncation(self, preprocessor):
+        """See `TaskType.truncation`: texts, unless they are read in windows."""
+        return None if preprocessor.long == "windows" else ("texts", preprocessor.seq_length)
 
     def features(self, examples, model, training):
-        """A row an example, with labels and weights for training."""
+        """See `TaskType.features`: a row an example, with labels and weights for training."""
         weights = "balanced" if training and self.options.class_weights else None
-        return text_features(examples, model.reader, model.labels, model.problem, weights)
+        return text_features(examples, model.preprocessor, model.labels, model.problem, weights)
 
     def predict(self, model, examples):
-        """`{"id", "label", "score", "scores"}`, `{"id", "labels", "scores"}` or `{"id", "score"}`.
+        """Return `{"id", "label", "score", "scores"}`, `{"id", "labels", "scores"}` or, of numbers,
+        `{"id", "score"}` for each example.
 
         `score` is the probability of the label, or the number; `scores` are those of all labels.
-        A label of several is told where its probability is at least `CHOSEN_FROM`.
+        One of several labels is predicted where its probability is at least `CHOSEN_FROM`.
         """
-        features = self.asked(model, examples)
+        features = self.features_to_predict(model, examples)
         told = np.zeros([len(examples), len(model.labels)], np.float64)
         for rows, logits, _ in self.outputs(model, features):
             told[features.example[rows]] = model.probabilities(logits)
         return [self.line(example, values, model.labels)
                 for example, values in zip(examples, told, strict=True)]
 
-    def given(self, example):
-        """`{"text", "text_b", "gold"}`: a pair's second text; the label, the labels or the number.
-        """
-        second = {} if example.text_b is None else {"text_b": example.text_b}
-        return {"text": example.text_a, **second, "gold": example.label}
-
     def positive_label(self, labels):
-        """Of two labels the last."""
+        """See `TaskType.positive_label`: of two labels the last."""
         return labels[-1] if self.problem == "single_label" and len(labels) == 2 else None
 
     def notes(self, examples, predictions, metrics):
-        """Whether all are told the same, or what is told goes with what is right by chance only."""
+        """See `TaskType.notes`: one prediction for all, or predictions right by chance only."""
         gold, told = self._both(examples, predictions)
         if len(set(gold)) < 2:
             return []
@@ -113,13 +107,7 @@ class TextKind(Kind):
         return []
 
     def predict_served(self, signatures, about, examples):
-        """The same lines from a SavedModel.
-
-        Args:
-            signatures: of the loaded SavedModel, among them `predict`.
-            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
-            examples: list of `TextExample`.
-        """
+        """See `TaskType.predict_served`."""
         if "predict" not in signatures:
             raise UsageError(explain("a SavedModel without the signature `predict`",
                                      attempt="exporting the model anew"))
@@ -133,7 +121,7 @@ class TextKind(Kind):
             texts = {name: analyse(column, progress=True) for name, column in texts.items()}
         told = np.zeros([len(examples), len(about["labels"])], np.float64)
         sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
-        for rows in served_batches(sizes, _BATCH_CHARACTERS):
+        for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
             answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
                                               for name, column in texts.items()})
             told[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
@@ -142,7 +130,7 @@ class TextKind(Kind):
                 for example, values in zip(examples, told, strict=True)]
 
     def line(self, example, values, labels):
-        """One line of `predict`, of the float `values [labels]`."""
+        """Return one line of `predict`, of the float `values [labels]`."""
         rounded = [round(float(value), _DIGITS) for value in values]
         if self.problem == "regression":
             return {"id": example.id, "score": rounded[0]}
@@ -155,7 +143,7 @@ class TextKind(Kind):
         return {"id": example.id, "label": label, "score": scores[label], "scores": scores}
 
     def metrics(self, examples, predictions):
-        """Of `bert_tf/evaluation`: of numbers, of several labels, or of one."""
+        """See `TaskType.metrics`: of numbers, of several labels, or of one."""
         gold, predicted = self._both(examples, predictions)
         if self.problem == "regression":
             return regression_metrics(gold, predicted)
@@ -163,8 +151,17 @@ class TextKind(Kind):
         measure = multi_label_metrics if self.problem == "multi_label" else classification_metrics
         return measure(gold, predicted, labels)
 
+    def check_examples(self, examples, about, served):
+        """See `TaskType.check_examples`: single texts for a model of pairs, and the reverse."""
+        expected = (about.get("reading") or {}).get("pair", False)
+        given = examples[0].text_b is not None
+        if expected != given and (expected or served):
+            names = ["single texts", "pairs of texts"]
+            raise UsageError(explain(f"{examples[0].where}: {names[given]}", names[expected],
+                                     "--text_b_column" if expected else "--task classify"))
+
     def report(self, examples, predictions, folder):
-        """`confusion.png` and `confusion.json` (see `write_confusion`); of numbers nothing."""
+        """Write `confusion.png` and `confusion.json` (see `write_confusion`); of numbers nothing."""
         if self.problem == "regression":
             return []
         gold, predicted = self._both(examples, predictions)
@@ -186,3 +183,6 @@ class TextKind(Kind):
                     [tuple(line["labels"]) for line in predictions])
         told = "score" if self.problem == "regression" else "label"
         return [example.label for example in examples], [line[told] for line in predictions]
+
+
+TYPE = Classification

@@ -1,27 +1,28 @@
-"""How well the likeness of two texts tells which pairs are alike, by scikit-learn."""
+"""How well the similarity of two texts separates similar pairs from others, by scikit-learn."""
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.tasks.base.checks import check_pairs
 
 
-def likeness_metrics(alike, likeness):
-    """Metrics that need no threshold.
+def similarity_metrics(similar, scores):
+    """Return metrics that need no threshold.
 
     Args:
-        alike: `[n]` bools, which pairs are alike.
-        likeness: `[n]` floats, such as cosines.
+        similar: `[n]` bools, which pairs are similar.
+        scores: `[n]` floats, such as cosines.
 
     Returns:
-        `{"auc", "average_precision"}`, floats: how often a pair that is alike has more likeness
-        than one that is not (0.5 by chance), and the precision, averaged over the recall.
+        `{"auc", "average_precision"}`, floats: how often a similar pair has a higher score than one
+        that is not (0.5 by chance), and the precision, averaged over the recall.
 
     Raises:
         BertTfError: nothing to evaluate, numbers differ, or all pairs are of one sort.
     """
     from sklearn import metrics
 
-    check_pairs(alike, likeness)
-    if len(set(alike)) < 2:
-        raise BertTfError(explain("pairs of one sort", "some that are alike, some that are not"))
-    return {"auc": float(metrics.roc_auc_score(alike, likeness)),
-            "average_precision": float(metrics.average_precision_score(alike, likeness))}
+    check_pairs(similar, scores)
+    if len(set(similar)) < 2:
+        raise BertTfError(explain("pairs of one sort",
+                                  "some that are similar, some that are not"))
+    return {"auc": float(metrics.roc_auc_score(similar, scores)),
+            "average_precision": float(metrics.average_precision_score(similar, scores))}

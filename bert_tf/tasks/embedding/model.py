@@ -6,53 +6,59 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
-from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.pretrained import Saved
 from bert_tf.models.states import states_of
 from bert_tf.tasks.base.long_texts import average_windows
-from bert_tf.tasks.base.reader import ReadsText, text_tensors
+from bert_tf.tasks.base.text_preprocessor import TakesText, TextPreprocessor, text_tensors
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SentenceEmbedder(ReadsText, Saved, keras.Model):
+class SentenceEmbedder(TakesText, Saved, keras.Model):
     """An encoder whose hidden states become one vector for each text.
 
-    Call: text where there is a `reader`, else a dict of int32 `input_word_ids`, `input_mask`,
+    Call: text where there is a `preprocessor`, else a dict of int32 `input_word_ids`, `input_mask`,
     `input_type_ids` `[b, seq_length]` -> float32 `[b, width]`; with `pooling="none"` one vector
     for each token, `[b, seq_length, width]`, 0 at padding. Of a long text read in windows
     (`[b, windows, seq_length]`) the windows' vectors are averaged.
 
         model = bert_tf.from_pretrained(folder, "embedder", normalize=True,
-                                        reader=bert_tf.TextReader(tokenizer))
+                                        preprocessor=bert_tf.TextPreprocessor(tokenizer))
         vectors = model.embed(["A man eats.", "Someone is eating."])
 
     Args:
-        config: a `ModelConfig`.
+        encoder: a `ModelConfig` or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
         pooling, layers, combine, mask_specials, weighting, normalize: see `VectorPooling`. With a
             `weighting` the model cannot be called before `set_term_weights`.
         special_ids: ids of the tokens that `mask_specials` leaves out; None for `[CLS]` and
-            `[SEP]` of the reader's tokenizer.
+            `[SEP]` of the preprocessor's tokenizer.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
-        reader: a `TextReader`, or None where only token ids are taken.
+        preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
 
     Raises:
         UsageError: the options do not fit each other or the encoder.
     """
 
-    def __init__(self, config, pooling="mean", layers=(-1,), combine="concat",
+    saved_as = "embedder"
+    required_options = ("pooling", "layers", "combine", "mask_specials", "special_ids",
+                        "weighting", "normalize")
+    preprocessor_class = TextPreprocessor
+
+    def __init__(self, encoder, pooling="mean", layers=(-1,), combine="concat",
                  mask_specials=False, weighting=None, normalize=False, special_ids=None,
-                 dtype=None, seed=None, reader=None, name="embedder", **kwargs):
+                 dtype=None, seed=None, preprocessor=None, name="embedder", **kwargs):
+        if dtype is None and isinstance(encoder, keras.Model):
+            dtype = encoder.backbone.dtype_policy
         super().__init__(dtype=dtype, name=name, **kwargs)
-        self.config = config
         self.seed = seed
-        self.reader = reader
-        if special_ids is None and reader is not None:
-            special_ids = special_ids_of(reader.tokenizer)
-        self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
+        self.preprocessor = preprocessor
+        if special_ids is None and preprocessor is not None:
+            special_ids = special_ids_of(preprocessor.tokenizer)
+        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
+        self.config = config = self.encoder.config
         self.pooling = make_pooling(config, pooling=pooling, layers=layers, combine=combine,
                                     mask_specials=mask_specials, weighting=weighting,
                                     normalize=normalize, special_ids=special_ids)
@@ -63,9 +69,9 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
         """Length of a vector."""
         return self.pooling.width_factor * self.config.hidden_size
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "embedder", **self.pooling.options()}
+    def options(self):
+        """See `Saved.options`."""
+        return self.pooling.options()
 
     def set_term_weights(self, weights):
         """Weigh tokens by a corpus: what `bert_tf.learn_term_weights` gives."""
@@ -92,7 +98,7 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
         if self.pooling.pooling == "none":
             raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
                                      "different lengths", attempt="calling the model"))
-        columns = text_tensors(texts, self.reader and self.reader.tokenizer,
+        columns = text_tensors(texts, self.preprocessor and self.preprocessor.tokenizer,
                                make=functools.partial(np.array, dtype=object))
         columns = columns if isinstance(columns, tuple) else (columns,)
         if not all(isinstance(column, np.ndarray) for column in columns):
@@ -109,21 +115,9 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
             vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])
         return vectors
 
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "config": self.config.to_dict(),
-                **self.pooling.options(), "seed": self.seed,
-                "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Build from what `get_config` gave."""
-        config = cls.with_reader(config)
-        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
-
 
 def special_ids_of(tokenizer):
-    """Ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a reader that is being loaded."""
+    """Ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a preprocessor that is being loaded."""
     if tokenizer is None:
         return None
     return (tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id)
@@ -159,7 +153,7 @@ def embed_tokens(encoder, pooling, inputs, training=False):
         return vectors_of(inputs)
     if pooling.pooling == "none":
         raise UsageError(explain("pooling='none' of texts in windows", "one vector a text, or "
-                                 "long='head' of the reader"))
+                                 "long='head' of the preprocessor"))
     width = pooling.width_factor * encoder.output["sequence_output"].shape[-1]
     return pooling.normalized(average_windows(
         inputs, vectors_of, tf.TensorSpec([None, width]), training))

@@ -1,12 +1,23 @@
 """A vector for a text: the signature `embed`, and how a served model pools its tokens."""
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.base.signature import IDS, TEXT, Signature, result
 from bert_tf.tasks.embedding.model import (
     SentenceEmbedder,
     embed_tokens,
     make_pooling,
     special_ids_of,
 )
+
+_RESULTS = {"embedding": result("vector", value="embedding")}
+
+
+def signatures(served):
+    """Return `{name: Signature}`: every served model has vectors."""
+    by_ids = {"embed_ids": Signature(embed, IDS, results=_RESULTS, main=True)}
+    if served.tokenizer is None:
+        return by_ids
+    return {"embed": Signature(embed, TEXT, results=_RESULTS, main=True), **by_ids}
 
 
 def embed(served, **inputs):
@@ -16,8 +27,8 @@ def embed(served, **inputs):
     `pooled_output`: that is trained to tell whether a sentence follows, if at all.
     """
     model = served.model
-    by_reader = "text" in inputs and isinstance(model, SentenceEmbedder) and model.reader
-    inputs = model.read(inputs) if by_reader else served.read(inputs)
+    by_preprocessor = "text" in inputs and isinstance(model, SentenceEmbedder) and model.preprocessor
+    inputs = model.read(inputs) if by_preprocessor else served.read(inputs)
     return {"embedding": embed_tokens(served.encoder, served.pooling, inputs)}
 
 

@@ -1,57 +1,64 @@
-"""How alike two texts are, by the cosine of their vectors: of models that nobody fine-tuned."""
+"""How similar two texts are, by the cosine of their vectors: of models without labels."""
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.tasks.base.reader import TextReader
 from bert_tf.tasks.base.regression_metrics import regression_metrics
-from bert_tf.tasks.classification.task import TextKind
-from bert_tf.tasks.embedding.metrics import likeness_metrics
-from bert_tf.tasks.task import Kind, served_batches
+from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.metrics import similarity_metrics
+from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.morphemes import analyse
 
+# Models, as saved, that have no labels: their encoder makes vectors.
+_WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
-class VectorKind(Kind):
+class Embedding(TaskType):
     """Pairs of texts and an embedder, or a model that is made one; `evaluate` alone uses it.
 
-    Of a task with two labels the last one means alike.
+    Of a task with two labels the last one means similar.
     """
 
-    text_fields = ("text_a", "text_b")
-    models = ("embedder", "encoder", "pretraining", "language_model", "replaced_tokens")
-    built_as = "embedder"
+    models = (SentenceEmbedder,)
+    built_as = SentenceEmbedder.saved_as
+
+    @classmethod
+    def evaluates(cls, task, saved_task):
+        """See `TaskType.evaluates`: pairs of texts, by any model that predicts no labels."""
+        return task.pair and saved_task in (cls.built_as, *_WITHOUT_LABELS)
 
     def __init__(self, task, options):
         super().__init__(task, options)
         if task.problem != "regression" and (task.labels or ("0", "1")) != ("0", "1"):
             raise UsageError(explain(
-                f"--task {task.name} with a model without labels, whose vectors tell only how "
-                "alike two texts are", attempt="stsb, klue_sts, mrpc, qqp or pair, or "
+                f"--task {task.name} with a model without labels, whose vectors say only how "
+                "similar two texts are", attempt="stsb, klue_sts, mrpc, qqp or pair, or "
                 "bert_tf.finetune first"))
 
-    def model_options(self, labels, tokenizer):
-        """An embedder that reads the beginning of each text."""
-        return "embedder", {"reader": TextReader(tokenizer, self.options.seq_length)}
+    def check_model(self, about, where):
+        """See `TaskType.check_model`: every model that `evaluates` takes fits."""
 
-    given = TextKind.given
+    def model_options(self, labels, tokenizer):
+        """See `TaskType.model_options`; the beginning of each text is read."""
+        return "embedder", {"preprocessor": TextPreprocessor(tokenizer, self.options.seq_length)}
 
     def predict(self, model, examples):
-        """`{"id", "score"}`: the cosine."""
+        """Return `{"id", "score"}` for each pair: the cosine."""
         return self._lines(examples, model.embed)
 
     def predict_served(self, signatures, about, examples):
-        """The same from a SavedModel's signature `embed`; see `TextKind.predict_served`."""
+        """See `TaskType.predict_served`; by the signature `embed`."""
         if "embed" not in signatures:
             raise UsageError("the SavedModel has no signature embed, which takes text")
 
         def embed(texts):
             texts = analyse(texts, progress=True) if about.get("pretokenize") else texts
             vectors = [None] * len(texts)
-            for rows in served_batches(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
+            for rows in batches_by_length(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
                 answer = signatures["embed"](text=tf.constant([texts[row] for row in rows]))
                 for row, vector in zip(rows, answer["embedding"].numpy(), strict=True):
                     vectors[row] = vector
@@ -71,10 +78,10 @@ class VectorKind(Kind):
             float(vectors[each.text_a] @ vectors[each.text_b]), _DIGITS)} for each in examples]
 
     def metrics(self, examples, predictions):
-        """Correlations with the number that was asked for, or how labels are told apart."""
+        """See `TaskType.metrics`: correlations with the label, or how the cosine separates two."""
         for example in examples:
             if example.label is None:
-                raise BertTfError(explain(f"{example.where}: no label", "one to measure by"))
+                raise BertTfError(explain(f"{example.where}: no label", "one in every example"))
         gold = [example.label for example in examples]
         scores = [line["score"] for line in predictions]
         if self.task.problem == "regression":
@@ -83,14 +90,14 @@ class VectorKind(Kind):
             return {name: metrics[name] for name in ("spearman", "pearson")}
         labels = self.task.labels or sorted(set(gold))
         if len(labels) != 2:
-            raise BertTfError(explain(f"{len(labels)} labels to be told by likeness", "two"))
-        return likeness_metrics([label == labels[-1] for label in gold], scores)
-
-    def report(self, examples, predictions, folder):
-        """Nothing beyond the predictions."""
+            raise BertTfError(explain(f"{len(labels)} labels to be predicted by similarity", "two"))
+        return similarity_metrics([label == labels[-1] for label in gold], scores)
 
 
 def _of_length_1(vectors):
     """`vectors [n, width]`, each of length 1; one of 0 stays 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+TYPE = Embedding

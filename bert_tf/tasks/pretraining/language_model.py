@@ -36,6 +36,7 @@ class LanguageModel(Objective):
             another width than its layers.
     """
 
+    saved_as = "language_model"
     tasks = ("language_model",)
 
     def __init__(self, config, dtype=None, seed=None, name="language_model", **kwargs):
@@ -54,10 +55,6 @@ class LanguageModel(Objective):
             with keras.name_scope("cls"):
                 self.head.build((None, None, config.hidden_size))
         self.built = True
-
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "language_model"}
 
     def call(self, batch, training=False):
         """Logits of the next token at every position but the last, float32."""

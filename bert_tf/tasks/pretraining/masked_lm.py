@@ -34,6 +34,9 @@ class Pretrainer(Objective):
         seed: integer seed of the initial weights, see `build_encoder`.
     """
 
+    saved_as = "pretraining"
+    required_options = ("sentence_task",)
+
     def __init__(self, config, sentence_task="next_sentence", dtype=None, seed=None,
                  name="pretrainer", **kwargs):
         super().__init__(dtype=dtype, name=name, **kwargs)
@@ -65,9 +68,9 @@ class Pretrainer(Objective):
         """Names of the losses."""
         return ("masked_lm", self.sentence_task) if self.sentence_task else ("masked_lm",)
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "pretraining", "sentence_task": self.sentence_task}
+    def options(self):
+        """See `Saved.options`."""
+        return {"sentence_task": self.sentence_task}
 
     def call(self, batch, training=False):
         """Logits of all heads, float32."""

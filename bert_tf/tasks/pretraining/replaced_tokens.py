@@ -47,6 +47,8 @@ class ReplacedTokens(Objective):
         UsageError: the two cannot share their embeddings.
     """
 
+    saved_as = "replaced_tokens"
+    required_options = ("generator",)
     # The loss of the discriminator, a yes or no a token, is far smaller (paper, section 3.1).
     loss_scales = {"masked_lm": 1.0, "replaced": 50.0}
 
@@ -91,10 +93,9 @@ class ReplacedTokens(Objective):
         """Names of the losses."""
         return ("masked_lm", "replaced") if self.generator else ("replaced",)
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "replaced_tokens",
-                "generator": self.generator.config.to_dict() if self.generator else None}
+    def options(self):
+        """See `Saved.options`."""
+        return {"generator": self.generator.config.to_dict() if self.generator else None}
 
     def call(self, batch, training=False):
         """Logits of both models, float32, and what the discriminator saw."""

@@ -19,18 +19,18 @@ _NEVER = -np.inf  # logit of where no answer may start or end
 NO_SPAN = -10000.0  # score of the best span of a context that has none
 
 
-def answer(model, reader, question, context, null_threshold=None):
+def answer(model, preprocessor, question, context, null_threshold=None):
     """Answer questions, each from its context.
 
     Args:
-        model: a `Span`; its `n_best` and `max_answer_length` count.
-        reader: a `QuestionReader`.
+        model: a `QuestionAnswering`; its `n_best` and `max_answer_length` count.
+        preprocessor: a `QuestionPreprocessor`.
         question, context: string `[b]`, UTF-8; what is not becomes U+FFFD.
         null_threshold: see `answers_from`.
 
     Returns: what `answers_from` gives.
     """
-    windows = reader((question, context))
+    windows = preprocessor((question, context))
     start_logits, end_logits = window_logits(model, windows)
     spans = best_spans(windows, start_logits, end_logits, tf.size(question), model.n_best,
                        model.max_answer_length)
@@ -86,7 +86,7 @@ def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_l
     so that no span is there twice. Of equal scores the span that comes first in the text is first.
 
     Args:
-        windows: what `QuestionReader` gives.
+        windows: what `QuestionPreprocessor` gives.
         start_logits, end_logits: float32 `[w, seq_length]`.
         num_rows: questions `b`, an integer or a scalar tensor.
         n_best, max_answer_length: integers.

@@ -1,4 +1,4 @@
-"""Questions with answers as what a `Span` learns from."""
+"""Questions with answers as what a `QuestionAnswering` learns from."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,12 +10,12 @@ from bert_tf.tasks.question_answering.analysed import analysed_spans
 _BATCH = 64  # questions that are tokenized together
 
 
-def span_features(examples, reader, training):
+def span_features(examples, preprocessor, training):
     """Tokenize, cut into windows and find the answers in them.
 
     Args:
         examples: list of `SpanExample`.
-        reader: a `QuestionReader`.
+        preprocessor: a `QuestionPreprocessor`.
         training: whether rows have labels. Those of an example are about its first answer.
 
     Returns:
@@ -27,7 +27,7 @@ def span_features(examples, reader, training):
     Raises:
         BertTfError: an answer of which the tokenizer leaves nothing, such as a control character.
     """
-    if getattr(reader.tokenizer, "pretokenize", None):
+    if getattr(preprocessor.tokenizer, "pretokenize", None):
         examples = analysed_spans(examples, progress=True)
     flat = {"input_word_ids": [], "input_type_ids": []}
     lengths, rows, labels = [], [], []
@@ -35,9 +35,9 @@ def span_features(examples, reader, training):
     for first in range(0, len(examples), _BATCH):
         batch = examples[first:first + _BATCH]
         questions = tf.constant([example.question for example in batch])
-        windows = reader((questions, tf.constant([example.context for example in batch])))
-        sizes = reader.tokenizer.tokenize(questions).row_lengths()
-        cut += int(np.sum(sizes.numpy() > reader.max_query_length))
+        windows = preprocessor((questions, tf.constant([example.context for example in batch])))
+        sizes = preprocessor.tokenizer.tokenize(questions).row_lengths()
+        cut += int(np.sum(sizes.numpy() > preprocessor.max_query_length))
         windows = {name: value.numpy() for name, value in windows.items()}
         real = windows["input_mask"] > 0
         for name, parts in flat.items():

@@ -8,19 +8,19 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.masks import padding_adder
-from bert_tf.tasks.base.labelled import Labelled
-from bert_tf.tasks.base.reader import is_text
+from bert_tf.tasks.base.labelled import LabelledModel
+from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tasks.question_answering.answers import answer, answers_to
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Span(Labelled):
+class QuestionAnswering(LabelledModel):
     """An encoder that gives each token a logit of being the answer's first and its last.
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` -> a
     dict of float32 `start_logits` and `end_logits` `[b, seq_length]`; of text, a dict of
-    `question` and `context`, the logits of its windows. With a reader `answer` gives the answers.
+    `question` and `context`, the logits of its windows. With a preprocessor `answer` gives the answers.
 
     To learn from: int32 `start_positions` and `end_positions` `[b]` or `[b, 1]`; both 0, `[CLS]`,
     where there is no answer. The loss is the mean of both, each over the tokens of the sequence.
@@ -28,41 +28,45 @@ class Span(Labelled):
     it, so that a loss there depends on the padding; here it does not.
 
     Args:
-        config: a `ModelConfig`.
+        encoder: a `ModelConfig` or an encoder, see `LabelledModel`.
         n_best: answers to a question.
         max_answer_length: tokens of an answer.
         null_threshold: how much more `[CLS]` may score than the best span before a question has no
             answer (SQuAD 2.0, Devlin et al. 2019, section 4.3); None where every question has one.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
-        reader: a `QuestionReader`, or None where only token ids are taken.
+        preprocessor: a `QuestionPreprocessor`, or None where only token ids are taken.
 
     Raises:
-        UsageError: an option out of range, or another reader.
+        UsageError: an option out of range, or another preprocessor.
     """
 
+    saved_as = "span"
+    further_options = ("n_best", "max_answer_length", "null_threshold")
+    preprocessor_class = QuestionPreprocessor
+    objectives = ("span",)
     label_keys = {"start": "start_positions", "end": "end_positions"}
     loss_scales = {"start": 0.5, "end": 0.5}
 
-    def __init__(self, config, n_best=20, max_answer_length=30, null_threshold=None, dtype=None,
-                 seed=None, reader=None, name="span", **kwargs):
+    def __init__(self, encoder, n_best=20, max_answer_length=30, null_threshold=None, dtype=None,
+                 seed=None, preprocessor=None, name="span", **kwargs):
         for option, value in (("n_best", n_best), ("max_answer_length", max_answer_length)):
             if type(value) is not int or value < 1:
                 raise UsageError(explain(f"{option}={value!r}", "an integer from 1 on"))
         if null_threshold is not None and not (
                 type(null_threshold) in (int, float) and math.isfinite(null_threshold)):
             raise UsageError(explain(f"null_threshold={null_threshold!r}", "a number or None"))
-        if not isinstance(reader, QuestionReader | None):
-            raise UsageError(explain(f"a span model with a {type(reader).__name__}",
-                                     "a QuestionReader"))
-        super().__init__(config, "span", 2, 0.0, dtype, seed, reader, name=name, **kwargs)
+        if not isinstance(preprocessor, QuestionPreprocessor | None):
+            raise UsageError(explain(f"question answering with a {type(preprocessor).__name__}",
+                                     "a QuestionPreprocessor"))
+        super().__init__(encoder, "span", 2, 0.0, dtype, seed, preprocessor, name=name, **kwargs)
         self.n_best = n_best
         self.max_answer_length = max_answer_length
         self.null_threshold = null_threshold
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "span", "n_best": self.n_best, "max_answer_length": self.max_answer_length,
+    def options(self):
+        """See `Saved.options`."""
+        return {"n_best": self.n_best, "max_answer_length": self.max_answer_length,
                 "null_threshold": self.null_threshold}
 
     def call(self, batch, training=False):
@@ -71,15 +75,15 @@ class Span(Labelled):
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `reader`."""
+        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
         if is_text(inputs):
-            self._need_reader()
+            self._need_preprocessor()
         return super().read(inputs)
 
-    def _need_reader(self):
-        if self.reader is None:
-            raise UsageError(explain(f"{self.name} was given text and has no reader",
-                                     attempt="reader=QuestionReader(tokenizer)"))
+    def _need_preprocessor(self):
+        if self.preprocessor is None:
+            raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
+                                     attempt="preprocessor=QuestionPreprocessor(tokenizer)"))
 
     def answer(self, question, context):
         """Answer questions, each from its context, as the exported model does.
@@ -91,25 +95,25 @@ class Span(Labelled):
             answer.
 
         Raises:
-            UsageError: the model has no reader, or these are not as many texts.
+            UsageError: the model has no preprocessor, or these are not as many texts.
         """
-        self._need_reader()
+        self._need_preprocessor()
         threshold = self.null_threshold
-        compiled = self._compiled_answer(self.reader, tuple(self.reader.reading().items()),
+        compiled = self._compiled_answer(self.preprocessor, tuple(self.preprocessor.reading().items()),
                                          self.n_best, self.max_answer_length, threshold is None)
         return answers_to(
             lambda question, context: compiled(
                 question, context,
                 tf.constant(0.0 if threshold is None else threshold, tf.float32)),
-            question, context, self.reader.tokenizer)
+            question, context, self.preprocessor.tokenizer)
 
     @functools.cached_property
     def _compiled_answer(self):
         """`answers.answer` as a graph, made once for each choice of what is fixed in it."""
         @functools.cache
-        def compiled(reader, reading, n_best, max_answer_length, always):
+        def compiled(preprocessor, reading, n_best, max_answer_length, always):
             def answered(question, context, threshold):
-                return answer(self, reader, question, context, None if always else threshold)
+                return answer(self, preprocessor, question, context, None if always else threshold)
 
             text = tf.TensorSpec([None], tf.string)
             return tf.function(answered, autograph=False,

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tasks.base.reader_base import Reader
+from bert_tf.tasks.base.preprocessor import Preprocessor
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows
 
@@ -12,7 +12,7 @@ _MAX_QUERY_LENGTH = 64  # as in run_squad.py
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class QuestionReader(Reader):
+class QuestionPreprocessor(Preprocessor):
     """Tokenizes questions and contexts inside the graph (google-research/bert `run_squad.py`).
 
     Call: a dict of string `[b]` `question` and `context`, or the pair of them -> a dict of windows
@@ -61,7 +61,7 @@ class QuestionReader(Reader):
                 "max_query_length": self.max_query_length}
 
     def limits(self):
-        """See `Reader.limits`: a window has a token of the context at least."""
+        """See `Preprocessor.limits`: a window has a token of the context at least."""
         # Of a tokenizer yet to come the least that there may be.
         separators = 1 if self.tokenizer is None else self.tokenizer.vocabulary.pair_separators
         return {"max_query_length": self.seq_length - 2 - separators - 1,

@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
+from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.question_answering.answers import answers_to
 from bert_tf.tasks.question_answering.features import span_features
 from bert_tf.tasks.question_answering.metrics import (
@@ -14,26 +15,25 @@ from bert_tf.tasks.question_answering.metrics import (
     korquad_metrics,
     squad_metrics,
 )
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
-from bert_tf.tasks.task import Kind, served_batches
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
 WRONG_ANSWERS = "wrong_answers.jsonl"
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 15  # of the contexts that are asked about together
-_OF_READER = ("doc_stride", "max_query_length")
+_OF_PREPROCESSOR = ("doc_stride", "max_query_length")
 _OF_MODEL = ("n_best", "max_answer_length", "null_threshold")
 
 
-class SpanKind(Kind):
-    """Tasks of a `Span`; see `bert_tf/finetuning/kinds.py`.
+class QuestionAnsweringType(TaskType):
+    """Tasks of a `QuestionAnswering` model.
 
     Answers are those of the graph that is served. Where a question may have no answer, the
     threshold that decides is tuned on the dev examples, unless `--null_threshold` says it, and
     stored in the model.
     """
 
-    text_fields = ("question", "context")
-    models = ("span",)
+    models = (QuestionAnswering,)
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -47,10 +47,10 @@ class SpanKind(Kind):
                                      "question has an answer", attempt="--task squad_v2"))
 
     def labels(self, train):
-        """None; checks that there is something to learn from.
+        """Return none; check that there is something to learn from.
 
         Raises:
-            BertTfError: a question whose answer is not told, or no answer at all.
+            BertTfError: a question without its answer, or no answer at all.
         """
         for example in train:
             if not example.answers and not self.task.unanswerable:
@@ -61,27 +61,22 @@ class SpanKind(Kind):
         return []
 
     def model_options(self, labels, tokenizer):
-        """A span model that reads as `--seq_length`, `--doc_stride` … say."""
-        given = self._given(_OF_READER)
-        reader = QuestionReader(tokenizer, self.options.seq_length, **given)
+        """See `TaskType.model_options`; texts are read as `seq_length`, `doc_stride` … say."""
+        given = self._given(_OF_PREPROCESSOR)
+        preprocessor = QuestionPreprocessor(tokenizer, self.options.seq_length, **given)
         threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
-        return "span", {"reader": reader, **threshold, **self._given(_OF_MODEL)}
+        return "span", {"preprocessor": preprocessor, **threshold, **self._given(_OF_MODEL)}
 
-    def cut_at(self, reader):
-        """Questions at `--max_query_length`; contexts are read in windows."""
-        return "questions", reader.max_query_length
+    def truncation(self, preprocessor):
+        """See `TaskType.truncation`: questions; contexts are read in windows."""
+        return "questions", preprocessor.max_query_length
 
     def features(self, examples, model, training):
-        """A row a window, with the answers for training."""
-        return span_features(examples, model.reader, training)
-
-    def given(self, example):
-        """`{"question", "context", "gold"}`: all right answers, none where there is none."""
-        return {"question": example.question, "context": example.context,
-                "gold": [text for text, _ in example.answers]}
+        """See `TaskType.features`: a row a window, with the answers for training."""
+        return span_features(examples, model.preprocessor, training)
 
     def notes(self, examples, predictions, metrics):
-        """Whether the answers are those of a model that never looked."""
+        """See `TaskType.notes`: answers that take no look at the question."""
         told = {line["answer"] for line in predictions}
         if len(told) == 1 and len({example.answers for example in examples}) > 1:
             what = f"answered {told.pop()!r}" if any(told) else "told to have no answer"
@@ -99,10 +94,10 @@ class SpanKind(Kind):
         """A line a question, see `answer_line`; as `model.answer` answers it."""
         for name, value in self._given(_OF_MODEL).items():
             setattr(model, name, value)
-        reading = model.reader.reading()
-        if {**reading, **self._given(_OF_READER)} != reading:
-            model.reader = QuestionReader(model.reader.tokenizer,
-                                          **{**reading, **self._given(_OF_READER)})
+        reading = model.preprocessor.reading()
+        if {**reading, **self._given(_OF_PREPROCESSOR)} != reading:
+            model.preprocessor = QuestionPreprocessor(model.preprocessor.tokenizer,
+                                          **{**reading, **self._given(_OF_PREPROCESSOR)})
         return _answered(model.answer, examples, model.null_threshold)
 
     def predict_dev(self, model, examples):
@@ -117,13 +112,7 @@ class SpanKind(Kind):
         return [decided(line, model.null_threshold) for line in lines]
 
     def predict_served(self, signatures, about, examples):
-        """The same lines from a SavedModel.
-
-        Args:
-            signatures: of the loaded SavedModel, among them `answer`.
-            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
-            examples: list of `SpanExample`.
-        """
+        """See `TaskType.predict_served`."""
         def ask(question, context):
             return answers_to(lambda question, context: signatures["answer"](
                 question=question, context=context), question, context,
@@ -194,7 +183,7 @@ def _answered(ask, examples, null_threshold):
     """A line for every example, of what `ask(questions, contexts)` answers, lists of str each."""
     lines = [None] * len(examples)
     sizes = np.array([len(example.context) for example in examples])
-    for rows in served_batches(sizes, _BATCH_CHARACTERS):
+    for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
         found = ask([examples[row].question for row in rows],
                     [examples[row].context for row in rows])
         found = {name: value.numpy() for name, value in found.items()}
@@ -202,3 +191,6 @@ def _answered(ask, examples, null_threshold):
             own = {name: values[index] for name, values in found.items()}
             lines[row] = answer_line(examples[row], own, null_threshold)
     return lines
+
+
+TYPE = QuestionAnsweringType

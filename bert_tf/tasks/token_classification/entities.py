@@ -74,12 +74,12 @@ def join_units(labels, label_ids, scores):
                     ragged(tf.gather(tf.constant(types), tf.gather(kinds, first))), ragged(score))
 
 
-def tag_text(model, reader, text):
+def tag_text(model, preprocessor, text):
     """The labels and the entities of texts.
 
     Args:
-        model: a `Tagger`.
-        reader: a `WordReader`.
+        model: a `TokenClassifier`.
+        preprocessor: a `WordPreprocessor`.
         text: string `[b]`.
 
     Returns:
@@ -88,7 +88,7 @@ def tag_text(model, reader, text):
         (probabilities); of the entities, `[b, (entities)]`, `entities` (their texts), `labels`,
         `starts`, `ends` and `scores` of the same types.
     """
-    read = reader(text)
+    read = preprocessor(text)
     probabilities = tf.nn.softmax(model.unit_logits(read))
 
     def of_units(values):

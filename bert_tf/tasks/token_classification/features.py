@@ -1,4 +1,4 @@
-"""Tagged words as what a `Tagger` learns from and is asked."""
+"""Tagged words as what a `TokenClassifier` learns from and is asked."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ class TagFeatures(Features):
     units: np.ndarray | None = None
 
 
-def tag_features(examples, reader, labels=None):
+def tag_features(examples, preprocessor, labels=None):
     """Read the words of examples; what their text is, and so what is between them, is kept.
 
     The tag of a word is that of its first piece (BERT, 5.3). The other pieces have none, also where
@@ -35,7 +35,7 @@ def tag_features(examples, reader, labels=None):
 
     Args:
         examples: list of `TagExample`.
-        reader: a `WordReader`.
+        preprocessor: a `WordPreprocessor`.
         labels: names of the tags in the order of their logits; None makes no `label_ids`.
 
     Returns:
@@ -49,10 +49,10 @@ def tag_features(examples, reader, labels=None):
         chunk.append(example)
         size += sum(map(len, example.words))
         if size > _CHUNK_CHARACTERS:
-            parts.append(_read(chunk, reader))
+            parts.append(_read(chunk, preprocessor))
             chunk, size = [], 0
     if chunk or not parts:
-        parts.append(_read(chunk, reader))
+        parts.append(_read(chunk, preprocessor))
     ids, types, lengths, example, units = _joined(parts)
     splits = np.concatenate([[0], np.cumsum(lengths)])
     rows = {"input_word_ids": Ragged(ids, splits), "input_type_ids": Ragged(types, splits)}
@@ -61,15 +61,15 @@ def tag_features(examples, reader, labels=None):
     return TagFeatures(rows, example, units=units)
 
 
-def _read(examples, reader):
+def _read(examples, preprocessor):
     """Flat ids and type ids, `lengths` and `example` of the windows, and units, see above."""
     originals = [example.text for example in examples]
     starts = [example.starts for example in examples]
-    texts = pretokenize(reader.tokenizer, originals)
+    texts = pretokenize(preprocessor.tokenizer, originals)
     if texts is not originals:
         starts = [analysed_places(original_offsets(original, text), row).tolist()
                   for original, text, row in zip(originals, texts, starts, strict=True)]
-    read = reader(tf.constant(texts, tf.string),
+    read = preprocessor(tf.constant(texts, tf.string),
                   breaks=tf.ragged.constant(starts, tf.int64, ragged_rank=1))
     read = {name: values.numpy() for name, values in read.items()}
     real = read["input_mask"] > 0

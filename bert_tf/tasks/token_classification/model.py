@@ -5,48 +5,56 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
-from bert_tf.tasks.base.labelled import Labelled, check_labels
+from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import in_parts
-from bert_tf.tasks.base.reader import is_text
+from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tasks.token_classification.entities import tag_text
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.morphemes import in_original, pretokenize
 from bert_tf.tokenization.texts import text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Tagger(Labelled):
+class TokenClassifier(LabelledModel):
     """An encoder and one logit a label for every token.
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` ->
     logits float32 `[b, seq_length, labels]`. Labels to learn from: int32 `label_ids`
     `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
 
-    Where there is a `reader`, also text, string `[b]` -> `[b, units, labels]`: logits of the words
-    or characters that the reader finds, 0 after a row's last; `label_ids` are `[b, units]` then.
+    Where there is a `preprocessor`, also text, string `[b]` -> `[b, units, labels]`: logits of the words
+    or characters that the preprocessor finds, 0 after a row's last; `label_ids` are `[b, units]` then.
 
     Args:
-        config: a `ModelConfig`.
+        encoder: a `ModelConfig` or an encoder, see `LabelledModel`.
         labels: names of the tags, in the order of their logits; see `entities` for what they mean.
+            None for the numbers from 0.
+        num_labels: how many there are, where they have no names.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
-        reader: a `WordReader`, or None where only token ids are taken.
-        features: None trains the encoder; else see `Labelled`.
+        preprocessor: a `WordPreprocessor`, or None where only token ids are taken.
+        features: None trains the encoder; else see `LabelledModel`.
 
     Raises:
         UsageError: the labels are not two or more names.
     """
 
+    saved_as = "tagger"
+    required_options = ("labels",)
+    further_options = ("features",)
+    preprocessor_class = WordPreprocessor
     label_keys = {"tagger": "label_ids"}
 
-    def __init__(self, config, labels, dtype=None, seed=None, name="tagger", **kwargs):
-        labels = check_labels(labels)
-        super().__init__(config, "tagger", len(labels), config.hidden_dropout_prob, dtype, seed,
-                         name=name, **kwargs)
+    def __init__(self, encoder, labels=None, dtype=None, seed=None, name="tagger",
+                 num_labels=None, **kwargs):
+        labels = check_labels(labels, num_labels)
+        super().__init__(encoder, "tagger", len(labels), dtype=dtype, seed=seed, name=name,
+                         **kwargs)
         self.labels = labels
 
-    def task_config(self):
-        """What `task.json` says of this model."""
-        return {"task": "tagger", "labels": list(self.labels), **self.feature_config()}
+    def options(self):
+        """See `Saved.options`."""
+        return {"labels": list(self.labels), **super().options()}
 
     def call(self, batch, training=False):
         """Logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of text."""
@@ -57,7 +65,7 @@ class Tagger(Labelled):
                                                 read["num_units"], validate=False).to_tensor()
 
     def unit_logits(self, read, training=False):
-        """Logits float32 `[u, labels]` of the units that a `WordReader` has read."""
+        """Logits float32 `[u, labels]` of the units that a `WordPreprocessor` has read."""
         if training:
             logits = self._logits(read, "sequence_output", training)
         else:
@@ -78,17 +86,17 @@ class Tagger(Labelled):
             and `score`, the label's probability; of an entity the mean of its units'.
 
         Raises:
-            UsageError: the model has no reader.
+            UsageError: the model has no preprocessor.
         """
-        if self.reader is None:
-            raise UsageError(explain(f"{self.name} was given text and has no reader",
-                                     "reader=WordReader(tokenizer)"))
+        if self.preprocessor is None:
+            raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
+                                     "preprocessor=WordPreprocessor(tokenizer)"))
         texts = text_list(texts)
-        analysed = pretokenize(self.reader.tokenizer, texts)
+        analysed = pretokenize(self.preprocessor.tokenizer, texts)
         answers = []
         for start in range(0, len(texts), batch_size):
             rows = slice(start, start + batch_size)
-            found = tag_text(self, self.reader, tf.constant(analysed[rows], tf.string))
+            found = tag_text(self, self.preprocessor, tf.constant(analysed[rows], tf.string))
             answers += [{"units": units, "entities": entities} for units, entities in zip(
                 _records(found, texts[rows], analysed[rows], "unit_labels", "unit_starts",
                          "unit_ends", "unit_scores"),
@@ -101,7 +109,7 @@ class Tagger(Labelled):
         fits = tf.debugging.assert_equal(
             tf.shape(batch["label_ids"]), tf.shape(outputs)[:2], "label_ids have another shape "
             "than the logits; expected a label for each token of the ids, or for each unit that "
-            "the reader finds in the text, -1 after a row's last")
+            "the preprocessor finds in the text, -1 after a row's last")
         with tf.control_dependencies([fits] if fits is not None else []):
             return super().loss_sums({"tagger_logits": tf.identity(outputs)}, batch)
 

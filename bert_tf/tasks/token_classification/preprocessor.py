@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.tasks.base.reader import not_empty, texts_of
-from bert_tf.tasks.base.reader_base import Reader
+from bert_tf.tasks.base.preprocessor import Preprocessor
+from bert_tf.tasks.base.text_preprocessor import not_empty, texts_of
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.units import UNITS, CharacterPieces, cut_units
@@ -13,7 +13,7 @@ from bert_tf.tokenization.windows import cut_windows
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class WordReader(Reader):
+class WordPreprocessor(Preprocessor):
     """Cuts text into units and those into pieces, inside the graph.
 
     Call: string `[b]` or `[b, 1]` -> a dict of windows and of the units in them:
@@ -53,7 +53,7 @@ class WordReader(Reader):
         return {"seq_length": self.seq_length, "unit": self.unit, "stride": self.stride}
 
     def limits(self):
-        """See `Reader.limits`."""
+        """See `Preprocessor.limits`."""
         return {"stride": self.seq_length - 2}
 
     def call(self, text, breaks=None):
@@ -99,7 +99,7 @@ class WordReader(Reader):
             tf.strings.join([tf.where(units.spaced, " ", ""), units.text]))
 
     def use(self, tokenizer):
-        """See `Reader.use`."""
+        """See `Preprocessor.use`."""
         super().use(tokenizer)
         of_characters = self.unit == "character" and isinstance(tokenizer, Tokenizer)
         self._characters = CharacterPieces(tokenizer) if of_characters else None

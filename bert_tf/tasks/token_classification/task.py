@@ -7,11 +7,13 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tasks.task import Kind, served_batches
-from bert_tf.tasks.token_classification.entities import OUTSIDE, join_units
+from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.token_classification.entities import join_units
+from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tasks.token_classification.features import tag_features
 from bert_tf.tasks.token_classification.metrics import entities_of, entity_report, tagging_metrics
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tasks.token_classification.tag_macro_f1 import tag_macro_f1
 from bert_tf.tokenization.morphemes import analyse, in_original
 
@@ -21,16 +23,15 @@ _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
-class TagKind(Kind):
-    """Tasks of a `Tagger`; see `bert_tf/finetuning/kinds.py`.
+class TokenClassification(TaskType):
+    """Tasks of a `TokenClassifier`.
 
     The words (of KLUE-NER the characters, as KLUE evaluates them without the blanks) are those of
     the examples; the tag of one is that of its first piece, and `O` where the tokenizer leaves
     nothing of it.
     """
 
-    text_fields = ("text",)
-    models = ("tagger",)
+    models = (TokenClassifier,)
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -40,7 +41,7 @@ class TagKind(Kind):
                              "a text; leave it out")
 
     def labels(self, train):
-        """The tags, sorted: `O`, and for every type `B-` and `I-`.
+        """Return the tags, sorted: `O`, and for every type `B-` and `I-`.
 
         Raises:
             BertTfError: no example has an entity.
@@ -54,20 +55,16 @@ class TagKind(Kind):
         return [f"{begin}-{kind}" for kind in sorted(kinds) for begin in "BI"] + [OUTSIDE]
 
     def model_options(self, labels, tokenizer):
-        """A tagger that reads text as `--seq_length` and `--unit` say."""
-        reader = WordReader(tokenizer, self.options.seq_length, self.unit)
-        return "tagger", {"labels": labels, "reader": reader, **self.feature_options()}
+        """See `TaskType.model_options`; the text is read as `seq_length` and `unit` say."""
+        preprocessor = WordPreprocessor(tokenizer, self.options.seq_length, self.unit)
+        return "tagger", {"labels": labels, "preprocessor": preprocessor, **self.feature_options()}
 
     def features(self, examples, model, training):
-        """A row a window, with the tags for training."""
-        return tag_features(examples, model.reader, model.labels if training else None)
-
-    def given(self, example):
-        """`{"text", "words", "gold"}`: the words, and the right tag of each."""
-        return {"text": example.text, "words": list(example.words), "gold": list(example.tags)}
+        """See `TaskType.features`: a row a window, with the tags for training."""
+        return tag_features(examples, model.preprocessor, model.labels if training else None)
 
     def notes(self, examples, predictions, metrics):
-        """Whether entities are found by chance at best."""
+        """See `TaskType.notes`: entities that are found by chance at best."""
         tags = [tag for example in examples for tag in example.tags]
         if set(tags) == {OUTSIDE}:
             return []
@@ -88,7 +85,7 @@ class TagKind(Kind):
         An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text that
         the words make with one blank between them, or none where there is none in the file.
         """
-        features = self.asked(model, examples)
+        features = self.features_to_predict(model, examples)
         splits = features.rows["input_word_ids"].splits
         logits = np.zeros([splits[-1], len(model.labels)], np.float32)
         for rows, told, _ in self.outputs(model, features):
@@ -116,20 +113,15 @@ class TagKind(Kind):
         return lines
 
     def predict_served(self, signatures, about, examples):
-        """The same lines from a SavedModel, which reads the text and cuts it into words itself.
+        """See `TaskType.predict_served`; the SavedModel splits the text into words itself.
 
         The tags are those of the entities that it finds: of the words that begin in one.
-
-        Args:
-            signatures: of the loaded SavedModel, among them `tag`.
-            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
-            examples: list of `TagExample`.
         """
         lines = [None] * len(examples)
         texts = [example.text for example in examples]
         if about.get("pretokenize"):
             texts = analyse(texts, progress=True)
-        for rows in served_batches(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+        for rows in batches_by_length(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
             answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
             answer = {name: values.numpy() for name, values in answer.items()}
             for index, row in enumerate(rows):
@@ -198,3 +190,6 @@ def _both(examples, predictions):
     """The right tags and those that were told."""
     return ([list(example.tags) for example in examples],
             [line["tags"] for line in predictions])
+
+
+TYPE = TokenClassification

@@ -10,13 +10,13 @@ from text_models import TINY
 from bert_tf import randomness
 from bert_tf.errors import UsageError
 from bert_tf.tasks.classification.model import Classifier
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.token_classification.model import TokenClassifier
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TASKS = {"classifier": lambda **options: Classifier(TINY, ["no", "yes"], seed=2, **options),
-         "span": lambda **options: Span(TINY, seed=2, **options),
-         "tagger": lambda **options: Tagger(TINY, ["low", "middle", "high"], seed=2, **options)}
+         "span": lambda **options: QuestionAnswering(TINY, seed=2, **options),
+         "tagger": lambda **options: TokenClassifier(TINY, ["low", "middle", "high"], seed=2, **options)}
 
 
 def make_data(task, size=128, length=9):
@@ -130,7 +130,7 @@ def test_dropout_in_front_of_the_head():
     """As in run_classifier; none in front of spans, as in run_squad."""
     config = TINY.replace(hidden_dropout_prob=0.5)
     for model, differs in ((Classifier(config, ["a", "b"], seed=1), True),
-                           (Tagger(config, ["a", "b"], seed=1), True), (Span(config), False)):
+                           (TokenClassifier(config, ["a", "b"], seed=1), True), (QuestionAnswering(config), False)):
         assert (model.dropout.rate > 0) == differs
         hidden = tf.ones((4, 16))
         with randomness.draw_at(1, 2, 3):
@@ -140,7 +140,7 @@ def test_dropout_in_front_of_the_head():
 
 @pytest.mark.parametrize("labels", [["one"], ["a", "a"], ["a", 3], "ab", []])
 def test_labels_are_two_or_more_names(labels):
-    for task in (Classifier, Tagger):
+    for task in (Classifier, TokenClassifier):
         with pytest.raises(UsageError, match="two or more different names"):
             task(TINY, labels)
 

@@ -5,7 +5,7 @@ import pytest
 
 import bert_tf
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -14,18 +14,18 @@ TEXTS = [" ".join("abc"[place % 3] for place in range(length)) for length in LEN
 
 
 @pytest.fixture(scope="module")
-def reader():
-    return TextReader(Tokenizer(Vocabulary([*SPECIAL_TOKENS, *"abc"])), 32)
+def preprocessor():
+    return TextPreprocessor(Tokenizer(Vocabulary([*SPECIAL_TOKENS, *"abc"])), 32)
 
 
-def batches(reader, **options):
-    data = bert_tf.text_batches(TEXTS, np.arange(45), reader, 8, **{"seed": 1, **options})
+def batches(preprocessor, **options):
+    data = bert_tf.text_batches(TEXTS, np.arange(45), preprocessor, 8, **{"seed": 1, **options})
     return data, [([text.decode() for text in texts], labels.tolist())
                   for texts, labels in data.as_numpy_iterator()]
 
 
-def test_every_text_once_a_pass(reader):
-    data, passes = batches(reader, epochs=2)
+def test_every_text_once_a_pass(preprocessor):
+    data, passes = batches(preprocessor, epochs=2)
     assert len(data) == len(passes) == 12
     assert {len(texts) for texts, _ in passes} == {8, 5}
     first, second = passes[:6], passes[6:]
@@ -34,18 +34,18 @@ def test_every_text_once_a_pass(reader):
     assert first != second
     for texts, labels in passes:
         assert texts == [TEXTS[label] for label in labels]
-    assert batches(reader, epochs=2)[1] == passes and batches(reader, seed=2)[1] != first
+    assert batches(preprocessor, epochs=2)[1] == passes and batches(preprocessor, seed=2)[1] != first
 
 
-def test_texts_of_a_batch_are_of_one_length(reader):
+def test_texts_of_a_batch_are_of_one_length(preprocessor):
     padding = sum(max(LENGTHS[labels]) * len(labels) - sum(LENGTHS[labels])
-                  for _, labels in batches(reader)[1])
+                  for _, labels in batches(preprocessor)[1])
     assert padding <= 0.15 * LENGTHS.sum()
 
 
-def test_pairs_and_any_labels(reader):
+def test_pairs_and_any_labels(preprocessor):
     labels = np.random.default_rng(1).random((45, 3))
-    data = bert_tf.text_batches({"text_a": TEXTS, "text_b": TEXTS[::-1]}, labels, reader, 8, 1)
+    data = bert_tf.text_batches({"text_a": TEXTS, "text_b": TEXTS[::-1]}, labels, preprocessor, 8, 1)
     for texts, rows in data.as_numpy_iterator():
         assert set(texts) == {"text_a", "text_b"} and rows.shape == (len(texts["text_a"]), 3)
         for a, b, row in zip(texts["text_a"], texts["text_b"], rows, strict=True):
@@ -55,6 +55,6 @@ def test_pairs_and_any_labels(reader):
 
 @pytest.mark.parametrize(("texts", "labels"), [(["a"], [1, 2]), ([], []),
                                                ({"text_a": ["a"], "text_b": []}, [1])])
-def test_as_many_labels_as_texts(reader, texts, labels):
+def test_as_many_labels_as_texts(preprocessor, texts, labels):
     with pytest.raises(UsageError, match="as many labels as texts, at least one"):
-        bert_tf.text_batches(texts, labels, reader, 8, 1)
+        bert_tf.text_batches(texts, labels, preprocessor, 8, 1)

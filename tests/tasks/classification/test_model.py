@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from harness import mirrored
 from sklearn.metrics import log_loss, mean_squared_error
-from text_models import CONFIG, VOCABULARY, classifier, make_reader
+from text_models import CONFIG, VOCABULARY, classifier, make_preprocessor
 
 import bert_tf
 from bert_tf.errors import UsageError
@@ -46,7 +46,7 @@ def test_learns_from_text_and_predicts():
 
 def test_text_and_its_ids_are_one():
     model = classifier()
-    ids = model.reader(tf.constant(TEXTS))
+    ids = model.preprocessor(tf.constant(TEXTS))
     expected = model(ids).numpy()
     column = np.array(TEXTS)
     for form in (TEXTS, column, column.astype(object), {"text": TEXTS}, column[:, None]):
@@ -68,9 +68,9 @@ def test_pairs():
 
 
 def test_no_reader_no_text():
-    with pytest.raises(UsageError, match="classifier was given text and has no reader"):
-        classifier(reader=None)(TEXTS)
-    with pytest.raises(UsageError, match="a TextReader without a tokenizer"):
+    with pytest.raises(UsageError, match="classifier was given text and has no preprocessor"):
+        classifier(preprocessor=None)(TEXTS)
+    with pytest.raises(UsageError, match="a TextPreprocessor without a tokenizer"):
         keras.models.clone_model(classifier())(TEXTS)
 
 
@@ -174,9 +174,9 @@ def test_two_replicas_train_as_one(problem, names):
 
 def test_windows_are_averaged():
     """Against each window by itself, as the encoder and the head see it."""
-    model = classifier(reader=(8, "windows", 4))
+    model = classifier(preprocessor=(8, "windows", 4))
     logits = model(LONG).numpy()
-    head = make_reader(8)
+    head = make_preprocessor(8)
     for text, row in zip(LONG, logits, strict=True):
         words = text.split()
         starts = [0]
@@ -197,7 +197,7 @@ def test_windows_on_two_replicas():
     kernels = []
     for replicas in (1, 2):
         with mirrored(replicas).scope():
-            model = classifier(reader=(8, "windows", 4))
+            model = classifier(preprocessor=(8, "windows", 4))
             model.compile(keras.optimizers.SGD(0.1))
         model.fit(data, verbose=0)
         kernels.append(model.head.output_weights.numpy())
@@ -217,7 +217,7 @@ model.fit(texts, np.zeros(len(texts), "int32"), verbose=0)
 @pytest.mark.long
 def test_a_file_holds_all_in_a_fresh_process(tmp_path):
     """Text in, the same logits out: the tokenizer and its vocabulary are inside the file."""
-    model = classifier(reader=(8, "windows", 3))
+    model = classifier(preprocessor=(8, "windows", 3))
     model.compile(bert_tf.AdamW(0.01))
     model.fit(LONG, [0, 1, 1], verbose=0)
     path = str(tmp_path / "model.keras")
@@ -229,7 +229,7 @@ def test_a_file_holds_all_in_a_fresh_process(tmp_path):
 
 
 def test_a_file_holds_text_in_and_logits_out(tmp_path):
-    model = classifier(reader=(8, "windows", 3))
+    model = classifier(preprocessor=(8, "windows", 3))
     path = str(tmp_path / "model.keras")
     model.save(path)
     np.testing.assert_array_equal(bert_tf.load_model(path)(LONG), model(LONG))
@@ -263,12 +263,12 @@ def test_a_folder_restores_the_reader(tmp_path, names, problem):
     model.save_pretrained(folder)
     loaded = bert_tf.from_pretrained(folder)
     assert loaded.problem == problem and loaded.labels == list(names)
-    assert loaded.reader.reading() == model.reader.reading() == {
+    assert loaded.preprocessor.reading() == model.preprocessor.reading() == {
         "seq_length": 8, "long": "windows", "stride": 3, "pair": False}
-    assert loaded.reader.tokenizer.vocabulary.tokens == VOCABULARY.tokens
+    assert loaded.preprocessor.tokenizer.vocabulary.tokens == VOCABULARY.tokens
     np.testing.assert_array_equal(loaded(LONG), model(LONG))
-    # Another head on the same encoder, with a reader of its own.
+    # Another head on the same encoder, with a preprocessor of its own.
     other = bert_tf.from_pretrained(folder, "classifier", labels=["x", "y"],
-                                    problem="single_label", reader=make_reader(12))
-    assert other.reader.seq_length == 12 and other(LONG).shape == (3, 2)
+                                    problem="single_label", preprocessor=make_preprocessor(12))
+    assert other.preprocessor.seq_length == 12 and other(LONG).shape == (3, 2)
     assert {path.split("/")[0] for path in other.fresh_variables} == {"cls"}

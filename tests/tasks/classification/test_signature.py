@@ -22,7 +22,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.verify import verify
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tokenization.packing import pack
 
@@ -35,7 +35,7 @@ def classifier(reading):
                          num_attention_heads=2, intermediate_size=32, initializer_range=0.5,
                          max_position_embeddings=SEQ_LENGTH)
     return Classifier(config, ["no", "yes"], seed=7,
-                      reader=TextReader(tokenizer, **{"seq_length": 12, **reading}))
+                      preprocessor=TextPreprocessor(tokenizer, **{"seq_length": 12, **reading}))
 
 
 def traced(model, folder, **options):
@@ -156,6 +156,6 @@ def test_a_window_may_be_chosen_anew(tmp_path):
     call = traced(model, tmp_path, seq_length=8)
     (told,) = call("describe", text=[""])["description"]
     assert json.loads(told)["seq_length"] == 8
-    model.reader.seq_length, model.reader.stride = 8, 6  # at most the window without [CLS], [SEP]
+    model.preprocessor.seq_length, model.preprocessor.stride = 8, 6  # at most the window without [CLS], [SEP]
     np.testing.assert_allclose(call("predict", text=LONG)["probabilities"],
                                tf.nn.softmax(model({"text": LONG})), atol=1e-5)

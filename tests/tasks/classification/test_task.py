@@ -52,7 +52,7 @@ def test_a_prediction_does_not_depend_on_its_batch():
 def test_pairs_and_windows():
     kind, made = make("pair"), examples(10, pairs=True)
     model = build(kind, kind.labels(made))
-    assert model.reader.pair
+    assert model.preprocessor.pair
     for example, line in zip(made, kind.predict(model, made), strict=True):
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)
 

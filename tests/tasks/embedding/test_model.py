@@ -13,7 +13,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.load import load_tokenizer
@@ -34,8 +34,8 @@ def tokenizer():
 
 def make(config=CONFIG, reading=None, **options):
     """An embedder that takes text, with the statistics of `TEXTS` where it weighs tokens."""
-    reader = TextReader(tokenizer(), **(reading or {"seq_length": 12}))
-    model = SentenceEmbedder(config, reader=reader, seed=3, **options)
+    preprocessor = TextPreprocessor(tokenizer(), **(reading or {"seq_length": 12}))
+    model = SentenceEmbedder(config, preprocessor=preprocessor, seed=3, **options)
     if model.pooling.weighting:
         model.set_term_weights(bert_tf.learn_term_weights(TEXTS, tokenizer(), 12))
     return model
@@ -166,7 +166,7 @@ def test_fit_draws_texts_together(replicas):
 
 
 def test_what_cannot_be_done():
-    with pytest.raises(UsageError, match="was given text and has no reader"):
+    with pytest.raises(UsageError, match="was given text and has no preprocessor"):
         SentenceEmbedder(CONFIG)(TEXTS)
     with pytest.raises(UsageError, match="term weights for a plain mean"):
         make().set_term_weights(bert_tf.learn_term_weights(TEXTS, tokenizer()))
@@ -189,8 +189,8 @@ def minilm(tmp_path_factory):
 
 
 def pretrained(folder, dtype="float32", **options):
-    reader = TextReader(load_tokenizer(folder), 128)
-    return bert_tf.from_pretrained(folder, "embedder", reader=reader, dtype=dtype, **options)
+    preprocessor = TextPreprocessor(load_tokenizer(folder), 128)
+    return bert_tf.from_pretrained(folder, "embedder", preprocessor=preprocessor, dtype=dtype, **options)
 
 
 def test_a_real_model_gives_the_published_vectors(minilm, shared):

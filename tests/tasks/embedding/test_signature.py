@@ -13,7 +13,7 @@ from bert_tf.errors import UsageError
 from bert_tf.layers.term_weighting import WEIGHTINGS
 from bert_tf.layers.vector_pooling import COMBINATIONS, POOLINGS
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 
 CORPUS = ["the quick fox", "the lazy dog dog", "a fox"]
@@ -26,7 +26,7 @@ def weights():
 def embedder(folder, **options):
     """The Keras model on the encoder in `folder`."""
     model = bert_tf.from_pretrained(folder, "embedder", dtype="float32",
-                                    reader=TextReader(word_piece(), SEQ_LENGTH), **options)
+                                    preprocessor=TextPreprocessor(word_piece(), SEQ_LENGTH), **options)
     if model.pooling.weighting:
         model.set_term_weights(weights())
     return model
@@ -68,7 +68,7 @@ def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tm
 def test_a_long_text_is_read_in_the_windows_of_the_embedder(tmp_path, model_folder):
     folder = str(tmp_path / "model")
     model = embedder(model_folder)
-    model.reader = TextReader(word_piece(), 8, "windows")
+    model.preprocessor = TextPreprocessor(word_piece(), 8, "windows")
     model.save_pretrained(folder)
     call = Traced(folder)
     np.testing.assert_allclose(call("embed", text=TEXTS)["embedding"], model(TEXTS), atol=1e-5)
@@ -122,7 +122,7 @@ def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
     bert_tf.from_pretrained(model_folder).save_pretrained(folder)
     call = Traced(folder, embedding={"pooling": "sep"})
     assert "embed" not in call.signatures
-    ids = {name: value.numpy() for name, value in TextReader(word_piece(), SEQ_LENGTH)(
+    ids = {name: value.numpy() for name, value in TextPreprocessor(word_piece(), SEQ_LENGTH)(
         tf.constant(TEXTS)).items()}
     np.testing.assert_allclose(
         call("embed_ids", **ids)["embedding"],

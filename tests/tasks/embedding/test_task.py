@@ -13,7 +13,7 @@ from bert_tf import cli, evaluate
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 
 def cosines(folder, **options):
     model = bert_tf.from_pretrained(str(folder / "model"), "embedder", **options)
-    model.reader = TextReader(bert_tf.Tokenizer.load(str(folder / "model")), 16)
+    model.preprocessor = TextPreprocessor(bert_tf.Tokenizer.load(str(folder / "model")), 16)
     left, right = (model.embed([row[side] for row in ROWS]) for side in (0, 1))
     return np.sum(left * right, 1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
 

@@ -11,11 +11,11 @@ from question_tokenizers import TEXT, byte_pair, word_piece
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base import long_texts
-from bert_tf.tasks.base.reader import TextReader
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.question_answering import answers
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
 N_BEST, LONGEST = 4, 3
 QUESTIONS = ["a b", "c", "한국", "", "e", "a"]
@@ -72,10 +72,10 @@ def brute_force(windows, starts, ends, row):
 @given(data=st.data(), rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=3),
        kind=st.sampled_from(["word_piece", "byte_pair"]), few=st.booleans())
 def test_best_spans_by_brute_force(tokenizers, search, data, rows, kind, few):
-    reader = QuestionReader(tokenizers[kind], data.draw(st.integers(9, 20)),
+    preprocessor = QuestionPreprocessor(tokenizers[kind], data.draw(st.integers(9, 20)),
                             data.draw(st.integers(1, 6)), 3)
     questions, contexts = zip(*rows, strict=True)
-    windows = reader((tf.constant(questions), tf.constant(contexts)))
+    windows = preprocessor((tf.constant(questions), tf.constant(contexts)))
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     # Few values: many spans have the same score.
     shape = windows["input_word_ids"].shape
@@ -122,7 +122,7 @@ def make_model(tokenizer, **options):
         num_attention_heads=2, intermediate_size=32, max_position_embeddings=32,
         initializer_range=0.5, padding_id=tokenizer.vocabulary.pad_id,
         family="bert" if tokenizer.vocabulary.pair_separators == 1 else "roberta")
-    return Span(config, seed=3, reader=QuestionReader(tokenizer, 24, 5, 6), **{
+    return QuestionAnswering(config, seed=3, preprocessor=QuestionPreprocessor(tokenizer, 24, 5, 6), **{
         "n_best": 3, "max_answer_length": 4, "null_threshold": -0.5, **options})
 
 
@@ -146,7 +146,7 @@ def test_a_model_answers_from_the_context(models, kind):
 
 def test_more_windows_than_fit_together(models, monkeypatch):
     model = models["word_piece"]
-    windows = model.reader((tf.constant(QUESTIONS), tf.constant(CONTEXTS)))
+    windows = model.preprocessor((tf.constant(QUESTIONS), tf.constant(CONTEXTS)))
     assert len(windows["rows"]) > 32
     for at_once in (32, 7):
         monkeypatch.setattr(long_texts, "_AT_ONCE", at_once)
@@ -158,7 +158,7 @@ def test_more_windows_than_fit_together(models, monkeypatch):
 def test_logits_of_text_are_those_of_its_windows(models):
     model = models["word_piece"]
     asked = {"question": tf.constant(QUESTIONS), "context": tf.constant(CONTEXTS)}
-    windows = model.reader(asked)
+    windows = model.preprocessor(asked)
     for name, logits in model(asked).items():
         np.testing.assert_array_equal(logits, model(windows)[name])
         assert logits.shape == windows["input_word_ids"].shape
@@ -196,7 +196,7 @@ def test_round_trips_with_the_reader(models, kind, tmp_path):
     for again in (keras.saving.load_model(str(tmp_path / "model.keras")),
                   from_pretrained(str(tmp_path / "folder"))):
         assert again.task_config() == model.task_config()
-        assert again.reader.reading() == model.reader.reading()
+        assert again.preprocessor.reading() == model.preprocessor.reading()
         for name, value in again.answer(QUESTIONS, CONTEXTS).items():
             np.testing.assert_array_equal(value, expected[name])
 
@@ -212,13 +212,13 @@ def test_options_out_of_range(tokenizers, options, message):
 
 def test_a_model_without_its_reader_says_so(models):
     config = models["word_piece"].config
-    model = Span(config)
+    model = QuestionAnswering(config)
     for ask in (lambda: model.answer(["a"], ["b"]),
                 lambda: model({"question": tf.constant(["a"]), "context": tf.constant(["b"])})):
-        with pytest.raises(UsageError, match=r"no reader; try reader=QuestionReader\(tokenizer\)"):
+        with pytest.raises(UsageError, match=r"no preprocessor; try preprocessor=QuestionPreprocessor\(tokenizer\)"):
             ask()
-    with pytest.raises(UsageError, match="with a TextReader; expected a QuestionReader"):
-        Span(config, reader=TextReader())
+    with pytest.raises(UsageError, match="with a TextPreprocessor; expected a QuestionPreprocessor"):
+        QuestionAnswering(config, preprocessor=TextPreprocessor())
 
 
 def test_a_very_long_context(models):

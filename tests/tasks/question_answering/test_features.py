@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bert_tf.errors import BertTfError
 from bert_tf.tasks.base.examples import SpanExample
 from bert_tf.tasks.question_answering.features import span_features
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -37,14 +37,14 @@ def example(context, answer=None, first=None, question="a b", id="q"):
                        where=f"file.json (id {id})")
 
 
-def labelled(reader, *examples):
+def labelled(preprocessor, *examples):
     """`[(example, tokens of the window, tokens that the labels hold or None)]`."""
-    features = span_features(examples, reader, training=True)
+    features = span_features(examples, preprocessor, training=True)
     rows = features.rows
     found = []
     for row, number in enumerate(features.example):
         ids = rows["input_word_ids"][row]
-        tokens = [token.decode() for token in reader.tokenizer.tokens(ids).numpy().tolist()]
+        tokens = [token.decode() for token in preprocessor.tokenizer.tokens(ids).numpy().tolist()]
         start, end = rows["start_positions"][row], rows["end_positions"][row]
         found.append((number, tokens, tokens[start:end + 1] if end else None))
     return found
@@ -58,15 +58,15 @@ def labelled(reader, *examples):
     ("CAB, Ab", "AB,", ["cab", ","]), ("a 😀 b", "😀", ["😀"]), ("a שלום b", "לו", ["##ל", "##ו"]),
     ("a  b  c", " b ", ["b"]), ("a\u200b b", "a\u200b", ["a"])])
 def test_labels_are_the_tokens_of_the_answer(tokenizers, context, answer, tokens):
-    reader = QuestionReader(tokenizers["word_piece"], 32)
-    assert labelled(reader, example(context, answer))[0][2] == tokens
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 32)
+    assert labelled(preprocessor, example(context, answer))[0][2] == tokens
 
 
 def test_a_window_without_the_whole_answer_points_at_the_first_token(tokenizers):
     # [CLS] a [SEP] + 4 tokens + [SEP], from 0, 2, 4 and 6.
-    reader = QuestionReader(tokenizers["word_piece"], 8, doc_stride=2, max_query_length=1)
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 8, doc_stride=2, max_query_length=1)
     context = "a b c d e f g h a b"
-    found = labelled(reader, example(context, "d e", question="a"),
+    found = labelled(preprocessor, example(context, "d e", question="a"),
                      example(context, question="a"), example(context, "a", question="a"),
                      example(context, "a", first=16, question="a"))
     answers = [[answer for number, _, answer in found if number == of] for of in range(4)]
@@ -75,24 +75,24 @@ def test_a_window_without_the_whole_answer_points_at_the_first_token(tokenizers)
 
 
 def test_only_questions_in_training_have_labels(tokenizers):
-    reader = QuestionReader(tokenizers["word_piece"], 16)
-    features = span_features([example("a b", "b"), example("", None)], reader, training=False)
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 16)
+    features = span_features([example("a b", "b"), example("", None)], preprocessor, training=False)
     assert set(features.rows) == {"input_word_ids", "input_type_ids"}
     assert features.example.tolist() == [0, 1] and features.window is None
-    assert len(span_features([], reader, training=True)) == 0
+    assert len(span_features([], preprocessor, training=True)) == 0
 
 
 def test_questions_that_are_cut_are_counted(tokenizers):
-    reader = QuestionReader(tokenizers["word_piece"], 16, max_query_length=2)
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 16, max_query_length=2)
     made = [example("a b c d e f g h " * 4, "b", question=question)
             for question in ("a", "a b", "a b c")]
-    assert span_features(made, reader, training=False).cut == 1
+    assert span_features(made, preprocessor, training=False).cut == 1
 
 
 def test_an_answer_of_nothing_is_refused(tokenizers):
-    reader = QuestionReader(tokenizers["word_piece"], 16)
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 16)
     with pytest.raises(BertTfError, match=r"file.json \(id x\): of the answer '\\u200b' the token"):
-        span_features([example("a b", "b"), example("a \u200b b", "\u200b", id="x")], reader, True)
+        span_features([example("a b", "b"), example("a \u200b b", "\u200b", id="x")], preprocessor, True)
 
 
 @settings(max_examples=25, deadline=None)
@@ -100,14 +100,14 @@ def test_an_answer_of_nothing_is_refused(tokenizers):
        context=st.text(LETTERS + " \n.", min_size=1, max_size=40))
 def test_the_label_covers_the_answer_and_no_more(tokenizers, data, kind, context):
     """In the windows, by bytes: the first token has the answer's first character, and so on."""
-    reader = QuestionReader(tokenizers[kind], data.draw(st.integers(12, 24)), 3, 2)
+    preprocessor = QuestionPreprocessor(tokenizers[kind], data.draw(st.integers(12, 24)), 3, 2)
     first = data.draw(st.integers(0, len(context) - 1))
     answer = context[first:data.draw(st.integers(first + 1, len(context)))]
     visible = answer.strip()
     if not visible:
         return
-    features = span_features([example(context, answer, first)], reader, True)
-    windows = {name: value.numpy() for name, value in reader(
+    features = span_features([example(context, answer, first)], preprocessor, True)
+    windows = {name: value.numpy() for name, value in preprocessor(
         (tf.constant(["a b"]), tf.constant([context]))).items()}
     begin = len(context[:first + answer.index(visible)].encode())
     end = begin + len(visible.encode())
@@ -152,7 +152,7 @@ def test_against_the_official_features(tokenizers, tmp_path):
             first if answer else -1, last if answer else -1, answer is None))
     found = []
     squad_lib.convert_examples_to_features(official, theirs, 16, 5, 3, True, found.append)
-    features = span_features(examples, QuestionReader(tokenizers["word_piece"], 16, 5, 3), True)
+    features = span_features(examples, QuestionPreprocessor(tokenizers["word_piece"], 16, 5, 3), True)
     assert len(features) == len(found)
     for row, feature in enumerate(found):
         count = sum(feature.input_mask)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from text_models import TINY
 
-from bert_tf.tasks.question_answering.model import Span
+from bert_tf.tasks.question_answering.model import QuestionAnswering
 
 
 @pytest.fixture(scope="module")
 def model():
-    return Span(TINY, seed=2)
+    return QuestionAnswering(TINY, seed=2)
 
 
 def padded(width):

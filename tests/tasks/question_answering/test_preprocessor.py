@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from question_tokenizers import KINDS, TEXT, byte_pair, word_piece
 
 from bert_tf.errors import UsageError
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 from bert_tf.tokenization.offsets import character_offsets
 
 
@@ -17,10 +17,10 @@ def tokenizers():
     return {"word_piece": word_piece(), "byte_pair": byte_pair()}
 
 
-def read(reader, *rows):
+def read(preprocessor, *rows):
     """The windows of (question, context) pairs, as arrays."""
     questions, contexts = zip(*rows, strict=True)
-    windows = reader({"question": tf.constant(questions), "context": tf.constant(contexts)})
+    windows = preprocessor({"question": tf.constant(questions), "context": tf.constant(contexts)})
     return {name: value.numpy() for name, value in windows.items()}
 
 
@@ -52,8 +52,8 @@ def official_windows(length, size, stride):
 def test_windows_are_those_of_run_squad(tokenizers, rows, kind, seq_length, doc_stride,
                                         max_query_length):
     tokenizer = tokenizers[kind]
-    reader = QuestionReader(tokenizer, seq_length, doc_stride, max_query_length)
-    windows = read(reader, *rows)
+    preprocessor = QuestionPreprocessor(tokenizer, seq_length, doc_stride, max_query_length)
+    windows = read(preprocessor, *rows)
     vocabulary = tokenizer.vocabulary
     cls, sep = vocabulary.cls_id, vocabulary.sep_id
     index = 0
@@ -94,7 +94,7 @@ def test_windows_are_those_of_run_squad(tokenizers, rows, kind, seq_length, doc_
     ("a 😀😀 b", "😀"), ("שלום a", "שלום"), ("\u1112\u1161\u11ab가 a", "\u1112\u1161\u11ab")])
 def test_offsets_find_the_text(make, text, answer):
     """Some token starts, and some ends, where the answer does: offsets in characters."""
-    windows = read(QuestionReader(make(), 40, 20, 4), ("a", text))
+    windows = read(QuestionPreprocessor(make(), 40, 20, 4), ("a", text))
     inside = windows["is_context"][0]
     starts, ends = (character_offsets([text], tf.RaggedTensor.from_tensor(
         windows[name][:, inside])).to_list()[0] for name in ("starts", "ends"))
@@ -104,46 +104,46 @@ def test_offsets_find_the_text(make, text, answer):
 
 def test_what_is_no_utf8_counts_as_one_character(tokenizers):
     for tokenizer in tokenizers.values():
-        windows = read(QuestionReader(tokenizer, 20), (b"a", b"a\xc0\xfe b"))
+        windows = read(QuestionPreprocessor(tokenizer, 20), (b"a", b"a\xc0\xfe b"))
         text = b"a\xc0\xfe b".decode(errors="replace")
         inside = windows["is_context"][0]
         assert windows["ends"][0][inside].max() == len(text.encode())
 
 
 def test_a_question_that_is_too_long_loses_its_end(tokenizers):
-    reader = QuestionReader(tokenizers["word_piece"], 12, 3, 2)
-    windows = read(reader, ("a b c d e a b c d e a b c d", "e"))
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 12, 3, 2)
+    windows = read(preprocessor, ("a b c d e a b c d e a b c d", "e"))
     tokens = tokenizers["word_piece"].tokens(windows["input_word_ids"]).numpy().tolist()
     assert tokens == [[b"[CLS]", b"a", b"b", b"[SEP]", b"e", b"[SEP]"]]
     assert windows["input_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
 
 
 def test_an_empty_batch(tokenizers):
-    windows = QuestionReader(tokenizers["word_piece"])((tf.constant([], tf.string),) * 2)
+    windows = QuestionPreprocessor(tokenizers["word_piece"])((tf.constant([], tf.string),) * 2)
     assert windows["rows"].shape == (0,) and windows["input_word_ids"].shape[0] == 0
 
 
 def test_round_trip(tokenizers):
-    reader = QuestionReader(tokenizers["word_piece"], 32, 5, 7)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(reader))
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 32, 5, 7)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(preprocessor))
     assert again.reading() == {"seq_length": 32, "doc_stride": 5, "max_query_length": 7}
-    defaults = QuestionReader(seq_length=384).reading()
+    defaults = QuestionPreprocessor(seq_length=384).reading()
     assert (defaults["doc_stride"], defaults["max_query_length"]) == (128, 64)
 
 
 def test_the_longest_question_is_loaded_before_its_tokenizer(tokenizers):
-    most = QuestionReader(tokenizers["word_piece"], 16, max_query_length=12)
+    most = QuestionPreprocessor(tokenizers["word_piece"], 16, max_query_length=12)
     assert type(most).from_config(most.get_config()).reading() == most.reading()
 
 
 def test_another_window_leaves_room_for_the_context(tokenizers):
-    reader = QuestionReader(tokenizers["word_piece"], 32, 20, 12)
-    reader.resize(14)
-    assert reader.reading() == {"seq_length": 14, "doc_stride": 14, "max_query_length": 10}
-    reader.resize(16)
-    assert reader.reading() == {"seq_length": 16, "doc_stride": 14, "max_query_length": 10}
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 32, 20, 12)
+    preprocessor.resize(14)
+    assert preprocessor.reading() == {"seq_length": 14, "doc_stride": 14, "max_query_length": 10}
+    preprocessor.resize(16)
+    assert preprocessor.reading() == {"seq_length": 16, "doc_stride": 14, "max_query_length": 10}
     with pytest.raises(UsageError, match="max_query_length=1 with seq_length=4; expected a longer"):
-        reader.resize(4)
+        preprocessor.resize(4)
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -153,7 +153,7 @@ def test_another_window_leaves_room_for_the_context(tokenizers):
     ({"seq_length": 4}, "expected a longer window")])
 def test_options_out_of_range(tokenizers, options, message):
     with pytest.raises(UsageError, match=message):
-        QuestionReader(tokenizers["word_piece"], **options)
+        QuestionPreprocessor(tokenizers["word_piece"], **options)
 
 
 def test_a_tokenizer_without_offsets_is_refused():
@@ -162,11 +162,11 @@ def test_a_tokenizer_without_offsets_is_refused():
 
     with pytest.raises(UsageError, match="a Pieces, which does not tell where a piece comes from; "
                                          "expected WordPiece"):
-        QuestionReader(Pieces())
+        QuestionPreprocessor(Pieces())
 
 
 def test_other_inputs_are_refused(tokenizers):
     text = tf.constant(["a"])
     for inputs in ({"text": text}, text, (text, text, text)):
         with pytest.raises(UsageError, match="question"):
-            QuestionReader(tokenizers["word_piece"])(inputs)
+            QuestionPreprocessor(tokenizers["word_piece"])(inputs)

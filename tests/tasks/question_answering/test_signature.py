@@ -23,8 +23,8 @@ from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures, unanswered
 from bert_tf.storage import files
 from bert_tf.tasks.pretrained import from_pretrained
-from bert_tf.tasks.question_answering.model import Span
-from bert_tf.tasks.question_answering.preprocessor import QuestionReader
+from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 from bert_tf.tasks.question_answering.signature import clear_decisions
 
 QUESTIONS = ["the dog ?", "", "안녕", "fox fox " * 20, "a"]
@@ -71,7 +71,7 @@ def test_a_shorter_window_may_be_chosen(exported):
     export = exported("span")
     answer = Traced(export.folder, seq_length=8)("answer", question=QUESTIONS, context=CONTEXTS)
     model = from_pretrained(export.folder)
-    model.reader = QuestionReader(model.reader.tokenizer, 8, 4, 4)
+    model.preprocessor = QuestionPreprocessor(model.preprocessor.tokenizer, 8, 4, 4)
     for name, expected in model.answer(QUESTIONS, CONTEXTS).items():
         compare = (np.testing.assert_array_equal if not expected.dtype.is_floating
                    else functools.partial(np.testing.assert_allclose, atol=1e-4))
@@ -80,14 +80,14 @@ def test_a_shorter_window_may_be_chosen(exported):
 
 def test_a_tokenizer_without_offsets_answers_nothing_and_says_so(tmp_path):
     tokenizer = sentence_piece()
-    Span(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
     served = load_served(str(tmp_path / "model"))
     assert "answer" not in signatures(served) and unanswered(served) == ["span"]
 
 
 def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
     tokenizer = word_piece()
-    Span(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
     served = load_served(str(tmp_path / "model"))
     answer = signatures(served)["answer"].function(
         served, tf.constant(["fox"]), tf.constant(["a the quick " * 20]))

@@ -63,7 +63,7 @@ def examples(count, unanswerable=True, seed=0):
 def test_a_line_is_what_the_model_answers(model):
     kind, made = make(), examples(20)
     assert (model.n_best, model.max_answer_length, model.null_threshold) == (3, 4, 0.0)
-    assert model.reader.reading() == {"seq_length": 24, "doc_stride": 8, "max_query_length": 8}
+    assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 8, "max_query_length": 8}
     lines = kind.predict(model, made)
     for example, line in zip(made, lines, strict=True):
         alone = {name: value[0].numpy() for name, value in model.answer(
@@ -118,11 +118,11 @@ def test_where_every_question_has_an_answer(model):
 
 
 def test_options_of_an_evaluation_count(model):
-    reader, n_best = model.reader, model.n_best
+    preprocessor, n_best = model.preprocessor, model.n_best
     lines = make(doc_stride=3, max_query_length=1, n_best=2).predict(model, examples(6))
-    assert model.reader.reading() == {"seq_length": 24, "doc_stride": 3, "max_query_length": 1}
+    assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 3, "max_query_length": 1}
     assert all(len(line["answers"]) == 2 for line in lines)
-    model.reader, model.n_best = reader, n_best
+    model.preprocessor, model.n_best = preprocessor, n_best
 
 
 def test_the_report_has_the_wrong_answers_the_surest_first(tmp_path):

@@ -10,7 +10,7 @@ from bert_tf.errors import BertTfError
 from bert_tf.tasks.base.examples import TagExample
 from bert_tf.tasks.token_classification import features as tag_features_module
 from bert_tf.tasks.token_classification.features import tag_features
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 
 LABELS = ["O", "B-A", "I-A", "B-B", "I-B"]
@@ -24,8 +24,8 @@ def make(words, tags=None, spaces=None, where="file line 1"):
                       where)
 
 
-def reader(*options):
-    return WordReader(Tokenizer(VOCABULARY), *options)
+def preprocessor(*options):
+    return WordPreprocessor(Tokenizer(VOCABULARY), *options)
 
 
 def pieces(features, row):
@@ -35,7 +35,7 @@ def pieces(features, row):
 def test_by_hand():
     features = tag_features([make(["a", "c,d", "\u0007", "b."], ["B-A", "B-B", "I-B", "O"]),
                              make(["good", "."], ["I-A", "O"], [False, False])],
-                            reader(16), LABELS)
+                            preprocessor(16), LABELS)
     assert pieces(features, 0) == ["[CLS]", "a", "c", "[UNK]", "d", "b", "[UNK]", "[SEP]"]
     assert features.rows["label_ids"][0].tolist() == [-1, 1, 3, -1, -1, 0, -1, -1]
     assert features.rows["label_ids"][1].tolist() == [-1, 2, 0, -1]
@@ -47,9 +47,9 @@ def test_by_hand():
 def test_words_end_where_they_are_said_to():
     """`go` `od` without a blank are two words, and as characters they are inside one."""
     one = make(["go", "od"], spaces=[False, False])
-    assert pieces(tag_features([one], reader(16)), 0) == ["[CLS]", "[UNK]", "[UNK]", "[SEP]"]
+    assert pieces(tag_features([one], preprocessor(16)), 0) == ["[CLS]", "[UNK]", "[UNK]", "[SEP]"]
     letters = make(list("ab"), spaces=[False, False])
-    features = tag_features([letters], reader(16, "character"))
+    features = tag_features([letters], preprocessor(16, "character"))
     assert features.units.tolist() == [[0, 0, 1], [1, 0, 2]]
     assert "label_ids" not in features.rows
 
@@ -62,7 +62,7 @@ def test_every_word_has_its_tag_once(rows, seq_length, chunk):
     examples = [make(*zip(*row, strict=True)) for row in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tag_features_module, "_CHUNK_CHARACTERS", chunk)
-        features = tag_features(examples, reader(seq_length), LABELS)
+        features = tag_features(examples, preprocessor(seq_length), LABELS)
     words = [(word, tag) for row in rows for word, tag, _ in row]
     example_of = [number for number, row in enumerate(rows) for _ in row]
     parts = [[VOCABULARY.tokens[features.rows["input_word_ids"][row][position]]
@@ -81,21 +81,21 @@ def test_every_word_has_its_tag_once(rows, seq_length, chunk):
 
 
 def test_no_examples():
-    features = tag_features([], reader(16), LABELS)
+    features = tag_features([], preprocessor(16), LABELS)
     assert len(features) == 0 and features.units.shape == (0, 3)
 
 
 def test_a_tag_without_an_i_tag_is_not_gone_on_with():
-    features = tag_features([make(["c,d"], ["B-A"])], reader(16), ["O", "B-A"])
+    features = tag_features([make(["c,d"], ["B-A"])], preprocessor(16), ["O", "B-A"])
     assert features.rows["label_ids"][0].tolist() == [-1, 1, -1, -1, -1]
 
 
 def test_an_unknown_tag_is_named_with_its_line():
     with pytest.raises(BertTfError, match=r"f line 3: tag='I-AA' is unknown; .* try tag='I-A'"):
-        tag_features([make(["a"], ["I-AA"], where="f line 3")], reader(16), LABELS)
+        tag_features([make(["a"], ["I-AA"], where="f line 3")], preprocessor(16), LABELS)
 
 
 def test_rows_are_int32():
-    features = tag_features([make(["a", "b."])], reader(16), LABELS)
+    features = tag_features([make(["a", "b."])], preprocessor(16), LABELS)
     assert {name: rows.values.dtype for name, rows in features.rows.items()} == dict.fromkeys(
         ("input_word_ids", "input_type_ids", "label_ids"), np.dtype("int32"))

@@ -11,8 +11,8 @@ from text_models import CONFIG, VOCABULARY, pack_words
 
 from bert_tf.errors import UsageError
 from bert_tf.tasks.pretrained import from_pretrained
-from bert_tf.tasks.token_classification.model import Tagger
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
@@ -21,8 +21,8 @@ FEATURES = {"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8}
 
 
 def tagger(seq_length=16, unit="word", **options):
-    reader = WordReader(Tokenizer(VOCABULARY), seq_length, unit)
-    return Tagger(CONFIG, LABELS, seed=2, **{"reader": reader, **options})
+    preprocessor = WordPreprocessor(Tokenizer(VOCABULARY), seq_length, unit)
+    return TokenClassifier(CONFIG, LABELS, seed=2, **{"preprocessor": preprocessor, **options})
 
 
 def tags_of(words):
@@ -116,8 +116,8 @@ def test_files_bring_the_reader_back(unit, features, tmp_path):
 
 
 def test_without_a_reader():
-    with pytest.raises(UsageError, match=r"was given text and has no reader; .*WordReader"):
-        tagger(reader=None).tag(["a"])
+    with pytest.raises(UsageError, match=r"was given text and has no preprocessor; .*WordPreprocessor"):
+        tagger(preprocessor=None).tag(["a"])
 
 
 def test_labels_of_another_number_than_words():

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from text_models import VOCABULARY
 
 from bert_tf.errors import UsageError
-from bert_tf.tasks.token_classification.preprocessor import WordReader
+from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 
 WORDS = st.lists(st.sampled_from(["a", "b", "good", "x", "c.", "\u0007", "bad,a"]), max_size=20)
 
 
-def reader(*options, **named):
-    return WordReader(Tokenizer(VOCABULARY), *options, **named)
+def preprocessor(*options, **named):
+    return WordPreprocessor(Tokenizer(VOCABULARY), *options, **named)
 
 
 def read(each, texts, breaks=None):
@@ -27,7 +27,7 @@ def read(each, texts, breaks=None):
 
 
 def test_a_text_in_one_window():
-    told = read(reader(16), ["good. x \u0007 a", "", "b"])
+    told = read(preprocessor(16), ["good. x \u0007 a", "", "b"])
     names = [[VOCABULARY.tokens[number] for number in row] for row in told["input_word_ids"]]
     assert names == [["[CLS]", "good", "[UNK]", "[UNK]", "a", "[SEP]"],
                      ["[CLS]", "[SEP]", *["[PAD]"] * 4], ["[CLS]", "b", "[SEP]", *["[PAD]"] * 3]]
@@ -45,7 +45,7 @@ def test_every_unit_is_seen_once_with_context(rows, seq_length, data):
     size = seq_length - 2
     stride = data.draw(st.integers(1, size))
     texts = [" ".join(row) for row in rows]
-    told = read(reader(seq_length, stride=stride), texts)
+    told = read(preprocessor(seq_length, stride=stride), texts)
     pieces = [Tokenizer(VOCABULARY).tokenize([text])[0].numpy().tolist() for text in texts]
     assert told["num_units"].tolist() == [len(row) for row in pieces]  # a piece each here
     units = iter(zip(told["unit_starts"], told["unit_ends"], told["unit_places"], strict=True))
@@ -68,12 +68,12 @@ def test_every_unit_is_seen_once_with_context(rows, seq_length, data):
 def test_words_that_are_given():
     """`bad,a` as words of its own and as one: only where units begin differs."""
     text = "bad,a xb"
-    assert read(reader(16), [text])["unit_starts"].tolist() == [0, 3, 4, 6]
-    assert read(reader(16), [text], [[0, 6, 7]])["unit_starts"].tolist() == [0, 3, 4, 6, 7]
+    assert read(preprocessor(16), [text])["unit_starts"].tolist() == [0, 3, 4, 6]
+    assert read(preprocessor(16), [text], [[0, 6, 7]])["unit_starts"].tolist() == [0, 3, 4, 6, 7]
 
 
 def test_characters():
-    told = read(reader(16, "character"), ["ab good", "a"])
+    told = read(preprocessor(16, "character"), ["ab good", "a"])
     assert told["unit_starts"].tolist() == [0, 1, 3, 4, 5, 6, 0]
     assert [VOCABULARY.tokens[number] for number in told["input_word_ids"][0, 1:4]] == [
         "a", "b", "g"]
@@ -83,7 +83,7 @@ def test_blanks_belong_to_the_words_of_byte_pairs():
     from tiny_model import byte_pair
 
     tokenizer = byte_pair()
-    each = WordReader(tokenizer, 16)
+    each = WordPreprocessor(tokenizer, 16)
     told = read(each, ["the dog, the"])
     assert [tokenizer.vocabulary.tokens[number] for number in told["input_word_ids"][0]] == [
         "<s>", "Ġthe", "Ġdog", ",", "Ġthe", "</s>"]
@@ -95,19 +95,19 @@ def test_blanks_belong_to_the_words_of_byte_pairs():
     ({"seq_length": 2}, "stride=1 with seq_length=2")])
 def test_bad_options(options, message):
     with pytest.raises(UsageError, match=message):
-        reader(**options)
+        preprocessor(**options)
 
 
 def test_pairs_are_refused():
     with pytest.raises(UsageError, match="a pair of texts to tag; expected single texts"):
-        reader(16)((tf.constant(["a"]), tf.constant(["b"])))
+        preprocessor(16)((tf.constant(["a"]), tf.constant(["b"])))
 
 
 @pytest.mark.parametrize("unit", ["word", "character"])
 def test_it_is_saved_with_its_tokenizer(unit, tmp_path):
-    each = reader(12, unit, stride=3)
+    each = preprocessor(12, unit, stride=3)
     each.save_assets(str(tmp_path))
-    again = WordReader.from_config(each.get_config())
+    again = WordPreprocessor.from_config(each.get_config())
     again.load_assets(str(tmp_path))
     assert again.reading() == each.reading() == {"seq_length": 12, "unit": unit, "stride": 3}
     first, second = (read(one, ["good. ab" * 20]) for one in (each, again))

@@ -14,7 +14,7 @@ from bert_tf.finetuning.kinds import make_kind
 from bert_tf.saved_model.served_model import ServedModel
 from bert_tf.tasks.base.examples import TagExample
 from bert_tf.tasks.registry import task
-from bert_tf.tasks.token_classification.model import Tagger
+from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import tag
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
@@ -48,7 +48,7 @@ def trained():
     kind = make()
     name, further = kind.model_options(LABELS, tokenizer())
     assert name == "tagger"
-    model = Tagger(config(hidden_dropout_prob=0.0), seed=1, **further)
+    model = TokenClassifier(config(hidden_dropout_prob=0.0), seed=1, **further)
     data = TaskInput(kind.features(examples(200), model, True), 16, 0)
     model.compile(keras.optimizers.Adam(0.01))
     batches = data.dataset().map(
@@ -71,7 +71,7 @@ def test_units_and_features_are_as_asked():
     for name, unit, expected in (("conll", None, "word"), ("klue_ner", None, "character"),
                                  ("klue_ner", "word", "word")):
         _, further = make(name, unit=unit).model_options(LABELS, tokenizer())
-        assert further["reader"].reading() == {"seq_length": 12, "unit": expected, "stride": 6}
+        assert further["preprocessor"].reading() == {"seq_length": 12, "unit": expected, "stride": 6}
         assert "features" not in further
     _, further = make(features=[0, -1]).model_options(LABELS, tokenizer())
     assert further["features"] == {"layers": [0, -1], "combine": "concat", "lstm_size": 8}

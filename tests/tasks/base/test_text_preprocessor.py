@@ -1,4 +1,4 @@
-"""The reader: what becomes of texts, pairs and long texts; the tokenizer goes where it goes."""
+"""The preprocessor: what becomes of texts, pairs and long texts; the tokenizer goes where it goes."""
 
 import keras
 import numpy as np
@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text_models import make_reader, pack_words, texts_of_words
+from text_models import make_preprocessor, pack_words, texts_of_words
 
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.reader import TextReader, text_tensors
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor, text_tensors
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 
@@ -17,7 +17,7 @@ WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 @settings(max_examples=50, deadline=None)
 @given(rows=st.lists(WORDS, min_size=1, max_size=5), seq_length=st.integers(4, 16))
 def test_head(rows, seq_length):
-    read = make_reader(seq_length)(texts_of_words(rows))
+    read = make_preprocessor(seq_length)(texts_of_words(rows))
     expected = pack_words([row[:seq_length - 2] for row in rows])
     for name in expected:
         np.testing.assert_array_equal(read[name], expected[name], err_msg=name)
@@ -28,7 +28,7 @@ def test_head(rows, seq_length):
 @given(rows=st.lists(WORDS, min_size=1, max_size=5), seq_length=st.integers(4, 16))
 def test_head_and_tail(rows, seq_length):
     """A quarter of the room from the beginning, the rest from the end."""
-    read = make_reader(seq_length, "head_tail")(texts_of_words(rows))
+    read = make_preprocessor(seq_length, "head_tail")(texts_of_words(rows))
     room = seq_length - 2
     head = room // 4
     cut = [row if len(row) <= room else row[:head] + row[len(row) - (room - head):]
@@ -41,7 +41,7 @@ def test_head_and_tail(rows, seq_length):
 def test_windows(data, rows):
     seq_length = data.draw(st.integers(4, 12))
     stride = data.draw(st.integers(1, seq_length - 2))
-    read = make_reader(seq_length, "windows", stride)(texts_of_words(rows))
+    read = make_preprocessor(seq_length, "windows", stride)(texts_of_words(rows))
     ids, mask = read["input_word_ids"].numpy(), read["input_mask"].numpy()
     most = 0
     for place, row in enumerate(rows):
@@ -59,13 +59,13 @@ def test_windows(data, rows):
 
 
 def test_the_same_text_in_every_form():
-    reader = make_reader(8)
+    preprocessor = make_preprocessor(8)
     text = tf.constant(["a b", "c"])
     for form in (text, text[:, None], {"text": text}, [text]):
-        np.testing.assert_array_equal(reader(form)["input_word_ids"],
+        np.testing.assert_array_equal(preprocessor(form)["input_word_ids"],
                                       pack_words([["a", "b"], ["c"]])["input_word_ids"])
     other = tf.constant(["d", "e f"])
-    pairs = [reader(form) for form in ({"text_a": text, "text_b": other}, (text, other))]
+    pairs = [preprocessor(form) for form in ({"text_a": text, "text_b": other}, (text, other))]
     for name in pairs[0]:
         np.testing.assert_array_equal(pairs[0][name], pairs[1][name])
     np.testing.assert_array_equal(pairs[0]["input_type_ids"], [[0, 0, 0, 0, 1, 1],
@@ -75,28 +75,28 @@ def test_the_same_text_in_every_form():
 @pytest.mark.parametrize("long", ["head", "head_tail", "windows"])
 def test_no_texts(long):
     """What a replica gets of a batch that is smaller than the number of replicas."""
-    read = make_reader(8, long)(tf.constant([], tf.string))
+    read = make_preprocessor(8, long)(tf.constant([], tf.string))
     shape = (0, 1, 1) if long == "windows" else (0, 1)
     assert {tuple(ids.shape) for ids in read.values()} == {shape}
 
 
 def test_what_is_refused():
-    reader = make_reader(8)
+    preprocessor = make_preprocessor(8)
     text = tf.constant(["a"])
     with pytest.raises(UsageError, match="inputs \\['text', 'text_b'\\]; expected"):
-        reader({"text": text, "text_b": text})
+        preprocessor({"text": text, "text_b": text})
     with pytest.raises(UsageError, match="a text of type int32; expected strings"):
-        reader(tf.constant([1]))
+        preprocessor(tf.constant([1]))
     with pytest.raises(UsageError, match="a pair of texts with long='windows'"):
-        make_reader(8, "windows")((text, text))
+        make_preprocessor(8, "windows")((text, text))
     with pytest.raises(UsageError, match="long='tail' is unknown"):
-        TextReader(None, 8, "tail")
+        TextPreprocessor(None, 8, "tail")
     with pytest.raises(UsageError, match="stride=7 with seq_length=8; expected 1 to 6"):
-        TextReader(None, 8, stride=7)
+        TextPreprocessor(None, 8, stride=7)
     with pytest.raises(UsageError, match="stride=0 with seq_length=8; expected 1 to 6"):
-        TextReader(None, 8, stride=0)
-    with pytest.raises(UsageError, match="a TextReader without a tokenizer"):
-        TextReader(None, 8)(text)
+        TextPreprocessor(None, 8, stride=0)
+    with pytest.raises(UsageError, match="a TextPreprocessor without a tokenizer"):
+        TextPreprocessor(None, 8)(text)
     with pytest.raises(UsageError, match="the string .a text.; expected a list of strings"):
         text_tensors("a text")
 
@@ -115,8 +115,8 @@ def test_lists_and_arrays_become_tensors():
 
 def test_in_a_functional_model_with_its_tokenizer_in_the_file(tmp_path):
     text = keras.Input((), dtype="string")
-    model = keras.Model(text, make_reader(8, "windows", 3)(text))
-    path = str(tmp_path / "reader.keras")
+    model = keras.Model(text, make_preprocessor(8, "windows", 3)(text))
+    path = str(tmp_path / "preprocessor.keras")
     model.save(path)
     loaded = keras.saving.load_model(path)
     texts = tf.constant(["a b c d e f g h a b", "c"])

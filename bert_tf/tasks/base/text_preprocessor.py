@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.families import INPUTS
-from bert_tf.tasks.base.reader_base import Reader
+from bert_tf.tasks.base.preprocessor import Preprocessor
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
@@ -20,7 +20,7 @@ _SCALARS = (str, bytes, int, float, type(None))
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class TextReader(Reader):
+class TextPreprocessor(Preprocessor):
     """Tokenizes and packs text inside the graph.
 
     Call: string `[b]` or `[b, 1]`, or a dict of `text`, or of `text_a` and `text_b`, or a pair
@@ -58,7 +58,7 @@ class TextReader(Reader):
                 "pair": self.pair}
 
     def limits(self):
-        """See `Reader.limits`."""
+        """See `Preprocessor.limits`."""
         return {"stride": self.seq_length - 2}
 
     def call(self, text):
@@ -97,16 +97,16 @@ class TextReader(Reader):
         return {name: keras.KerasTensor(shape, "int32") for name in INPUTS}
 
 
-class ReadsText:
-    """Mixin of Keras models with a `reader`, a `TextReader` or None, that may be given text.
+class TakesText:
+    """Mixin of Keras models with a `preprocessor`, a `TextPreprocessor` or None, that may be given text.
 
-    Text may be what a reader takes, and in its place what `text_list` takes: lists, arrays, Series,
-    generators of strings. Where the reader's tokenizer is of morphemes, it is cut into them here,
+    Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays, Series,
+    generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut into them here,
     which no graph can do; so is the text of a `tf.data.Dataset` but that of `text_batches`, which
     is.
     """
 
-    reader = None
+    preprocessor = None
 
     def __call__(self, inputs, *args, **kwargs):
         """As of Keras."""
@@ -150,18 +150,18 @@ class ReadsText:
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Whether the reader is another, or has other options, than when `function` was asked for.
+        """Whether the preprocessor is another, or has other options, than when `function` was asked for.
 
         What it does is fixed in the graph that Keras keeps.
         """
-        now = self.reader and (id(self.reader), *self.reader.reading().items())
+        now = self.preprocessor and (id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
         before = getattr(self, name, now)
         setattr(self, name, now)
         return now != before
 
     def _prepared(self, inputs):
-        return text_tensors(inputs, getattr(self.reader, "tokenizer", None))
+        return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
 
     def _arrays(self, texts, labels):
         return (self._prepared(texts),
@@ -181,31 +181,33 @@ class ReadsText:
         super()._maybe_symbolic_build(iterator, data_batch)
 
     def compute_output_spec(self, inputs, *args, **kwargs):
-        """As of Keras; text goes through the reader's shapes."""
-        if is_text(inputs) and self.reader is not None:
-            inputs = self.reader.compute_output_spec(inputs)
+        """As of Keras; text goes through the preprocessor's shapes."""
+        if is_text(inputs) and self.preprocessor is not None:
+            inputs = self.preprocessor.compute_output_spec(inputs)
         return super().compute_output_spec(inputs, *args, **kwargs)
 
     def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `reader`."""
+        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
         if not is_text(inputs):
             return inputs
-        if self.reader is None:
-            raise UsageError(explain(f"{self.name} was given text and has no reader",
+        if self.preprocessor is None:
+            raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
                                      "input_word_ids, input_mask and input_type_ids",
-                                     "reader=TextReader(tokenizer)"))
-        return self.reader(inputs)
+                                     "preprocessor=TextPreprocessor(tokenizer)"))
+        return self.preprocessor(inputs)
 
     def get_config(self):
-        """The constructor's arguments."""
-        reader = self.reader and keras.saving.serialize_keras_object(self.reader)
-        return {**super().get_config(), "reader": reader}
+        """See Keras."""
+        preprocessor = self.preprocessor and keras.saving.serialize_keras_object(self.preprocessor)
+        return {**super().get_config(), "preprocessor": preprocessor}
 
-    @staticmethod
-    def with_reader(config):
-        """What `get_config` gave, its reader made anew; its tokenizer is yet to come."""
-        reader = config.get("reader")
-        return {**config, "reader": reader and keras.saving.deserialize_keras_object(reader)}
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """See Keras; the preprocessor's tokenizer is yet to be loaded."""
+        # Files of earlier versions say `reader`.
+        preprocessor = config.pop("reader", None) or config.get("preprocessor")
+        return super().from_config({**config, "preprocessor": preprocessor and
+                                    keras.saving.deserialize_keras_object(preprocessor)})
 
 
 def not_empty(ids):

@@ -6,8 +6,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.load import load_tokenizer
 
 
-class Reader(keras.Layer):
-    """Base of `TextReader`, `QuestionReader` and `WordReader`.
+class Preprocessor(keras.Layer):
+    """Base of `TextPreprocessor`, `QuestionPreprocessor` and `WordPreprocessor`.
 
     A subclass has `reading()`, its options as plain values, and `limits()`; its constructor ends
     with `check()` and `use(tokenizer)`.
@@ -17,7 +17,7 @@ class Reader(keras.Layer):
     """
 
     def __init__(self, seq_length, **kwargs):
-        super().__init__(**{"name": "reader", "trainable": False, **kwargs})
+        super().__init__(**{"name": "preprocessor", "trainable": False, **kwargs})
         self.seq_length = seq_length
         self.supports_jit = False  # XLA knows no strings
         self.built = True

@@ -1,0 +1,199 @@
+"""What all types of tasks share: features made once, and a model's predictions in one graph."""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from bert_tf.data.task_input import by_length, in_order
+from bert_tf.errors import UsageError, explain
+from bert_tf.models.families import INPUTS
+
+BATCH_TOKENS = 4096  # positions that are predicted together
+
+
+class TaskType:
+    """Base of the types of tasks: from labelled examples to features, from outputs to metrics.
+
+    A subclass sets `models` and defines `model_options`, `features`, `predict`, `predict_served`
+    and `metrics`, where it has labels also `labels`; the rest as far as it differs.
+
+    Args:
+        task: a `Task`.
+        options: the fields of `FinetuneConfig`.
+    """
+
+    models = ()  # Keras model classes: the first is fine-tuned, all can be evaluated
+    built_as = None  # `saved_as` of the class that an evaluated model is built as; None: its own
+
+    def __init__(self, task, options):
+        self.task = task
+        self.options = options
+        self._features = (None, None)
+        self._forward = (None, None)
+
+    @classmethod
+    def evaluates(cls, task, saved_task):
+        """Return whether this type evaluates a model saved as `saved_task` on another's task."""
+        return False
+
+    def labels(self, train):
+        """Return the names of the labels of the train examples, in the order of the logits.
+
+        Raises:
+            BertTfError: nothing can be learned from these examples.
+        """
+        return []
+
+    def model_options(self, labels, tokenizer):
+        """Return `(task, options)` for `from_pretrained`; among the options the preprocessor."""
+        raise NotImplementedError
+
+    def features(self, examples, model, training):
+        """Return the `Features` of examples for a model, with labels for training."""
+        raise NotImplementedError
+
+    def predict(self, model, examples):
+        """Return a dict for each example, JSON values: its `id` and what the model predicts."""
+        raise NotImplementedError
+
+    def predict_dev(self, model, examples):
+        """Return `predict` of the examples by which models are compared.
+
+        A type may first set in `model` what is chosen by them, too.
+        """
+        return self.predict(model, examples)
+
+    def predict_served(self, signatures, about, examples):
+        """Return what `predict` does, of a SavedModel.
+
+        Args:
+            signatures: of the loaded SavedModel, by name.
+            about: dict of what its model's `task.json` says, and its tokenizer's `pretokenize`.
+            examples: list of `Example`.
+
+        Raises:
+            UsageError: it has no signature that takes such examples.
+        """
+        raise NotImplementedError
+
+    def metrics(self, examples, predictions):
+        """Return `{metric: float}`, among them the one by which models are compared."""
+        raise NotImplementedError
+
+    def report(self, examples, predictions, folder):
+        """Write pictures and tables for people into `folder`; return lines to be printed."""
+        return []
+
+    def notes(self, examples, predictions, metrics):
+        """Return lines about predictions that are no better than some without a model."""
+        return []
+
+    @property
+    def monitor(self):
+        """The metric by which an epoch is chosen, and Python's `min` or `max`."""
+        name, better = self.task.monitor
+        return name, {"min": min, "max": max}[better]
+
+    def positive_label(self, labels):
+        """Return the one of the model's labels that the metric `f1` is about, if there is one."""
+
+    def truncation(self, preprocessor):
+        """Return `(what, tokens)`: the part of an example that is truncated, and to what length.
+
+        None where nothing is. `Features.cut` counts the examples that are longer.
+        """
+
+    def texts(self, examples):
+        """Return all different texts of the examples, a list of str, to learn a vocabulary from."""
+        return list(dict.fromkeys(text for example in examples for text in example.texts))
+
+    def check_model(self, about, where):
+        """Refuse a model that cannot be evaluated on this task.
+
+        Args:
+            about: what its `task.json` says.
+            where: its path, for messages.
+
+        Raises:
+            UsageError: it is of another type, problem, or knows not all labels of the task.
+        """
+        names = [model.saved_as for model in self.models]
+        if about["task"] not in names:
+            raise UsageError(explain(
+                f"--task {self.task.name} with {where}, whose task is {about['task']}",
+                f"a model for {' or '.join(names)}", "bert_tf.finetune first"))
+        if about.get("problem", self.task.problem) != self.task.problem:
+            raise UsageError(explain(
+                f"--task {self.task.name} has the problem {self.task.problem}, {where} "
+                f"{about['problem']}", attempt="another --task"))
+        labels = about.get("labels")
+        if labels and self.task.labels and self.task.problem != "regression" and (
+                set(self.task.labels) - set(labels)):
+            raise UsageError(explain(
+                f"{where} predicts the labels {', '.join(labels)}",
+                f"those of --task {self.task.name}: {', '.join(self.task.labels)}"))
+
+    def check_examples(self, examples, about, served):
+        """Refuse examples that the model cannot read.
+
+        Args:
+            examples: list of `Example`.
+            about: what its `task.json` says.
+            served: whether it is a SavedModel.
+        """
+
+    def feature_options(self):
+        """Return what `--features` adds to `model_options`: see `LabelledModel`."""
+        options = self.options
+        return {} if options.features is None else {"features": {
+            "layers": options.features, "combine": options.combine,
+            "lstm_size": options.lstm_size}}
+
+    def features_to_predict(self, model, examples):
+        """Return `features` without labels, made once for the list that was last asked for."""
+        of, features = self._features
+        if of is not examples:
+            features = self.features(examples, model, training=False)
+            self._features = (examples, features)
+        return features
+
+    def outputs(self, model, features):
+        """Yield what `model` gives for every row of `features`, by length.
+
+        Returns: iterator of `(rows, outputs, batch)`: int64 `[b]`, which rows they are; arrays, of
+            the structure and shapes of the model's outputs; the dict of tensors that went in.
+        """
+        bar = _progress(len(features))
+        for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
+            inputs = {name: batch[name] for name in INPUTS}
+            outputs = self._function(model, inputs)(inputs)
+            yield rows, tf.nest.map_structure(np.asarray, outputs), batch
+            bar.update(len(rows))
+        bar.close()
+
+    def _function(self, model, inputs):
+        """The graph of `model`, one for batches and rows of any length."""
+        of, function = self._forward
+        if of is not model:
+            signature = {name: tf.TensorSpec([None] * len(ids.shape), tf.int32)
+                         for name, ids in inputs.items()}
+            function = tf.function(lambda inputs: model(inputs, training=False),
+                                   autograph=False).get_concrete_function(signature)
+            self._forward = (model, function)
+        return function
+
+
+def batches_by_length(sizes, budget):
+    """Yield the rows of batches, see `by_length`, with a progress bar where it takes long."""
+    bar = _progress(len(sizes))
+    for rows in by_length(sizes, budget):
+        yield rows
+        bar.update(len(rows))
+    bar.close()
+
+
+def _progress(total):
+    return tqdm.tqdm(desc="predicting", total=total, delay=2, leave=False,
+                     mininterval=0.2 if sys.stderr.isatty() else 10.0)

@@ -1,0 +1,161 @@
+"""What a pre-trained model answers: masks, pairs of sentences, replaced tokens, continuations."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.tasks.base.signature import (
+    IDS,
+    PAIR,
+    PROMPT,
+    SEED,
+    TEXT,
+    Signature,
+    clear_ranks,
+    result,
+)
+from bert_tf.tasks.pretraining import generation
+from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+
+_TOKENS = {"text": "tokens", "count": "num_tokens"}
+
+
+def signatures(served):
+    """Return `{name: Signature}` of a served model of pre-training."""
+    if isinstance(served.model, LanguageModel):
+        return _by_text(served, {"generate": _generation(TEXT), "sample": _generation(TEXT, SEED)},
+                        {"generate_ids": _generation(PROMPT),
+                         "sample_ids": _generation(PROMPT, SEED)})
+    if isinstance(served.model, ReplacedTokens):
+        results = {"tokens": result("tokens", score="probability", **_TOKENS)}
+        return _by_text(served, {"replaced": Signature(replaced, TEXT, "replaced", results)},
+                        {"replaced_ids": Signature(replaced, IDS, "replaced", results)})
+    if not isinstance(served.model, Pretrainer):
+        return {}
+    rows = {"fill_mask": Signature(fill_mask, TEXT, "masked_lm", {"masks": result(
+        "candidates", text="tokens", score="scores", position="positions", count="num_masks")},
+        compared=_compared_masks)}
+    task = served.model.sentence_task
+    if task:
+        rows[task] = Signature(functools.partial(sentence_pair, task=task), PAIR, task,
+                               {"probability": result("number", value="probability")})
+    return _by_text(served, rows, {})
+
+
+def _by_text(served, rows, by_ids):
+    return {**rows, **by_ids} if served.tokenizer is not None else by_ids
+
+
+def _generation(inputs, seed=None):
+    results = {"continuation": result("tokens", id="output_word_ids", **_TOKENS)}
+    if "text" in inputs:
+        results = {"continuation": result("continuation", of="text", text="text"), **results}
+    return Signature(generate, {**inputs, **(seed or {})}, "language_model", results,
+                     expected=_expected)
+
+
+def fill_mask(served, text):
+    """Return the likeliest pieces for each mask token, such as `[MASK]`, written in the text.
+
+    `tokens [B, M, k]` and their probabilities `scores [B, M, k]`, best first; `positions [B, M]`,
+    indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
+    in the batch; a mask after the window is not counted.
+    """
+    inputs = served.read({"text": text}, split_special=True)
+    is_mask = inputs["input_word_ids"] == served.tokenizer.vocabulary.mask_id
+    num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
+    indices = tf.cast(tf.where(is_mask), tf.int32)
+    # [B, M], 0 after a row's last mask.
+    positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks, validate=False)
+    positions = positions.to_tensor()
+    outputs = served.model({**inputs, "masked_lm_positions": positions}, training=False)
+    probabilities = tf.nn.softmax(outputs["masked_lm_logits"])
+    scores, ids = tf.math.top_k(probabilities, served.top_k)  # [B, M, k]
+    real = tf.sequence_mask(num_masks, tf.shape(positions)[1])[:, :, tf.newaxis]
+    return {**served.tokens(ids, real), "scores": tf.where(real, scores, 0.0),
+            "positions": positions, "num_masks": num_masks}
+
+
+def _compared_masks(served, inputs, actual, expected, tolerance):
+    """See `Signature.compared`."""
+    return actual, expected, {"tokens": clear_ranks(expected["scores"], tolerance)}
+
+
+def sentence_pair(served, task, **inputs):
+    """Return `probability [B]` that `text_b` follows (`next_sentence`), or that both are in their order.
+
+    Args:
+        task: `next_sentence` or `sentence_order`.
+    """
+    inputs = served.read(inputs)
+    positions = tf.zeros_like(inputs["input_word_ids"][:, :0])
+    outputs = served.model({**inputs, "masked_lm_positions": positions}, training=False)
+    # Class 0 is "follows", "in order", as in the official records.
+    return {"probability": tf.nn.softmax(outputs[f"{task}_logits"])[:, 0]}
+
+
+def replaced(served, **inputs):
+    """Return `probability [B, S]` that a token was replaced; `tokens`, `num_tokens`."""
+    inputs = served.read(inputs)
+    probability = tf.sigmoid(served.model.discriminate(inputs))
+    return {"probability": probability * tf.cast(inputs["input_mask"], tf.float32),
+            **served.read_tokens(inputs)}
+
+
+def generate(served, seed=None, **inputs):
+    """Return the likeliest continuation token by token, or with a `seed [B]` one drawn from `top_k`.
+
+    `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
+    that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put after it.
+    """
+    prompt = served.prompt(inputs)
+    end_id = served.tokenizer.vocabulary.sep_id if served.tokenizer else None
+    made = generation.generate(
+        served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
+        served.max_new_tokens, 1 if seed is None else served.top_k,
+        seed=0 if seed is None else seed, end_id=end_id)
+    num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
+    return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
+
+
+def continuation(served, prompt, ids, num_tokens, text):
+    """Return what `generate` answers when `ids [B, N]` follow a `prompt`, ragged `[B, (tokens)]`."""
+    real = tf.sequence_mask(num_tokens, tf.shape(ids)[1])
+    answer = {"output_word_ids": tf.where(real, ids, 0), **served.tokens(ids, real),
+              "num_tokens": num_tokens}
+    if text:
+        # What the new tokens add: whether a blank comes first is known with those before.
+        new = tf.RaggedTensor.from_tensor(ids, num_tokens)
+        before = served.tokenizer.detokenize(prompt)
+        both = served.tokenizer.detokenize(tf.concat([prompt, new], axis=1))
+        start = tf.strings.length(before)
+        added = tf.strings.substr(both, start, tf.strings.length(both) - start)
+        answer["text"] = tf.strings.unicode_transcode(added, "UTF-8", "UTF-8")
+    return answer
+
+
+def _expected(served, inputs, actual, tolerance):
+    """See `Signature.expected`: after as likely a token another continuation may follow.
+
+    Of every token the Keras model is asked, with those that were chosen before it. One that is
+    none of its likeliest is -1 in the answer.
+    """
+    prompt = served.prompt(inputs)
+    ids, num_tokens = actual["output_word_ids"], actual["num_tokens"]
+    whole = tf.concat([prompt, tf.RaggedTensor.from_tensor(ids, num_tokens)], axis=1)
+    mask = tf.sequence_mask(whole.row_lengths(), dtype=tf.int32)
+    logits = served.model({"input_word_ids": whole.to_tensor(), "input_mask": mask},
+                          training=False)["language_model_logits"].numpy()
+    top_k = served.top_k if "seed" in inputs else 1
+    checked = ids.copy()
+    for row, start in enumerate(prompt.row_lengths().numpy() - 1):
+        for step in range(num_tokens[row]):
+            given = logits[row, start + step]
+            least = np.partition(given, -top_k)[-top_k]
+            if given[ids[row, step]] < least - 2 * tolerance * max(1, np.abs(given).max()):
+                checked[row, step] = -1
+    return {**continuation(served, prompt, ids, num_tokens, "text" in inputs),
+            "output_word_ids": checked}
