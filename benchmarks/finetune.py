@@ -43,7 +43,7 @@ from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.classification.metrics import classification_metrics
 from bert_tf.tasks.question_answering.metrics import squad_metrics
-from bert_tf.tasks.registry import read_task, task
+from bert_tf.tasks.registry import read_task
 from bert_tf.tasks.token_classification.metrics import tagging_metrics
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -91,7 +91,7 @@ class Bench:
         if key not in self.known:
             examples = read_task(row.task, self.file(row, row.train))
             self.known[key] = (
-                split_examples(examples, row.dev, seed, row.task) if isinstance(row.dev, float)
+                split_examples(examples, row.dev, seed, find_task(row.task).dev_last) if isinstance(row.dev, float)
                 else (examples, read_task(row.task, self.file(row, row.dev))))
         return self.known[key]
 
@@ -137,7 +137,7 @@ class Bench:
         labels = labels_of(row, train)
         command = [
             self.arguments.hf_python, os.path.join(HERE, "peers", "hf_finetune.py"),
-            "--kind", task(row.task).kind, "--init", self.hf_start(row),
+            "--kind", find_task(row.task).type, "--init", self.hf_start(row),
             *(["--scratch"] if row.scratch else []), *(["--labels", *labels] if labels else []),
             "--train", os.path.join(folder, "train.jsonl"),
             "--dev", os.path.join(folder, "dev.jsonl"), "--output_dir", folder,
@@ -147,7 +147,7 @@ class Bench:
         wall = _run(command, folder)
         metrics = [measure(row, dev, _read_lines(os.path.join(folder, f"predictions_{n}.jsonl")),
                            labels) for n in range(1, epochs + 1)]
-        monitor, better = task(row.task).monitor
+        monitor, better = find_task(row.task).monitor
         best = {"max": max, "min": min}[better](metrics, key=lambda each: each[monitor])
         outcome = files.read_json(os.path.join(folder, "outcome.json"))
         return {"metrics": best, "epoch": metrics.index(best) + 1, "wall": wall, **outcome}
@@ -199,7 +199,7 @@ class Bench:
         for settings in grid:
             for side in sides:
                 search[side].append(self.trained(name, side, *settings, seeds[0]))
-        monitor, better = task(row.task).monitor
+        monitor, better = find_task(row.task).monitor
         best = {side: {"max": max, "min": min}[better](
             search[side], key=lambda each: each["metrics"][monitor]) for side in sides}
         for seed in seeds:
@@ -217,7 +217,7 @@ class Bench:
 
 def labels_of(row, train):
     """Names of the labels of a task; none of a number and of answers."""
-    found = task(row.task)
+    found = find_task(row.task)
     if found.kind == "span" or found.problem == "regression":
         return []
     if found.labels:
@@ -230,7 +230,7 @@ def labels_of(row, train):
 
 def measure(row, examples, predictions, labels):
     """The metrics of predictions, by the code that measures ours."""
-    found = task(row.task)
+    found = find_task(row.task)
     if found.kind == "tag":
         return tagging_metrics([list(example.tags) for example in examples],
                                [line["tags"] for line in predictions])
@@ -270,7 +270,7 @@ def said(name, metrics, deviation=None):
     """The published metrics of a row in words."""
     return ", ".join(f"{metric} {metrics[metric]:.4f}"
                      + (f" ± {deviation[metric]:.4f}" if deviation else "")
-                     for metric in task(ROWS[name].task).metrics)
+                     for metric in find_task(ROWS[name].task).metrics)
 
 
 def _read_lines(path):
@@ -296,10 +296,10 @@ def table(results):
              "|---|---|---|---|---|---|---|---|"]
     for name, sides in results.items():
         trained = [sides[side] for side in RUN_SIDES if side in sides]
-        for metric in task(ROWS[name].task).metrics:
+        for metric in find_task(ROWS[name].task).metrics:
             cells = [f"{sides[side]['mean'][metric]:.4f} ± {sides[side]['deviation'][metric]:.4f}"
                      if side in sides else "" for side in SIDES]
-            if metric == task(ROWS[name].task).monitor[0]:
+            if metric == find_task(ROWS[name].task).monitor[0]:
                 cells += [", ".join(f"{side['learning_rate']:g}" for side in trained),
                           ", ".join(f"{side['seconds']:.0f}" for side in trained)]
                 cells += [f"{ratio(sides):.2f}" if ratio(sides) else ""]

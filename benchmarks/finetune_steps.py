@@ -26,7 +26,7 @@ from bert_tf.data.task_input import TaskInput
 from bert_tf.finetuning import options
 from bert_tf.finetuning.run import FinetuningRun
 from bert_tf.storage import files
-from bert_tf.tasks.registry import read_task, task
+from bert_tf.tasks.registry import read_task
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
@@ -47,7 +47,7 @@ def ours(row, examples, arguments, folder):
         os.path.join(arguments.shared, "data", row.train), "--dev", "0.1", "--output_dir",
         os.path.join(folder, "run"), "--seq_length", str(row.seq_length)])
     options.complete(flags)
-    run = FinetuningRun(flags, task(row.task), tf.distribute.get_strategy(), "", 0)
+    run = FinetuningRun(flags, find_task(row.task), tf.distribute.get_strategy(), "", 0)
     run.prepare(examples, [])
     model = run.build(arguments.seed)
     labels = model.labels
@@ -74,7 +74,7 @@ def peer(row, examples, labels, arguments, folder):
     outcome = os.path.join(folder, "peer.json")
     subprocess.run([
         arguments.hf_python, os.path.join(HERE, "peers", "hf_steps.py"),
-        "--kind", task(row.task).kind, "--init", minilm.weights(), "--examples", path,
+        "--kind", find_task(row.task).type, "--init", minilm.weights(), "--examples", path,
         "--labels", *labels, "--head", os.path.join(folder, "head.npz"), "--output", outcome,
         "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length),
         "--learning_rate", str(arguments.learning_rate), "--epsilon", str(arguments.epsilon)],

@@ -9,6 +9,7 @@ Importing this package is light: TensorFlow and Keras load when the first name b
 
 import importlib
 import os
+import warnings
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,10 @@ _PUBLIC = {
     "from_live": "bert_tf.converters.live",
     "to_live": "bert_tf.converters.live",
 }
+# Names until 0.1, which give the present ones with a DeprecationWarning.
+_FORMER = {"Span": "QuestionAnswering", "Tagger": "TokenClassifier",
+           "TextReader": "TextPreprocessor", "QuestionReader": "QuestionPreprocessor",
+           "WordReader": "WordPreprocessor"}
 # Modules of commands, which can be called: bert_tf.pretrain(train_steps=100).
 _COMMANDS = ("export", "learn_vocab", "pretrain")
 __all__ = ["__version__", "load_model", *_COMMANDS, *_PUBLIC]
@@ -81,6 +86,10 @@ def load_model(path, custom_objects=None, compile=True):
 def __getattr__(name):
     if name in _COMMANDS:
         return importlib.import_module(f"bert_tf.{name}")
+    if name in _FORMER:
+        warnings.warn(f"bert_tf.{name} is now bert_tf.{_FORMER[name]}", DeprecationWarning,
+                      stacklevel=2)
+        name = _FORMER[name]
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bert_tf' has no attribute '{name}'")
     return getattr(importlib.import_module(_PUBLIC[name]), name)

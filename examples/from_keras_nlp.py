@@ -38,7 +38,8 @@ def main():
 
     encoder = bert_tf.from_live(backbone)
     vocabulary = bert_tf.Vocabulary(tokenizer.get_vocabulary())
-    preprocessor = bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary, tokenizer.lowercase), seq_length=16)
+    preprocessor = bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary, tokenizer.lowercase),
+                                            seq_length=16)
 
     # The same numbers from text to vector.
     preprocess = keras_nlp.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=16)

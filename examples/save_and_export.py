@@ -39,7 +39,8 @@ def make_model():
     letters = sorted(set("".join(SENTENCES)) - {" "})
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = bert_tf.Vocabulary([*special, *letters, *(f"##{letter}" for letter in letters)])
-    preprocessor = bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary, lower_case=True), seq_length=64)
+    preprocessor = bert_tf.TextPreprocessor(bert_tf.Tokenizer(vocabulary, lower_case=True),
+                                            seq_length=64)
     config = bert_tf.preset("bert", "tiny", len(vocabulary))
     return bert_tf.Classifier(config, LABELS, preprocessor=preprocessor, seed=1)
 

@@ -10,7 +10,6 @@ from sklearn import metrics
 from tiny_model import own_signatures
 
 from bert_tf import cli, evaluate, finetune
-from bert_tf.finetuning.kinds import make_kind
 from bert_tf.finetuning.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import checksums, files, manifest
@@ -66,10 +65,10 @@ def test_a_model_in_any_folder_says_the_same(folder, tmp_path):
 
 def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_path):
     from bert_tf.tasks.pretrained import from_pretrained
-    from bert_tf.tasks.registry import read_task, task
+    from bert_tf.tasks.registry import find_task, make_type, read_task
 
     assert measure(folder, "model", tmp_path / "out") == 0
-    kind = make_kind(task("classify"), argparse.Namespace(class_weights=False, long="head",
+    kind = make_type(find_task("classify"), argparse.Namespace(class_weights=False, long="head",
                                                           text_b_column=None))
     read = read_task("classify", str(folder / "data.tsv"))
     told = kind.predict(from_pretrained(str(folder / "model")), read)

@@ -116,9 +116,9 @@ def test_labelled_texts_are_read_in_morphemes(folder):
 
     from bert_tf.data.term_weights import learn_term_weights
     from bert_tf.tasks.base.examples import TextExample
-    from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
     from bert_tf.tasks.base.text_batches import text_batches
     from bert_tf.tasks.base.text_features import text_features
+    from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
     from bert_tf.tokenization.load import load_tokenizer
 
     of_raw, of_analysed = (load_tokenizer(str(folder / name)) for name in ("of_raw", "of_analysed"))
@@ -128,11 +128,13 @@ def test_labelled_texts_are_read_in_morphemes(folder):
         examples = [TextExample(id=str(number), text_a=text, text_b=None, label="a", group=None,
                                 where="here") for number, text in enumerate(texts)]
         preprocessor = TextPreprocessor(tokenizer, seq_length=32)
-        return text_features(examples, preprocessor, ["a"], "single_label").rows["input_word_ids"].values
+        return text_features(examples, preprocessor, ["a"],
+                             "single_label").rows["input_word_ids"].values
 
     np.testing.assert_array_equal(ids(LINES, of_raw), ids(analysed, of_analysed))
     assert len(ids(LINES, of_analysed)) != len(ids(analysed, of_analysed))
-    batches = text_batches(LINES, [0] * len(LINES), TextPreprocessor(of_raw, seq_length=32), 8, seed=1)
+    batches = text_batches(LINES, [0] * len(LINES), TextPreprocessor(of_raw, seq_length=32), 8,
+                           seed=1)
     assert sorted(text.decode() for texts, _ in batches for text in texts.numpy()) == (
         sorted(analysed))
     np.testing.assert_array_equal(learn_term_weights(LINES, of_raw).idf,
@@ -140,7 +142,7 @@ def test_labelled_texts_are_read_in_morphemes(folder):
 
 
 def test_tags_are_those_of_the_words_of_the_file(folder):
-    from bert_tf.tasks.base.examples import TagExample
+    from bert_tf.tasks.token_classification.examples import TagExample
     from bert_tf.tasks.token_classification.features import tag_features
     from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
     from bert_tf.tokenization.load import load_tokenizer
@@ -159,7 +161,7 @@ def test_tags_are_those_of_the_words_of_the_file(folder):
 
 
 def test_answers_are_learned_in_analysed_text(folder):
-    from bert_tf.tasks.base.examples import SpanExample
+    from bert_tf.tasks.question_answering.examples import SpanExample
     from bert_tf.tasks.question_answering.features import span_features
     from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
     from bert_tf.tokenization.load import load_tokenizer
@@ -184,9 +186,8 @@ def _flags(*given):
 def test_entities_served_of_analysed_text_are_told_in_the_original():
     import tensorflow as tf
 
-    from bert_tf.finetuning.kinds import make_kind
-    from bert_tf.tasks.base.examples import TagExample
-    from bert_tf.tasks.registry import task
+    from bert_tf.tasks.registry import find_task, make_type
+    from bert_tf.tasks.token_classification.examples import TagExample
 
     def tag(text):
         """Finds 배우 and 영화 wherever they are words of what it is given."""
@@ -197,7 +198,7 @@ def test_entities_served_of_analysed_text_are_told_in_the_original():
                 "scores": tf.constant([[0.5, 0.25]])}
 
     example = TagExample("1", ("배우가", "정말", "영화를"), ("O",) * 3, (True, True, False))
-    (line,) = make_kind(task("conll"), _flags()).predict_served(
+    (line,) = make_type(find_task("conll"), _flags()).predict_served(
         {"tag": tag}, {"pretokenize": "morphemes"}, [example])
     assert line["entities"] == [
         {"text": "배우", "label": "X", "start": 0, "end": 2, "score": 0.5},
@@ -208,9 +209,8 @@ def test_entities_served_of_analysed_text_are_told_in_the_original():
 def test_answers_served_of_analysed_text_are_cut_from_the_original():
     import tensorflow as tf
 
-    from bert_tf.finetuning.kinds import make_kind
-    from bert_tf.tasks.base.examples import SpanExample
-    from bert_tf.tasks.registry import task
+    from bert_tf.tasks.question_answering.examples import SpanExample
+    from bert_tf.tasks.registry import find_task, make_type
 
     def answer(question, context):
         assert question.numpy()[0].decode() == "무엇 을 봤 나 ?"
@@ -220,7 +220,7 @@ def test_answers_served_of_analysed_text_are_cut_from_the_original():
                 "no_answer_score": tf.constant([-1.0]), "has_answer": tf.constant([True])}
 
     example = SpanExample("1", "무엇을 봤나?", "나는 영화를 봤다", (("영화", 3),))
-    (line,) = make_kind(task("korquad"), _flags()).predict_served(
+    (line,) = make_type(find_task("korquad"), _flags()).predict_served(
         {"answer": answer}, {"pretokenize": "morphemes", "null_threshold": None}, [example])
     assert line["answers"] == [{"text": "영화를", "start": 3, "end": 6, "score": 0.75}]
     assert line["answer"] == "영화를"

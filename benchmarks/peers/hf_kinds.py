@@ -181,4 +181,4 @@ def _rows(encoded):
             for values in zip(*encoded.values(), strict=True)]
 
 
-KINDS = {"text": Texts, "tag": Tags, "span": Spans}
+KINDS = {"classification": Texts, "token_classification": Tags, "question_answering": Spans}

@@ -126,7 +126,8 @@ class Measurement:
         metrics = task_type.metrics(examples, predictions)
         notes = task_type.notes(examples, predictions, metrics)
         notes += trained_on_notes(self.run, examples)
-        return {"task": task.name, "metrics": metrics, **described(task_type, about.get("labels", [])),
+        return {"task": task.name, "metrics": metrics, **described(task_type, about.get("labels",
+                                                                                        [])),
                 "notes": notes, "examples": len(examples), "left_out": left_out,
                 "model": arguments.model, "seconds": round(time.monotonic() - self.started, 1),
                 "command": self.command}, (task_type, examples, predictions)

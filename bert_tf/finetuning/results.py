@@ -32,7 +32,8 @@ def write_measured(task_type, examples, predictions, folder):
     """Write `predictions.jsonl` and the task's `report/`.
 
     A line of predictions is the example's `id`, what the model was given and what is right (see
-    `Example.given`), and what `TaskType.predict` tells of it. What the report says of itself is printed.
+    `Example.given`), and what `TaskType.predict` tells of it. What the report says of itself is
+    printed.
     """
     files.write_json_lines(os.path.join(folder, PREDICTIONS), (
         {"id": example.id, **example.given(), **line}
@@ -48,11 +49,13 @@ def first_prediction(folder):
 
 
 def described(task_type, labels):
-    """What a preprocessor of the metrics must know: `{"monitor", "positive_label"}` for `results.json`.
+    """What a preprocessor of the metrics must know: `{"monitor", "positive_label"}` for
+    `results.json`.
 
     `positive_label` is the one of two labels that `f1` is about, else None.
     """
-    return {"monitor": task_type.task.monitor[0], "positive_label": task_type.positive_label(labels)}
+    return {"monitor": task_type.task.monitor[0],
+            "positive_label": task_type.positive_label(labels)}
 
 
 def about_f1(results):

@@ -2,8 +2,6 @@
 
 import os
 
-import keras
-
 from bert_tf.config import ModelConfig
 from bert_tf.storage import checksums, files, variables
 
@@ -32,6 +30,8 @@ class Saved:
 
     def get_config(self):
         """See Keras."""
+        import keras  # here, as some read the names above without it
+
         return {**super().get_config(), "config": self.config.to_dict(), **self.options(),
                 "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
 

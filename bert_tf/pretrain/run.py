@@ -22,7 +22,8 @@ from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.pretrained import TASKS, from_pretrained, read_saved_task
+from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
+from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
@@ -217,7 +218,7 @@ class PretrainingRun:
             if model.fresh_variables:
                 print(f"not in {start}, so new: {', '.join(model.fresh_variables)}")
         else:
-            model = TASKS[task](config, **options)
+            model = model_classes()[task](config, **options)
         for encoder in (model.encoder, getattr(model, "generator", None)):
             if encoder is not None:
                 encoder.backbone.padding_free = train_config.padding_free

@@ -27,12 +27,16 @@ def signatures(served):
     The first is `serving_default`, the same object as the one that it stands for; then come those
     of the tasks, in the order in which people want them.
     """
-    rows = type_signatures(served)
-    if served.tokenizer is not None:
-        rows["encode"] = Signature(encode, TEXT, results=_ENCODED)
-    rows["encode_ids"] = Signature(encode, IDS, results=_ENCODED)
-    rows["describe"] = Signature(describe, TEXT, results=_DESCRIPTION)
+    rows = {**type_signatures(served), **common_signatures(served)}
     return {DEFAULT: next(row for row in rows.values() if row.main), **rows}
+
+
+def common_signatures(served):
+    """Return `{name: Signature}` of what every model has, whatever its task."""
+    by_text = {"encode": Signature(encode, TEXT, results=_ENCODED)}
+    return {**(by_text if served.tokenizer is not None else {}),
+            "encode_ids": Signature(encode, IDS, results=_ENCODED),
+            "describe": Signature(describe, TEXT, results=_DESCRIPTION)}
 
 
 def unanswered(served):

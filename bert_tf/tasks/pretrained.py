@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf.config import ModelConfig
-from bert_tf.errors import NoTextError, UsageError, check_choice, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
 from bert_tf.tasks.registry import model_classes
@@ -23,14 +23,14 @@ class Saved:
         config: its `ModelConfig`.
         task: what `task.json` says.
         tensors: `{path of a variable: array}`.
-        tokenizer: as `load_tokenizer` gives it; None where there is none that reads text.
+        folder: that of its tokenizer.
         source: what errors call the tensors.
     """
 
     config: ModelConfig
     task: dict
     tensors: dict
-    tokenizer: object
+    folder: str
     source: str
 
     @classmethod
@@ -43,10 +43,10 @@ class Saved:
         folder = os.path.join(path, "model")
         folder = folder if files.exists(os.path.join(folder, CONFIG)) else path
         folder = checksums.opened(folder)
+        config = ModelConfig.load(os.path.join(folder, CONFIG))
         prefix = os.path.join(folder, CHECKPOINT)
         tensors = variables.read_variables(prefix)
-        return cls(ModelConfig.load(os.path.join(folder, CONFIG)),
-                   read_saved_task(folder, tensors), tensors, _tokenizer(folder), prefix)
+        return cls(config, read_saved_task(folder, tensors), tensors, folder, prefix)
 
     def build(self, task=None, config=None, **options):
         """Build the Keras model; see `from_pretrained`."""
@@ -60,7 +60,8 @@ class Saved:
         model_class, saved = known[task], saved or {}
         config = self.config.replace(**(config or {}))
         if model_class.preprocessor_class and "preprocessor" not in options:
-            options["preprocessor"] = _preprocessor(model_class, self.tokenizer, reading, config)
+            options["preprocessor"] = _preprocessor(
+                model_class.preprocessor_class, self.folder, reading, config)
         model = model_class(config, **{**saved, **options})
         now = model.options()
         changed = {name for name in (*saved, "features")
@@ -99,21 +100,14 @@ def from_pretrained(path, task=None, config=None, **options):
     return Saved.read(path).build(task, config, **options)
 
 
-def _tokenizer(folder):
-    """The tokenizer in a folder; None where there is none, or none that reads text."""
-    try:
-        return load_tokenizer(folder)
-    except NoTextError:
-        return None
-
-
-def _preprocessor(model_class, tokenizer, reading, config):
-    """The preprocessor as saved, or with its defaults in the window of the model."""
-    if tokenizer is None:
-        return None
+def _preprocessor(preprocessor_class, folder, reading, config):
+    """The preprocessor as saved; else with its defaults, or None without a tokenizer for it."""
     if reading is not None:
-        return model_class.preprocessor_class(tokenizer, **reading)
-    preprocessor = model_class.preprocessor_class(tokenizer)
+        return preprocessor_class(load_tokenizer(folder), **reading)
+    try:
+        preprocessor = preprocessor_class(load_tokenizer(folder))
+    except UsageError:
+        return None
     if preprocessor.seq_length > config.longest:
         preprocessor.resize(config.longest)
     return preprocessor

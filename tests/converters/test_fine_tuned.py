@@ -27,7 +27,8 @@ BATCH = {"input_word_ids": np.array([[2, 5, 6, 3]]), "input_mask": np.ones((1, 4
 
 def saved(folder, kind, preprocessor, *options, **named):
     """A model folder as fine-tuning leaves it."""
-    model = kind(CONFIG, *options, seed=1, preprocessor=preprocessor(Tokenizer(VOCABULARY), 16), **named)
+    model = kind(CONFIG, *options, seed=1, preprocessor=preprocessor(Tokenizer(VOCABULARY), 16),
+                 **named)
     model.save_pretrained(str(folder))
     return model
 
@@ -37,7 +38,8 @@ def saved(folder, kind, preprocessor, *options, **named):
     (Classifier, TextPreprocessor, (["x"], "multi_label"), "multi_label_classification"),
     (Classifier, TextPreprocessor, (["x", "y"], "multi_label"), "multi_label_classification"),
     (Classifier, TextPreprocessor, (["grade"], "regression"), "regression"),
-    (TokenClassifier, WordPreprocessor, (["O", "B-X"],), None), (QuestionAnswering, QuestionPreprocessor, (), None)])
+    (TokenClassifier, WordPreprocessor, (["O", "B-X"],), None), (QuestionAnswering,
+                                                                 QuestionPreprocessor, (), None)])
 def test_there_and_back(tmp_path, kind, preprocessor, options, problem_type):
     model = saved(tmp_path / "model", kind, preprocessor, *options)
     hf_safetensors.write(ours.read(str(tmp_path / "model")), str(tmp_path / "hf"))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from bert_tf.data.task_input import Features, Ragged, TaskInput, batch_rows, by_length, in_order
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.examples import TextExample
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.base.text_features import text_features
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary

@@ -9,8 +9,8 @@ from sentiment import config, examples, tokenizer
 
 from bert_tf.errors import UsageError
 from bert_tf.finetuning.trial import Settings, Trial, freeze, layer_rates, train_config
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.base.text_features import text_features
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.training.optimizers import AdamW
 
@@ -26,7 +26,8 @@ def options(**values):
 
 
 def build(seed=1, **values):
-    return Classifier(config(**values), LABELS, seed=seed, preprocessor=TextPreprocessor(tokenizer(), 32))
+    return Classifier(config(**values), LABELS, seed=seed,
+                      preprocessor=TextPreprocessor(tokenizer(), 32))
 
 
 def finish(folder, settings, evaluator=lambda model: {"accuracy": 0.5}, **values):
@@ -38,7 +39,8 @@ def finish(folder, settings, evaluator=lambda model: {"accuracy": 0.5}, **values
         return models[-1]
 
     record = Trial(settings, str(folder), options(**values)).finish(
-        build_one, lambda model: text_features(examples(20), model.preprocessor, LABELS, "single_label"),
+        build_one, lambda model: text_features(examples(20), model.preprocessor, LABELS,
+                                               "single_label"),
         evaluator, ("accuracy", max), tf.distribute.OneDeviceStrategy("/cpu:0"))
     return record, models
 

@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
+from bert_tf.saved_model import signatures as signature_module
 from bert_tf.saved_model.guards import guarded
 from bert_tf.saved_model.requests import make_examples
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
-from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT, signatures
+from bert_tf.saved_model.signatures import signatures
 from bert_tf.storage import files, locks
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
@@ -110,11 +111,13 @@ MODELS = {
                    (*_EVERY, "predict", "classify")),
     "several": (word_piece,  # labels a pair
                 lambda tokenizer: Classifier(config_of(tokenizer), LABELS, "multi_label", seed=7,
-                                             preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH, pair=True)),
+                                             preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH,
+                                                                           pair=True)),
                 (*_EVERY, "predict", "classify")),
     "regressor": (word_piece,
                   lambda tokenizer: Classifier(config_of(tokenizer), ["likeness"], "regression",
-                                               seed=7, preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH)),
+                                               seed=7, preprocessor=TextPreprocessor(tokenizer,
+                                                                                     SEQ_LENGTH)),
                   (*_EVERY, "predict", "regress")),
     "span": (word_piece,
              lambda tokenizer: QuestionAnswering(config_of(tokenizer), 4, 5, -0.5, seed=7,
@@ -122,7 +125,8 @@ MODELS = {
              (*_EVERY, "answer")),
     "tagger": (word_piece,
                lambda tokenizer: TokenClassifier(config_of(tokenizer), TAGS, seed=7,
-                                        preprocessor=WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)),
+                                        preprocessor=WordPreprocessor(tokenizer, SEQ_LENGTH,
+                                                                      stride=9)),
                (*_EVERY, "tag")),
     "characters": (sentence_piece,
                    lambda tokenizer: TokenClassifier(
@@ -149,12 +153,14 @@ def save_model(folder, name="bert"):
 
 def own_signatures(name):
     """A context in which exports have the signatures in `MODELS` alone: others are tested once."""
-    def own(table):
-        return {key: row for key, row in table.items() if key in MODELS[name][2]}
+    def own(rows_of):
+        return lambda served: {key: row for key, row in rows_of(served).items()
+                               if key in MODELS[name][2]}
 
     patches = contextlib.ExitStack()
-    for table in (BY_IDS, BY_TEXT):
-        patches.enter_context(mock.patch.dict(table, own(table), clear=True))
+    for function in ("type_signatures", "common_signatures"):
+        patches.enter_context(mock.patch.object(
+            signature_module, function, own(getattr(signature_module, function))))
     return patches
 
 

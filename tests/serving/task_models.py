@@ -48,7 +48,8 @@ def _export_morphemes(folder):
             tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
             preprocessor = WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)
             model = os.path.join(folder, "morphemes", "model")
-            TokenClassifier(config_of(tokenizer), TAGS, seed=7, preprocessor=preprocessor).save_pretrained(
+            TokenClassifier(config_of(tokenizer), TAGS, seed=7,
+                            preprocessor=preprocessor).save_pretrained(
                 model, tokenizer)
             with own_signatures("tagger"):
                 export_saved_model(model, served, top_k=TOP_K)

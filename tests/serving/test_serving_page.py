@@ -4,12 +4,27 @@ import ast
 import json
 import pathlib
 import re
+import types
 
-from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT
+from tiny_model import MODELS
 
-SIGNATURES = {**BY_IDS, **BY_TEXT}
+from bert_tf.saved_model.signatures import DEFAULT, signatures
+
 README = pathlib.Path(__file__).parents[2] / "serving" / "README.md"
 APIS = {"classify": "classify", "regress": "regress"}  # of TF Serving; of other signatures predict
+
+
+def all_signatures():
+    """`{name: Signature}` of all kinds of models; of those for single texts where it is both."""
+    found = {}
+    for make_tokenizer, make_model, _ in MODELS.values():
+        tokenizer = make_tokenizer()
+        model = make_model(tokenizer)
+        pair = getattr(getattr(model, "preprocessor", None), "pair", False)
+        if not pair:
+            found |= signatures(types.SimpleNamespace(model=model, tokenizer=tokenizer, pair=pair))
+    del found[DEFAULT]
+    return found
 
 
 def requests():
@@ -19,11 +34,11 @@ def requests():
 
 
 def test_the_examples_call_every_signature_with_its_inputs():
-    text = README.read_text()
+    text, every = README.read_text(), all_signatures()
     called = {request.get("signature_name", "serving_default"): (api, request)
               for api, request in requests()}
-    assert set(called) == {*SIGNATURES, "serving_default"}
-    for name, signature in SIGNATURES.items():
+    assert set(called) == {*every, "serving_default"}
+    for name, signature in every.items():
         api, request = called[name]
         assert api == APIS.get(name, "predict")
         row = re.search(rf"\| `{name}` \| .*? \| (.*?) \|", text).group(1)

@@ -13,8 +13,8 @@ import tensorflow as tf
 from bert_tf import analyse
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.base.text_batches import text_batches
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.question_answering.model import QuestionAnswering
@@ -35,13 +35,15 @@ CONFIG = ModelConfig(vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layer
 
 def pair(make, preprocessor):
     """Models of morphemes and of text as it is, with the same weights."""
-    return [make(CONFIG, seed=1, preprocessor=preprocessor(Tokenizer(VOCABULARY, pretokenize=way), 16))
+    return [make(CONFIG, seed=1, preprocessor=preprocessor(Tokenizer(VOCABULARY, pretokenize=way),
+                                                           16))
             for way in ("morphemes", None)]
 
 
 @pytest.fixture(scope="module")
 def classifiers():
-    return pair(lambda config, **options: Classifier(config, ["no", "yes"], **options), TextPreprocessor)
+    return pair(lambda config, **options: Classifier(config, ["no", "yes"], **options),
+                TextPreprocessor)
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +143,16 @@ def test_a_span_model_reads_as_its_reader_does_now():
     before = model.answer(question, context)["scores"].numpy()
     model.preprocessor.resize(8)
     after = model.answer(question, context)["scores"].numpy()
-    fresh = QuestionAnswering(CONFIG, seed=1, preprocessor=QuestionPreprocessor(model.preprocessor.tokenizer,
+    fresh = QuestionAnswering(CONFIG, seed=1,
+                              preprocessor=QuestionPreprocessor(model.preprocessor.tokenizer,
                                                        **model.preprocessor.reading()))
     np.testing.assert_allclose(after, fresh.answer(question, context)["scores"], atol=1e-6)
     assert np.abs(after - before).max() > 1e-5
 
 
 def test_what_is_compiled_reads_as_the_reader_does_now():
-    model = Classifier(CONFIG, ["no", "yes"], seed=1, preprocessor=TextPreprocessor(Tokenizer(VOCABULARY), 16))
+    model = Classifier(CONFIG, ["no", "yes"], seed=1,
+                       preprocessor=TextPreprocessor(Tokenizer(VOCABULARY), 16))
     text = [" ".join(PIECES)]
     before = model.predict(text, verbose=0)
     model.preprocessor.resize(5)

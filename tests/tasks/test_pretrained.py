@@ -18,11 +18,12 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import files, variables
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
-from bert_tf.tasks.pretrained import TASKS, from_pretrained
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.registry import model_classes
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -47,8 +48,10 @@ MODELS = {
     "replaced_tokens": lambda: ReplacedTokens(ELECTRA, generator_config(ELECTRA), seed=4),
     "discriminator": lambda: ReplacedTokens(ELECTRA, seed=4),
     "classifier": lambda: Classifier(TINY, ["no", "yes", "maybe"], seed=4),
-    "span": lambda: QuestionAnswering(tiny("bert", feed_forward="conv", conv_kernel_size=3), seed=4),
-    "tagger": lambda: TokenClassifier(tiny("bert", position_embedding="sinusoidal"), ["B", "I"], seed=4),
+    "span": lambda: QuestionAnswering(tiny("bert", feed_forward="conv", conv_kernel_size=3),
+                                      seed=4),
+    "tagger": lambda: TokenClassifier(tiny("bert", position_embedding="sinusoidal"), ["B", "I"],
+                                      seed=4),
     "embedder": lambda: SentenceEmbedder(tiny("bert"), layers=[1], weighting="idf", seed=4),
 }
 
@@ -61,7 +64,7 @@ class Words:
 
 
 def test_every_task_is_here():
-    assert set(TASKS) <= set(MODELS)
+    assert set(model_classes()) <= set(MODELS)
 
 
 @pytest.mark.parametrize("read", [

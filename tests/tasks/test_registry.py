@@ -6,8 +6,10 @@ import sys
 import pytest
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.tasks.base.examples import SpanExample, TagExample, TextExample
-from bert_tf.tasks.registry import TASKS, read_task, task
+from bert_tf.tasks.base.examples import TextExample
+from bert_tf.tasks.question_answering.examples import SpanExample
+from bert_tf.tasks.registry import find_task, read_task, tasks
+from bert_tf.tasks.token_classification.examples import TagExample
 
 # What a row of GLUE's or the task's own table of results states.
 MONITORS = {
@@ -20,9 +22,9 @@ MONITORS = {
 
 
 def test_monitors():
-    assert {name: entry.monitor for name, entry in TASKS.items()} == {
+    assert {name: entry.monitor for name, entry in tasks().items()} == {
         name: (metric, "max") for name, metric in MONITORS.items()}
-    for name, entry in TASKS.items():
+    for name, entry in tasks().items():
         assert entry.name == name
         assert entry.monitor[0] in entry.metrics
 
@@ -39,22 +41,22 @@ def test_a_path_object_is_a_path(name, row, tmp_path):
 
 
 def test_official_labels():
-    assert task("mnli").labels == ("contradiction", "entailment", "neutral")
-    assert task("klue_nli").labels == ("entailment", "contradiction", "neutral")
-    assert task("mrpc").labels == ("0", "1")
-    assert task("rte").labels == ("entailment", "not_entailment")
-    assert task("stsb").labels == ("similarity",)
-    assert task("klue_ner").labels[:3] == ("B-PS", "I-PS", "B-LC")
-    assert task("conll").labels is task("classify").labels is None
+    assert find_task("mnli").labels == ("contradiction", "entailment", "neutral")
+    assert find_task("klue_nli").labels == ("entailment", "contradiction", "neutral")
+    assert find_task("mrpc").labels == ("0", "1")
+    assert find_task("rte").labels == ("entailment", "not_entailment")
+    assert find_task("stsb").labels == ("similarity",)
+    assert find_task("klue_ner").labels[:3] == ("B-PS", "I-PS", "B-LC")
+    assert find_task("conll").labels is find_task("classify").labels is None
 
 
 def test_several_labels_a_text():
-    several = task("pair", multi_label=True)
+    several = find_task("pair", multi_label=True)
     assert (several.problem, several.monitor, several.pair) == ("multi_label", ("f1", "max"), True)
     assert several.monitor[0] in several.metrics
     for name in ("cola", "regress", "tag"):
         with pytest.raises(UsageError, match=f"several labels a text with task='{name}'"):
-            task(name, multi_label=True)
+            find_task(name, multi_label=True)
 
 
 def test_a_column_that_is_missing_is_told_with_its_flag(tmp_path):
@@ -68,7 +70,7 @@ def test_a_column_that_is_missing_is_told_with_its_flag(tmp_path):
 
 def test_an_unknown_task_is_answered_with_the_nearest():
     with pytest.raises(UsageError, match="task='squad2' is unknown.*try task='squad_v2'"):
-        task("squad2")
+        find_task("squad2")
 
 
 @pytest.mark.parametrize(("name", "text", "kind"), [
@@ -81,7 +83,7 @@ def test_kinds_of_examples(write_file, name, text, kind):
     assert type(example) is kind
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", tasks())
 @pytest.mark.parametrize("text", ["", "\n\n", "\ufeff"])
 def test_a_file_without_examples_is_refused(write_file, name, text):
     form = ".json" if name.startswith(("squad", "korquad", "span", "klue_n", "klue_s")) \
@@ -101,7 +103,7 @@ def test_an_id_twice_is_refused_with_both_places(write_file):
 
 def test_columns_that_do_not_suit_the_task_are_refused(write_file):
     path = write_file("a.tsv", "text\tlabel\na\tx\n")
-    with pytest.raises(UsageError, match="columns for task='sst2', whose files have names of "):
+    with pytest.raises(UsageError, match="columns for task='sst2', whose files have columns of "):
         read_task("sst2", path, {"text": "text"})
     with pytest.raises(UsageError, match="columns='txt' is unknown.*try columns='text'"):
         read_task("classify", path, {"txt": "text"})

@@ -61,7 +61,7 @@ class MadeUpInput:
 def build_model(dropout=0.0, dtype="float32", task="pretraining"):
     """A model of one layer for a task of `TASKS` that pre-trains."""
     from bert_tf.presets import generator_config
-    from bert_tf.tasks.pretrained import TASKS
+    from bert_tf.tasks.registry import model_classes
 
     family = {"pretraining": "bert", "replaced_tokens": "electra", "language_model": "gpt"}[task]
     config = ModelConfig.from_dict({
@@ -71,7 +71,7 @@ def build_model(dropout=0.0, dtype="float32", task="pretraining"):
         # Small weights give the attention of some hardly any gradient.
         "initializer_range": 0.02 if family == "bert" else 0.2})
     options = {"generator": generator_config(config, "base")} if family == "electra" else {}
-    return TASKS[task](config, dtype=dtype, seed=3, **options)
+    return model_classes()[task](config, dtype=dtype, seed=3, **options)
 
 
 class Tiny:

@@ -23,7 +23,8 @@ class LabelledModel(TakesText, Objective):
     all replicas; `compile(optimizer, loss)` on that Keras loss of the model's outputs.
     A negative label is ignored.
 
-    With a `preprocessor` the model takes text: whatever `preprocessor` takes may stand in place of the ids.
+    With a `preprocessor` the model takes text: whatever `preprocessor` takes may stand in place of
+    the ids.
 
     A subclass sets `label_keys`, `{task: key of its labels in the batch}`.
 

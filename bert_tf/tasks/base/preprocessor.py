@@ -65,4 +65,6 @@ class Preprocessor(keras.Layer):
 
     def load_assets(self, folder):
         """Keras' hook: read what `save_assets` wrote."""
+        if folder is None:  # of a file until 0.1, which has it under another name: comes later
+            raise ValueError("the file has no tokenizer for this preprocessor")
         self.use(load_tokenizer(folder))

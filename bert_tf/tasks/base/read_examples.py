@@ -30,7 +30,8 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
 
     Raises:
         UsageError: unknown or missing columns, or columns for a task that has its own.
-        BertTfError: the file cannot be read, has no examples, or has invalid ones; they are counted,
+        BertTfError: the file cannot be read, has no examples, or has invalid ones; they are
+        counted,
             the first of them named by file and line.
     """
     columns = {name: str(column) for name, column in (columns or {}).items()

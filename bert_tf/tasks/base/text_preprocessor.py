@@ -1,6 +1,7 @@
 """From text to a model's inputs, as a Keras layer: a model that holds one takes text itself."""
 
 import itertools
+import warnings
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ _SCALARS = (str, bytes, int, float, type(None))
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+@keras.saving.register_keras_serializable("bert_tf", "TextReader")  # in files of 0.1
 class TextPreprocessor(Preprocessor):
     """Tokenizes and packs text inside the graph.
 
@@ -98,15 +100,28 @@ class TextPreprocessor(Preprocessor):
 
 
 class TakesText:
-    """Mixin of Keras models with a `preprocessor`, a `TextPreprocessor` or None, that may be given text.
+    """Mixin of Keras models with a `preprocessor`, a `TextPreprocessor` or None, that may be given
+    text.
 
-    Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays, Series,
-    generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut into them here,
+    Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
+    Series,
+    generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut into them
+    here,
     which no graph can do; so is the text of a `tf.data.Dataset` but that of `text_batches`, which
     is.
     """
 
     preprocessor = None
+
+    @property
+    def reader(self):
+        """The name of `preprocessor` until 0.1, under which Keras finds it in files of then."""
+        return self.preprocessor
+
+    @reader.setter
+    def reader(self, preprocessor):
+        warnings.warn("reader is now preprocessor", DeprecationWarning, stacklevel=2)
+        self.preprocessor = preprocessor
 
     def __call__(self, inputs, *args, **kwargs):
         """As of Keras."""
@@ -150,7 +165,8 @@ class TakesText:
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Whether the preprocessor is another, or has other options, than when `function` was asked for.
+        """Whether the preprocessor is another, or has other options, than when `function` was
+        asked for.
 
         What it does is fixed in the graph that Keras keeps.
         """

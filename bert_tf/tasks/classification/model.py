@@ -29,7 +29,8 @@ class Classifier(LabelledModel):
     | `regression` | float32 `[b]` or `[b, 1]`, nan ignored | squared error |
 
     Args:
-        encoder: a `ModelConfig` or an encoder, see `LabelledModelModel`; the configuration's `pooling`
+        encoder: a `ModelConfig` or an encoder, see `LabelledModel`; the configuration's
+        `pooling`
             says which vector is classified.
         labels: names of the classes, in the order of their logits; of a regression, of the number.
             None for the numbers from 0.

@@ -42,7 +42,8 @@ class Classification(TaskType):
         """
         for example in train:
             if example.label is None:
-                raise BertTfError(explain(f"{example.where}: no label", "one in every train example"))
+                raise BertTfError(explain(f"{example.where}: no label",
+                                          "one in every train example"))
         if self.task.labels:
             return list(self.task.labels)
         several = self.problem == "multi_label"
@@ -57,7 +58,8 @@ class Classification(TaskType):
         options = self.options
         preprocessor = TextPreprocessor(tokenizer, options.seq_length, options.long, options.stride,
                             pair=self.pair)
-        return "classifier", {"labels": labels, "problem": self.problem, "preprocessor": preprocessor,
+        return "classifier", {"labels": labels, "problem": self.problem, "preprocessor":
+        preprocessor,
                               **self.feature_options()}
 
     def truncation(self, preprocessor):
@@ -161,7 +163,8 @@ class Classification(TaskType):
                                      "--text_b_column" if expected else "--task classify"))
 
     def report(self, examples, predictions, folder):
-        """Write `confusion.png` and `confusion.json` (see `write_confusion`); of numbers nothing."""
+        """Write `confusion.png` and `confusion.json` (see `write_confusion`); of numbers
+        nothing."""
         if self.problem == "regression":
             return []
         gold, predicted = self._both(examples, predictions)

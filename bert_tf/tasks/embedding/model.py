@@ -117,7 +117,8 @@ class SentenceEmbedder(TakesText, Saved, keras.Model):
 
 
 def special_ids_of(tokenizer):
-    """Ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a preprocessor that is being loaded."""
+    """Ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a preprocessor that is being
+    loaded."""
     if tokenizer is None:
         return None
     return (tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id)

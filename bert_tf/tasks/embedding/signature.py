@@ -27,7 +27,8 @@ def embed(served, **inputs):
     `pooled_output`: that is trained to tell whether a sentence follows, if at all.
     """
     model = served.model
-    by_preprocessor = "text" in inputs and isinstance(model, SentenceEmbedder) and model.preprocessor
+    by_preprocessor = "text" in inputs and isinstance(model,
+                                                      SentenceEmbedder) and model.preprocessor
     inputs = model.read(inputs) if by_preprocessor else served.read(inputs)
     return {"embedding": embed_tokens(served.encoder, served.pooling, inputs)}
 

@@ -58,7 +58,8 @@ class Embedding(TaskType):
         def embed(texts):
             texts = analyse(texts, progress=True) if about.get("pretokenize") else texts
             vectors = [None] * len(texts)
-            for rows in batches_by_length(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
+            for rows in batches_by_length(np.array([len(text) for text in texts]),
+                                          _BATCH_CHARACTERS):
                 answer = signatures["embed"](text=tf.constant([texts[row] for row in rows]))
                 for row, vector in zip(rows, answer["embedding"].numpy(), strict=True):
                     vectors[row] = vector

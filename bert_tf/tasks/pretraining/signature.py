@@ -85,7 +85,8 @@ def _compared_masks(served, inputs, actual, expected, tolerance):
 
 
 def sentence_pair(served, task, **inputs):
-    """Return `probability [B]` that `text_b` follows (`next_sentence`), or that both are in their order.
+    """Return `probability [B]` that `text_b` follows (`next_sentence`), or that both are in their
+    order.
 
     Args:
         task: `next_sentence` or `sentence_order`.
@@ -106,7 +107,8 @@ def replaced(served, **inputs):
 
 
 def generate(served, seed=None, **inputs):
-    """Return the likeliest continuation token by token, or with a `seed [B]` one drawn from `top_k`.
+    """Return the likeliest continuation token by token, or with a `seed [B]` one drawn from
+    `top_k`.
 
     `output_word_ids [B, N]`, `tokens [B, N]`, `num_tokens [B]`: N is `max_new_tokens`, and a row
     that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put after it.
@@ -122,7 +124,8 @@ def generate(served, seed=None, **inputs):
 
 
 def continuation(served, prompt, ids, num_tokens, text):
-    """Return what `generate` answers when `ids [B, N]` follow a `prompt`, ragged `[B, (tokens)]`."""
+    """Return what `generate` answers when `ids [B, N]` follow a `prompt`, ragged `[B,
+    (tokens)]`."""
     real = tf.sequence_mask(num_tokens, tf.shape(ids)[1])
     answer = {"output_word_ids": tf.where(real, ids, 0), **served.tokens(ids, real),
               "num_tokens": num_tokens}

@@ -10,8 +10,8 @@ from bert_tf.data.table_form import AS_FOUND, suffix
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.errors import explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.examples import SpanExample
 from bert_tf.tasks.base.text_files import check_text
+from bert_tf.tasks.question_answering.examples import SpanExample
 
 _FIELDS = {"data": list, "paragraphs": list, "qas": list, "answers": list, "id": str, "text": str,
            "answer_start": int, "is_impossible": bool}

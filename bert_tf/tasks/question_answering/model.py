@@ -15,12 +15,14 @@ from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+@keras.saving.register_keras_serializable("bert_tf", "Span")  # in files of 0.1
 class QuestionAnswering(LabelledModel):
     """An encoder that gives each token a logit of being the answer's first and its last.
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` -> a
     dict of float32 `start_logits` and `end_logits` `[b, seq_length]`; of text, a dict of
-    `question` and `context`, the logits of its windows. With a preprocessor `answer` gives the answers.
+    `question` and `context`, the logits of its windows. With a preprocessor `answer` gives the
+    answers.
 
     To learn from: int32 `start_positions` and `end_positions` `[b]` or `[b, 1]`; both 0, `[CLS]`,
     where there is no answer. The loss is the mean of both, each over the tokens of the sequence.
@@ -99,7 +101,8 @@ class QuestionAnswering(LabelledModel):
         """
         self._need_preprocessor()
         threshold = self.null_threshold
-        compiled = self._compiled_answer(self.preprocessor, tuple(self.preprocessor.reading().items()),
+        compiled = self._compiled_answer(self.preprocessor,
+                                         tuple(self.preprocessor.reading().items()),
                                          self.n_best, self.max_answer_length, threshold is None)
         return answers_to(
             lambda question, context: compiled(

@@ -12,6 +12,7 @@ _MAX_QUERY_LENGTH = 64  # as in run_squad.py
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+@keras.saving.register_keras_serializable("bert_tf", "QuestionReader")  # in files of 0.1
 class QuestionPreprocessor(Preprocessor):
     """Tokenizes questions and contexts inside the graph (google-research/bert `run_squad.py`).
 

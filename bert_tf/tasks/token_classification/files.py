@@ -11,8 +11,8 @@ from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.errors import explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.examples import TagExample
 from bert_tf.tasks.base.text_files import check_text
+from bert_tf.tasks.token_classification.examples import TagExample
 
 KLUE_TAGS = tuple(f"{begin}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT")
                   for begin in "BI") + ("O",)

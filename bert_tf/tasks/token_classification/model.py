@@ -15,6 +15,7 @@ from bert_tf.tokenization.texts import text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+@keras.saving.register_keras_serializable("bert_tf", "Tagger")  # in files of 0.1
 class TokenClassifier(LabelledModel):
     """An encoder and one logit a label for every token.
 
@@ -22,8 +23,10 @@ class TokenClassifier(LabelledModel):
     logits float32 `[b, seq_length, labels]`. Labels to learn from: int32 `label_ids`
     `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
 
-    Where there is a `preprocessor`, also text, string `[b]` -> `[b, units, labels]`: logits of the words
-    or characters that the preprocessor finds, 0 after a row's last; `label_ids` are `[b, units]` then.
+    Where there is a `preprocessor`, also text, string `[b]` -> `[b, units, labels]`: logits of the
+    words
+    or characters that the preprocessor finds, 0 after a row's last; `label_ids` are `[b, units]`
+    then.
 
     Args:
         encoder: a `ModelConfig` or an encoder, see `LabelledModel`.

@@ -13,6 +13,7 @@ from bert_tf.tokenization.windows import cut_windows
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+@keras.saving.register_keras_serializable("bert_tf", "WordReader")  # in files of 0.1
 class WordPreprocessor(Preprocessor):
     """Cuts text into units and those into pieces, inside the graph.
 

@@ -16,7 +16,8 @@ from bert_tf.tasks.token_classification.model import TokenClassifier
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 TASKS = {"classifier": lambda **options: Classifier(TINY, ["no", "yes"], seed=2, **options),
          "span": lambda **options: QuestionAnswering(TINY, seed=2, **options),
-         "tagger": lambda **options: TokenClassifier(TINY, ["low", "middle", "high"], seed=2, **options)}
+         "tagger": lambda **options: TokenClassifier(TINY, ["low", "middle", "high"], seed=2,
+                                                     **options)}
 
 
 def make_data(task, size=128, length=9):
@@ -130,7 +131,8 @@ def test_dropout_in_front_of_the_head():
     """As in run_classifier; none in front of spans, as in run_squad."""
     config = TINY.replace(hidden_dropout_prob=0.5)
     for model, differs in ((Classifier(config, ["a", "b"], seed=1), True),
-                           (TokenClassifier(config, ["a", "b"], seed=1), True), (QuestionAnswering(config), False)):
+                           (TokenClassifier(config, ["a", "b"], seed=1),
+                            True), (QuestionAnswering(config), False)):
         assert (model.dropout.rate > 0) == differs
         hidden = tf.ones((4, 16))
         with randomness.draw_at(1, 2, 3):

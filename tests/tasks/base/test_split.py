@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.examples import SpanExample, TagExample, TextExample
+from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tasks.base.split import split_examples
+from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.registry import read_task
+from bert_tf.tasks.token_classification.examples import TagExample
 
 SEEDS = st.integers(0, 2**31)
 SHARES = st.floats(0.01, 0.5)
@@ -42,7 +44,7 @@ def examples(draw):
 @settings(deadline=None)
 @given(examples(), SHARES, SEEDS)
 def test_a_partition_of_whole_groups(made, share, seed):
-    train, dev = split_examples(made, share, seed, "classify")
+    train, dev = split_examples(made, share, seed)
     assert train and dev
     inside = {id(example) for example in dev}
     assert train == [example for example in made if id(example) not in inside]
@@ -57,18 +59,18 @@ def test_order_and_ids_do_not_matter(made, share, seed, random):
     def content(side):
         return collections.Counter((example.text_a, example.label) for example in side)
 
-    train, dev = split_examples(made, share, seed, "classify")
+    train, dev = split_examples(made, share, seed)
     shuffled = [dataclasses.replace(example, id=f"new {i}", where="elsewhere")
                 for i, example in enumerate(made)]
     random.shuffle(shuffled)
-    again = split_examples(shuffled, share, seed, "classify")
+    again = split_examples(shuffled, share, seed)
     assert [content(train), content(dev)] == list(map(content, again))
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from("aaaabbc"), min_size=2, max_size=300), SHARES, SEEDS)
 def test_every_label_has_its_share(labels, share, seed):
-    train, dev = split_examples(texts(labels), share, seed, "classify")
+    train, dev = split_examples(texts(labels), share, seed)
     counts = collections.Counter(labels)
     held_out = collections.Counter(example.label for example in dev)
     if max(counts.values()) > 1:
@@ -81,35 +83,35 @@ def test_every_label_has_its_share(labels, share, seed):
 
 def test_seeds_differ():
     made = texts(["a", "b"] * 50)
-    drawn = {tuple(example.id for example in split_examples(made, 0.1, seed, "classify")[1])
+    drawn = {tuple(example.id for example in split_examples(made, 0.1, seed)[1])
              for seed in range(5)}
     assert len(drawn) == 5
 
 
 def test_a_split_stays_what_it_was():
     """What was measured on a split can be compared with what will be."""
-    dev = split_examples(texts(["a", "b"] * 10), 0.2, 7, "classify")[1]
+    dev = split_examples(texts(["a", "b"] * 10), 0.2, 7)[1]
     assert [example.id for example in dev] == ["0", "5", "15", "16"]
 
 
 def test_mrpc_holds_out_its_last_rows(shared):
     made = read_task("mrpc", str(shared / "data/mrpc/msr_paraphrase_train.txt"))
-    assert split_examples(made, 0.1, 3, "mrpc") == (made[:3668], made[3668:])
+    assert split_examples(made, 0.1, 3, dev_last=True) == (made[:3668], made[3668:])
     for size, share, held_out in ((1499, 0.15, 225), (2, 0.01, 1), (2, 0.99, 1)):
-        train, dev = split_examples(made[:size], share, 3, "mrpc")
+        train, dev = split_examples(made[:size], share, 3, dev_last=True)
         assert (len(dev), train + dev) == (held_out, made[:size])
 
 
 def test_too_little_is_refused():
     with pytest.raises(UsageError, match="--dev FILE"):
-        split_examples(texts(["0"]), 0.1, 0, "mrpc")
+        split_examples(texts(["0"]), 0.1, 0, dev_last=True)
     for made in (texts(["a"]), texts(["a", "b"], ["g", "g"]), texts("ab", names=["x", "x"])):
         with pytest.raises(UsageError, match="one document or have the same text.*--dev FILE"):
-            split_examples(made, 0.1, 0, "classify")
+            split_examples(made, 0.1, 0)
 
 
 def test_numbers_are_spread():
-    train, dev = split_examples(texts([i / 100 for i in range(500)]), 0.2, 0, "regress")
+    train, dev = split_examples(texts([i / 100 for i in range(500)]), 0.2, 0)
     assert len(dev) == 100
     fifths = collections.Counter(int(example.label) for example in dev)
     assert set(fifths.values()) == {20}
@@ -119,7 +121,7 @@ def test_numbers_are_spread():
 def test_sets_of_labels_are_spread():
     labels = [("a",), ("b",), ("b", "a"), ()] * 50
     labels[2::8] = [("a", "b")] * len(labels[2::8])
-    dev = split_examples(texts(labels), 0.2, 0, "classify")[1]
+    dev = split_examples(texts(labels), 0.2, 0)[1]
     counts = collections.Counter(frozenset(example.label) for example in dev)
     assert set(counts.values()) == {10}
 
@@ -127,11 +129,11 @@ def test_sets_of_labels_are_spread():
 def test_questions_without_answer_and_sentences_without_entity_are_spread():
     questions = [SpanExample(str(i), f"q{i}", "a", (("a", 0),) if i % 4 else (), not i % 4)
                  for i in range(200)]
-    dev = split_examples(questions, 0.1, 0, "squad_v2")[1]
+    dev = split_examples(questions, 0.1, 0)[1]
     assert (len(dev), sum(example.is_impossible for example in dev)) == (20, 5)
     sentences = [TagExample(str(i), (f"w{i}", "x"), ("O", "O" if i % 4 else "B-a"), (True, False))
                  for i in range(200)]
-    dev = split_examples(sentences, 0.1, 0, "conll")[1]
+    dev = split_examples(sentences, 0.1, 0)[1]
     assert (len(dev), sum("B-a" in example.tags for example in dev)) == (20, 5)
 
 
@@ -140,7 +142,7 @@ def test_questions_without_answer_and_sentences_without_entity_are_spread():
     ("klue_nli", "klue/nli_a.json")])
 def test_real_groups(shared, task, file):
     made = read_task(task, str(shared / "data" / file))
-    train, dev = split_examples(made, 0.1, 0, task)
+    train, dev = split_examples(made, 0.1, 0)
     assert not {example.group for example in train} & {example.group for example in dev}
     assert 0.08 < len(dev) / len(made) < 0.13
 
@@ -149,6 +151,6 @@ def test_documents_of_conll_stay_whole(write_file):
     path = write_file("a.conll", "".join(
         f"-DOCSTART- O\n\nw{document} O\n\nx{document} B-a\n\n" for document in range(20)))
     made = read_task("conll", path)
-    train, dev = split_examples(made, 0.25, 0, "conll")
+    train, dev = split_examples(made, 0.25, 0)
     assert len(dev) == 10
     assert not {example.group for example in train} & {example.group for example in dev}

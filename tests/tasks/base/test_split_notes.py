@@ -1,8 +1,10 @@
 """Warnings on the two sides of a split."""
 
-from bert_tf.tasks.base.examples import SpanExample, TagExample, TextExample
-from bert_tf.tasks.base.label_counts import label_counts, labels_said, likeness_notes
+from bert_tf.tasks.base.examples import TextExample
+from bert_tf.tasks.base.label_counts import describe_labels, label_counts, similar_label_notes
 from bert_tf.tasks.base.split_notes import split_notes
+from bert_tf.tasks.question_answering.examples import SpanExample
+from bert_tf.tasks.token_classification.examples import TagExample
 
 
 def texts(*labels, begin="t"):
@@ -17,10 +19,10 @@ def test_nothing_to_say():
 
 def test_a_class_missing_on_either_side():
     assert split_notes(texts("a", "b"), texts("a", begin="u")) == [
-        "no example to measure by has label 'b': the score says nothing of that"]
+        "no dev example has label 'b': the score says nothing about that"]
     assert split_notes(texts(("a",), ("b", "a")), texts(("a", "c"), begin="u")) == [
-        "no example to measure by has label 'b': the score says nothing of that",
-        "no example to learn from has label 'c': it cannot be told"]
+        "no dev example has label 'b': the score says nothing about that",
+        "no train example has label 'c': it cannot be predicted"]
 
 
 def test_many_missing_classes_are_cut_short():
@@ -33,21 +35,21 @@ def test_entities_and_questions():
         return [TagExample("0", (word,), (tag,), (False,))]
 
     assert split_notes(tagged("a", "B-x"), tagged("b", "O")) == [
-        "no example to measure by has entity 'x': the score says nothing of that"]
+        "no dev example has entity 'x': the score says nothing about that"]
     answered = [SpanExample("0", "q", "c", (("c", 0),))]
     assert split_notes(answered, [SpanExample("1", "r", "c", (), True)]) == [
-        "no example to measure by has a question with an answer: the score says nothing of that",
-        "no example to learn from has a question without an answer: it cannot be told"]
+        "no dev example has a question with an answer: the score says nothing about that",
+        "no train example has a question without an answer: it cannot be predicted"]
 
 
 def test_labels_are_counted_and_alike_names_told():
     made = texts("neg", "Neg ", "neg", "0", "0.0", "1.0", "ｎｅｇ")
     assert label_counts(made) == {"neg": 2, "0": 1, "0.0": 1, "1.0": 1, "Neg ": 1, "ｎｅｇ": 1}
-    assert [note.partition(": ")[2] for note in likeness_notes(made)] == [
+    assert [note.partition(": ")[2] for note in similar_label_notes(made)] == [
         "'neg' (2), 'Neg ' (1), 'ｎｅｇ' (1)", "'0' (1), '0.0' (1)"]
-    assert labels_said(made).startswith("'neg' 2, '0' 1, '0.0' 1")
-    assert labels_said(texts(*map(str, range(30)))).endswith(", and 10 more")
-    assert labels_said(texts(1.0, 2.5)) == "1 to 2.5, mean 1.75"
+    assert describe_labels(made).startswith("'neg' 2, '0' 1, '0.0' 1")
+    assert describe_labels(texts(*map(str, range(30)))).endswith(", and 10 more")
+    assert describe_labels(texts(1.0, 2.5)) == "1 to 2.5, mean 1.75"
     assert label_counts(texts(("a", "b"), ("b",), ())) == {"b": 2, "a": 1, "no label": 1}
     tags = [TagExample("0", tuple("abc"), tags, (True, True, False))
             for tags in (("B-x", "I-x", "B-y"), ("O", "O", "O"))]
@@ -58,4 +60,4 @@ def test_labels_are_counted_and_alike_names_told():
 def test_texts_on_both_sides():
     dev = texts("a", "b", begin="u") + texts("a", "b", "a")[1:]
     assert split_notes(texts("a", "b", "a"), dev) == [
-        "2 of 4 examples to measure by are also among those to learn from; the first: t line 1"]
+        "2 of 4 dev examples are also train examples; the first: t line 1"]

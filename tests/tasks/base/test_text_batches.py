@@ -34,7 +34,8 @@ def test_every_text_once_a_pass(preprocessor):
     assert first != second
     for texts, labels in passes:
         assert texts == [TEXTS[label] for label in labels]
-    assert batches(preprocessor, epochs=2)[1] == passes and batches(preprocessor, seed=2)[1] != first
+    assert batches(preprocessor, epochs=2)[1] == passes and batches(preprocessor,
+                                                                    seed=2)[1] != first
 
 
 def test_texts_of_a_batch_are_of_one_length(preprocessor):
@@ -45,7 +46,8 @@ def test_texts_of_a_batch_are_of_one_length(preprocessor):
 
 def test_pairs_and_any_labels(preprocessor):
     labels = np.random.default_rng(1).random((45, 3))
-    data = bert_tf.text_batches({"text_a": TEXTS, "text_b": TEXTS[::-1]}, labels, preprocessor, 8, 1)
+    data = bert_tf.text_batches({"text_a": TEXTS, "text_b": TEXTS[::-1]}, labels, preprocessor, 8,
+                                1)
     for texts, rows in data.as_numpy_iterator():
         assert set(texts) == {"text_a", "text_b"} and rows.shape == (len(texts["text_a"]), 3)
         for a, b, row in zip(texts["text_a"], texts["text_b"], rows, strict=True):

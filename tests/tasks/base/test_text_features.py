@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base import text_features as module
 from bert_tf.tasks.base.examples import TextExample
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.base.text_features import read_texts, text_features
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -92,7 +92,8 @@ def test_windows_stand_one_after_the_other(preprocessor):
 
 
 def test_labels_of_each_problem(preprocessor):
-    single = text_features(examples(["no", "yes", None]), preprocessor, ["no", "yes"], "single_label")
+    single = text_features(examples(["no", "yes", None]), preprocessor, ["no", "yes"],
+                           "single_label")
     np.testing.assert_array_equal(single.rows["label_ids"], [0, 1, -1])
     several = text_features(examples([("b", "a"), (), None, ("c",)]), preprocessor, ["a", "b", "c"],
                             "multi_label")
@@ -118,7 +119,8 @@ def test_an_unknown_label_names_its_line(preprocessor, problem, label):
 
 def test_balanced_weights_are_scikit_learns(preprocessor):
     labels = ["a"] * 7 + ["b"] * 2 + ["c"]
-    features = text_features(examples(labels), preprocessor, ["a", "b", "c"], "single_label", "balanced")
+    features = text_features(examples(labels), preprocessor, ["a", "b", "c"], "single_label",
+                             "balanced")
     expected = sklearn.compute_sample_weight("balanced", labels)
     np.testing.assert_allclose(features.rows["example_weights"], expected, rtol=1e-6)
     assert features.rows["example_weights"].dtype == np.float32
@@ -133,7 +135,8 @@ def test_weights_by_label(preprocessor):
                              {"a": 1.0, "b": 3.0})
     np.testing.assert_array_equal(features.rows["example_weights"], [1, 3, 1])
     with pytest.raises(UsageError, match="weights for a, c; expected a weight for each of a, b"):
-        text_features(examples(["a"]), preprocessor, ["a", "b"], "single_label", {"a": 1.0, "c": 3.0})
+        text_features(examples(["a"]), preprocessor, ["a", "b"], "single_label", {"a": 1.0,
+                                                                                  "c": 3.0})
     with pytest.raises(UsageError, match="class weights with problem='regression'"):
         text_features(examples([1.0]), preprocessor, ["score"], "regression", "balanced")
 

@@ -7,7 +7,8 @@ import pytest
 
 from bert_tf.data.table_form import TableForm
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.tasks.registry import read_task, task
+from bert_tf.tasks.base.read_examples import read_examples
+from bert_tf.tasks.registry import find_task, read_task
 
 # The header and a row of each GLUE file, and what is read of it.
 GLUE = {
@@ -47,7 +48,7 @@ def test_glue(write_file, name, ending):
     examples = read_task(name, path)
     assert summary(examples) == [expected]
     assert examples[0].where == f"{path} line {len(lines)}"
-    assert task(name).pair == (expected[1] is not None)
+    assert find_task(name).pair == (expected[1] is not None)
 
 
 def test_mnli_mismatched_has_more_labels(write_file):
@@ -122,9 +123,9 @@ def test_labels_of_json(write_file, row, expected):
      [("b,c", "a"), ()]),
 ])
 def test_several_labels(write_file, file, text, separator, expected):
-    found = task("classify", multi_label=True)
+    found = find_task("classify", multi_label=True)
     columns = {"separator": separator} if separator else None
-    examples = read_task(found, write_file(file, text), columns)
+    examples = read_examples(found, write_file(file, text), columns)
     assert [example.label for example in examples] == expected
 
 
@@ -181,14 +182,14 @@ def test_wrong_numbers_of_json_are_refused(write_file):
 def test_wrong_lists_of_labels_are_refused(write_file):
     path = write_file("a.jsonl", '{"text": "a", "label": {"x": 1}}')
     with pytest.raises(BertTfError, match="line 1: dict as labels"):
-        read_task(task("classify", multi_label=True), path)
+        read_task(find_task("classify", multi_label=True), path)
 
 
 def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, capsys):
     path = write_file("a.txt", NSMC + "1\tgood\t1\n2\t\t0\n3\tcut\n4\tbad\t0\n")
     assert [example.id for example in read_task("nsmc", path)] == ["1", "4"]
     assert capsys.readouterr().err == (
-        f"{path}: 2 of 4 examples left out; the first: {path} line 3: empty text; try removing the "
+        f"{path}: 2 of 4 examples skipped; the first: {path} line 3: empty text; try removing the "
         "row\n")
 
 
@@ -201,7 +202,7 @@ def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, cap
 ])
 def test_a_header_over_columns_by_number_is_told(write_file, rows, first, capsys):
     path = write_file("a.csv", "\n".join(rows) + "\n")
-    examples = read_task("classify", path, {"text": 0, "label": 1}, left_out=[])
+    examples = read_task("classify", path, {"text": 0, "label": 1}, skipped=[])
     assert examples[0].text_a == first
     said = "the first row is taken for a header, with the names " + ", ".join(
         map(repr, rows[0].split(","))) + "; --no-header if it is an example"
@@ -225,15 +226,15 @@ def test_all_wrong_rows_are_counted_and_the_first_named(write_file, capsys):
     with pytest.raises(BertTfError) as raised:
         read_task("classify", path)
     lines = str(raised.value).split("\n  ")
-    assert lines[0] == f"{path}: 9 of 12 examples are wrong; try mending them, or --skip_bad_rows"
+    assert lines[0] == f"{path}: 9 of 12 examples are invalid; try mending them, or --skip_bad_rows"
     assert lines[1].startswith(f"{path} line 4: 1 columns") and len(lines) == 7
     assert lines[2].startswith(f"{path} line 5: empty text") and lines[-1] == "and 4 more"
     left_out = []
-    examples = read_task("classify", path, left_out=left_out)
+    examples = read_task("classify", path, skipped=left_out)
     assert [example.text_a for example in examples] == ["a", "c", "d"] and len(left_out) == 9
-    assert f"{path}: 9 of 12 examples left out; the first: " in capsys.readouterr().err
+    assert f"{path}: 9 of 12 examples skipped; the first: " in capsys.readouterr().err
     with pytest.raises(BertTfError, match="empty text"):
-        read_task("classify", write_file("b.tsv", TABLE + "\tx\n"), left_out=[])
+        read_task("classify", write_file("b.tsv", TABLE + "\tx\n"), skipped=[])
 
 
 def test_korean_windows_files_are_told_by_their_encoding(write_file):

@@ -1,4 +1,5 @@
-"""The preprocessor: what becomes of texts, pairs and long texts; the tokenizer goes where it goes."""
+"""The preprocessor: what becomes of texts, pairs and long texts; the tokenizer goes where it
+goes."""
 
 import keras
 import numpy as np

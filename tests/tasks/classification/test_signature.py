@@ -156,6 +156,6 @@ def test_a_window_may_be_chosen_anew(tmp_path):
     call = traced(model, tmp_path, seq_length=8)
     (told,) = call("describe", text=[""])["description"]
     assert json.loads(told)["seq_length"] == 8
-    model.preprocessor.seq_length, model.preprocessor.stride = 8, 6  # at most the window without [CLS], [SEP]
+    model.preprocessor.seq_length, model.preprocessor.stride = 8, 6  # at most 8 less [CLS], [SEP]
     np.testing.assert_allclose(call("predict", text=LONG)["probabilities"],
                                tf.nn.softmax(model({"text": LONG})), atol=1e-5)

@@ -9,20 +9,18 @@ import pytest
 from sentiment import MARKS, config, examples, tokenizer
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.finetuning.kinds import make_kind
-from bert_tf.tasks.pretrained import TASKS
-from bert_tf.tasks.registry import task
+from bert_tf.tasks.registry import find_task, make_type, model_classes
 
 
 def make(name="classify", multi_label=False, **values):
     options = {"seq_length": 32, "long": "head", "stride": None, "text_b_column": None,
                "class_weights": False, "features": None, **values}
-    return make_kind(task(name, multi_label), argparse.Namespace(**options))
+    return make_type(find_task(name, multi_label), argparse.Namespace(**options))
 
 
 def build(kind, labels):
     name, options = kind.model_options(labels, tokenizer())
-    return TASKS[name](config(), seed=4, **options)
+    return model_classes()[name](config(), seed=4, **options)
 
 
 def relabelled(made, label):
@@ -147,9 +145,8 @@ def test_what_is_no_better_than_no_model_is_noted(options, gold, lines, note):
 
 def test_a_line_of_predictions_has_the_text_and_what_is_right():
     one, pair = examples(1)[0], examples(1, pairs=True)[0]
-    assert make().given(one) == {"text": one.text_a, "gold": one.label}
-    assert make("pair").given(pair) == {"text": pair.text_a, "text_b": pair.text_b,
-                                        "gold": pair.label}
+    assert one.given() == {"text": one.text_a, "gold": one.label}
+    assert pair.given() == {"text": pair.text_a, "text_b": pair.text_b, "gold": pair.label}
     assert make().positive_label(["bad", "good"]) == "good"
     assert make().positive_label(["a", "b", "c"]) is None
     assert make("regress").positive_label(["value"]) is None
@@ -157,7 +154,7 @@ def test_a_line_of_predictions_has_the_text_and_what_is_right():
 
 def test_what_cannot_be_learned_is_refused():
     made = examples(4)
-    with pytest.raises(BertTfError, match="line 2: no label; expected one to learn from"):
+    with pytest.raises(BertTfError, match="line 2: no label; expected one in every train example"):
         make().labels(relabelled(made, lambda number: None if number == 1 else "good"))
     with pytest.raises(BertTfError, match="the only label of 4 examples is 'good'"):
         make().labels(relabelled(made, lambda number: "good"))
@@ -168,7 +165,8 @@ def test_what_cannot_be_learned_is_refused():
     kind = make()
     model = build(kind, sorted(MARKS))
     with pytest.raises(BertTfError, match="line 3: label='goood' is unknown.*'good'"):
-        kind.asked(model, relabelled(made, lambda number: "goood" if number == 2 else "good"))
+        kind.features_to_predict(
+            model, relabelled(made, lambda number: "goood" if number == 2 else "good"))
 
 
 def test_the_texts_of_a_vocabulary_come_once():

@@ -190,7 +190,8 @@ def minilm(tmp_path_factory):
 
 def pretrained(folder, dtype="float32", **options):
     preprocessor = TextPreprocessor(load_tokenizer(folder), 128)
-    return bert_tf.from_pretrained(folder, "embedder", preprocessor=preprocessor, dtype=dtype, **options)
+    return bert_tf.from_pretrained(folder, "embedder", preprocessor=preprocessor, dtype=dtype,
+                                   **options)
 
 
 def test_a_real_model_gives_the_published_vectors(minilm, shared):

@@ -26,7 +26,8 @@ def weights():
 def embedder(folder, **options):
     """The Keras model on the encoder in `folder`."""
     model = bert_tf.from_pretrained(folder, "embedder", dtype="float32",
-                                    preprocessor=TextPreprocessor(word_piece(), SEQ_LENGTH), **options)
+                                    preprocessor=TextPreprocessor(word_piece(),
+                                                                  SEQ_LENGTH), **options)
     if model.pooling.weighting:
         model.set_term_weights(weights())
     return model

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.tasks.base.examples import SpanExample
 from bert_tf.tasks.question_answering.analysed import analysed_spans
+from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tokenization.morphemes import analysed_places, original_offsets
 
 CONTEXT = "임종석은 1989년에 학교를 나왔다."

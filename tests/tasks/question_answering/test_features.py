@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.errors import BertTfError
-from bert_tf.tasks.base.examples import SpanExample
+from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.question_answering.features import span_features
 from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
@@ -64,7 +64,8 @@ def test_labels_are_the_tokens_of_the_answer(tokenizers, context, answer, tokens
 
 def test_a_window_without_the_whole_answer_points_at_the_first_token(tokenizers):
     # [CLS] a [SEP] + 4 tokens + [SEP], from 0, 2, 4 and 6.
-    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 8, doc_stride=2, max_query_length=1)
+    preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 8, doc_stride=2,
+                                        max_query_length=1)
     context = "a b c d e f g h a b"
     found = labelled(preprocessor, example(context, "d e", question="a"),
                      example(context, question="a"), example(context, "a", question="a"),
@@ -92,7 +93,8 @@ def test_questions_that_are_cut_are_counted(tokenizers):
 def test_an_answer_of_nothing_is_refused(tokenizers):
     preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 16)
     with pytest.raises(BertTfError, match=r"file.json \(id x\): of the answer '\\u200b' the token"):
-        span_features([example("a b", "b"), example("a \u200b b", "\u200b", id="x")], preprocessor, True)
+        span_features([example("a b", "b"), example("a \u200b b", "\u200b", id="x")], preprocessor,
+                      True)
 
 
 @settings(max_examples=25, deadline=None)
@@ -152,7 +154,8 @@ def test_against_the_official_features(tokenizers, tmp_path):
             first if answer else -1, last if answer else -1, answer is None))
     found = []
     squad_lib.convert_examples_to_features(official, theirs, 16, 5, 3, True, found.append)
-    features = span_features(examples, QuestionPreprocessor(tokenizers["word_piece"], 16, 5, 3), True)
+    features = span_features(examples, QuestionPreprocessor(tokenizers["word_piece"], 16, 5, 3),
+                             True)
     assert len(features) == len(found)
     for row, feature in enumerate(found):
         count = sum(feature.input_mask)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bert_tf.errors import BertTfError
-from bert_tf.tasks.base.examples import SpanExample
+from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.question_answering.metrics import (
     best_null_threshold,
     korquad_metrics,

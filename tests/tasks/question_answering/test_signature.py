@@ -80,14 +80,16 @@ def test_a_shorter_window_may_be_chosen(exported):
 
 def test_a_tokenizer_without_offsets_answers_nothing_and_says_so(tmp_path):
     tokenizer = sentence_piece()
-    QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"),
+                                                                    tokenizer)
     served = load_served(str(tmp_path / "model"))
     assert "answer" not in signatures(served) and unanswered(served) == ["span"]
 
 
 def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
     tokenizer = word_piece()
-    QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"), tokenizer)
+    QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"),
+                                                                    tokenizer)
     served = load_served(str(tmp_path / "model"))
     answer = signatures(served)["answer"].function(
         served, tf.constant(["fox"]), tf.constant(["a the quick " * 20]))

@@ -12,11 +12,9 @@ from sentiment import MARKS, WORDS, config, tokenizer
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.finetuning.kinds import make_kind
-from bert_tf.tasks.base.examples import SpanExample
-from bert_tf.tasks.pretrained import TASKS
+from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.question_answering.metrics import squad_metrics
-from bert_tf.tasks.registry import task
+from bert_tf.tasks.registry import find_task, make_type, model_classes
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 
@@ -24,13 +22,13 @@ pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving wha
 def make(name="squad_v2", **values):
     options = dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best",
                              "null_threshold", "features"))
-    return make_kind(task(name), argparse.Namespace(
+    return make_type(find_task(name), argparse.Namespace(
         **{**options, "seq_length": 24, "class_weights": False, **values}))
 
 
 def build(kind):
     name, options = kind.model_options([], tokenizer())
-    return TASKS[name](config(), seed=4, **options)
+    return model_classes()[name](config(), seed=4, **options)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,8 @@ def examples(count, unanswerable=True, seed=0):
 def test_a_line_is_what_the_model_answers(model):
     kind, made = make(), examples(20)
     assert (model.n_best, model.max_answer_length, model.null_threshold) == (3, 4, 0.0)
-    assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 8, "max_query_length": 8}
+    assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 8,
+                                            "max_query_length": 8}
     lines = kind.predict(model, made)
     for example, line in zip(made, lines, strict=True):
         alone = {name: value[0].numpy() for name, value in model.answer(
@@ -120,7 +119,8 @@ def test_where_every_question_has_an_answer(model):
 def test_options_of_an_evaluation_count(model):
     preprocessor, n_best = model.preprocessor, model.n_best
     lines = make(doc_stride=3, max_query_length=1, n_best=2).predict(model, examples(6))
-    assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 3, "max_query_length": 1}
+    assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 3,
+                                            "max_query_length": 1}
     assert all(len(line["answers"]) == 2 for line in lines)
     model.preprocessor, model.n_best = preprocessor, n_best
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from text_models import VOCABULARY
 
 from bert_tf.errors import BertTfError
-from bert_tf.tasks.base.examples import TagExample
 from bert_tf.tasks.token_classification import features as tag_features_module
+from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.features import tag_features
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.errors import BertTfError
-from bert_tf.tasks.base.examples import TagExample
 from bert_tf.tasks.registry import read_task
+from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.files import sound_tags
 
 CONLL_2003 = """-DOCSTART- -X- O O
@@ -192,7 +192,7 @@ def test_a_wrong_file_is_refused_with_its_line(write_file, task, file, text, mes
 def test_wrong_sentences_are_counted_and_left_out_whole(write_file):
     left_out = []
     path = write_file("a.conll", "a O\nb\n\nc B-x\n\nd NN\ne O\n")
-    examples = read_task("conll", path, left_out=left_out)
+    examples = read_task("conll", path, skipped=left_out)
     assert [example.words for example in examples] == [("c",)]
     assert [str(error).split(";")[0] for error in left_out] == [
         f"{path} line 2: one column", f"{path} line 6: tag 'NN'"]

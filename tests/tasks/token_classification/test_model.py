@@ -116,7 +116,8 @@ def test_files_bring_the_reader_back(unit, features, tmp_path):
 
 
 def test_without_a_reader():
-    with pytest.raises(UsageError, match=r"was given text and has no preprocessor; .*WordPreprocessor"):
+    with pytest.raises(UsageError,
+                       match=r"was given text and has no preprocessor; .*WordPreprocessor"):
         tagger(preprocessor=None).tag(["a"])
 
 

@@ -10,10 +10,9 @@ from sentiment import MARKS, WORDS, config, tokenizer
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.finetuning.kinds import make_kind
 from bert_tf.saved_model.served_model import ServedModel
-from bert_tf.tasks.base.examples import TagExample
-from bert_tf.tasks.registry import task
+from bert_tf.tasks.registry import find_task, make_type
+from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import tag
 
@@ -39,7 +38,7 @@ def examples(count, seed=0):
 
 
 def make(name="conll", **values):
-    return make_kind(task(name), options(**values))
+    return make_type(find_task(name), options(**values))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def trained():
 
 def test_labels():
     assert make().labels(examples(50)) == LABELS
-    assert make("klue_ner").labels([]) == list(task("klue_ner").labels)
+    assert make("klue_ner").labels([]) == list(find_task("klue_ner").labels)
     plain = TagExample("0", ("the",), ("O",), (False,))
     with pytest.raises(BertTfError, match="1 examples without any entity"):
         make().labels([plain])
@@ -71,7 +70,8 @@ def test_units_and_features_are_as_asked():
     for name, unit, expected in (("conll", None, "word"), ("klue_ner", None, "character"),
                                  ("klue_ner", "word", "word")):
         _, further = make(name, unit=unit).model_options(LABELS, tokenizer())
-        assert further["preprocessor"].reading() == {"seq_length": 12, "unit": expected, "stride": 6}
+        assert further["preprocessor"].reading() == {"seq_length": 12, "unit": expected,
+                                                     "stride": 6}
         assert "features" not in further
     _, further = make(features=[0, -1]).model_options(LABELS, tokenizer())
     assert further["features"] == {"layers": [0, -1], "combine": "concat", "lstm_size": 8}
