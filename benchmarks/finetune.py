@@ -43,7 +43,7 @@ from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.classification.metrics import classification_metrics
 from bert_tf.tasks.question_answering.metrics import squad_metrics
-from bert_tf.tasks.registry import read_task
+from bert_tf.tasks.registry import find_task, read_task
 from bert_tf.tasks.token_classification.metrics import tagging_metrics
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -26,7 +26,7 @@ from bert_tf.data.task_input import TaskInput
 from bert_tf.finetuning import options
 from bert_tf.finetuning.run import FinetuningRun
 from bert_tf.storage import files
-from bert_tf.tasks.registry import read_task
+from bert_tf.tasks.registry import find_task, read_task
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
