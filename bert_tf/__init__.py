@@ -29,11 +29,14 @@ _PUBLIC = {
     "Span": "bert_tf.tasks.span",
     "Tagger": "bert_tf.tasks.tagger",
     "SentenceEmbedder": "bert_tf.tasks.sentence_embedder",
-    "PretrainConfig": "bert_tf.pretrain.config",
-    "CreateDataConfig": "bert_tf.data.options",
+    "learn_vocab": "bert_tf.learn_vocab",
     "LearnVocabConfig": "bert_tf.learn_vocab",
-    "ExportConfig": "bert_tf.export",
     "create_examples": "bert_tf.create_data",
+    "CreateDataConfig": "bert_tf.data.options",
+    "pretrain": "bert_tf.pretrain",
+    "PretrainConfig": "bert_tf.pretrain.config",
+    "export": "bert_tf.export",
+    "ExportConfig": "bert_tf.export",
     "learn_term_weights": "bert_tf.data.term_weights",
     "TextReader": "bert_tf.tasks.reader",
     "QuestionReader": "bert_tf.tasks.question_reader",
@@ -51,9 +54,7 @@ _PUBLIC = {
     "from_live": "bert_tf.converters.live",
     "to_live": "bert_tf.converters.live",
 }
-# Modules of commands, which can be called: bert_tf.pretrain(train_steps=100).
-_COMMANDS = ("export", "learn_vocab", "pretrain")
-__all__ = ["__version__", "load_model", *_COMMANDS, *_PUBLIC]
+__all__ = ["__version__", "load_model", *_PUBLIC]
 
 
 def load_model(path, custom_objects=None, compile=True):
@@ -79,11 +80,11 @@ def load_model(path, custom_objects=None, compile=True):
 
 
 def __getattr__(name):
-    if name in _COMMANDS:
-        return importlib.import_module(f"bert_tf.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bert_tf' has no attribute '{name}'")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    module = importlib.import_module(_PUBLIC[name])
+    # A command is the module of its name, which can be called: bert_tf.pretrain(train_steps=100).
+    return module if module.__name__ == f"bert_tf.{name}" else getattr(module, name)
 
 
 def __dir__():
