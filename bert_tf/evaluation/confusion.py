@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from bert_tf.evaluation.classification import indicators, label_report
-from bert_tf.pictures import name_ticks, new_figure, write_figure
+from bert_tf.evaluation.pictures import name_ticks, new_figure, write_figure
 from bert_tf.storage import files
 
 _MOST_NUMBERED = 25  # labels; of more the cells are too small for numbers

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from bert_tf import pictures
 from bert_tf.errors import BertTfError
+from bert_tf.evaluation import pictures
 from bert_tf.evaluation.classification import label_report
 from bert_tf.evaluation.confusion import write_confusion
 
