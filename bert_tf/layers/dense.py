@@ -30,6 +30,9 @@ class Dense(keras.layers.Dense):
         """Create `kernel` and `bias` for inputs of width `input_shape[-1]`."""
         self.kernel_initializer = truncated_normal(self.initializer_range, self.seed,
                                                    f"{self.path}/kernel")
+        if isinstance(self.dtype_policy, keras.dtype_policies.DTypePolicyMap):
+            # Keras' layer asks the map itself whether the kernel that it saves is quantized.
+            self._dtype_policy = self.dtype_policy[self.path]
         super().build(input_shape)
 
     def call(self, inputs, training=None):

@@ -91,6 +91,19 @@ class MaskedLMHead(Layer):
         tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
         return gather_rows(tokens, tf.reshape(rows, [-1]))
 
+    def compute_output_shape(self, sequence_output_shape, masked_lm_positions_shape=None,
+                             word_embeddings_shape=None):
+        """`[batch, P, vocab]`."""
+        positions = masked_lm_positions_shape or sequence_output_shape[:-1]
+        return (*positions, self.vocab_size)
+
+    def compute_output_spec(self, sequence_output, masked_lm_positions, word_embeddings,
+                            training=False):
+        """Logits are float32 whatever the compute type."""
+        positions = None if masked_lm_positions is None else masked_lm_positions.shape
+        return keras.KerasTensor(self.compute_output_shape(sequence_output.shape, positions),
+                                 "float32")
+
 
 def decode(hidden, word_embeddings):
     """Products of every vector with every word embedding.

@@ -1,5 +1,7 @@
 """The encoder of every family: embeddings, stack and pooling, as the configuration says."""
 
+import functools
+
 import keras
 import tensorflow as tf
 
@@ -8,12 +10,14 @@ from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.layout import Padded, PaddingFree
+from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.pooling import Pooler, last_token
+from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Backbone(keras.Layer):
+class Backbone(Adaptable, keras.Layer):
     """Embeddings, encoder and pooling of BERT (Devlin et al. 2019) and of what grew out of it.
 
     RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020) and GPT
@@ -96,6 +100,8 @@ class Backbone(keras.Layer):
         no other position where the first one is pooled.
         """
         return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
+        # NumPy's integers are of 64 bits.
+        inputs = {name: tf.cast(ids, tf.int32) for name, ids in inputs.items()}
         input_mask = inputs["input_mask"]
         layout = self._layout(input_mask)
         embeddings = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
@@ -151,9 +157,23 @@ class Backbone(keras.Layer):
         """What the pooler, if there is one, makes of every row's first token."""
         return first if self.pooler is None else self.pooler(first)
 
+    @functools.cached_property
+    def token_embedding(self):
+        """The word embeddings as a `keras.layers.ReversibleEmbedding`, whose table is this one's.
+
+        Call: ids `[…]` -> `[…, embedding]`; with `reverse=True` `[…, embedding]` -> `[…, vocab]`.
+        """
+        layer = keras.layers.ReversibleEmbedding(
+            self.config.vocab_size, self.config.embedding_width, name="token_embedding",
+            dtype=self.dtype_policy)
+        layer._embeddings = self.embeddings.word_embeddings
+        layer.built = True
+        return layer
+
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "config": self.config.to_dict(),
+                "dtype": keras.dtype_policies.serialize(policy_of(self)),
                 "encoder_outputs": self.encoder_outputs,
                 "attention_probs": self.attention_probs, "seed": self.seed,
                 "padding_free": self.padding_free}

@@ -2,6 +2,7 @@
 
 import os
 
+from bert_tf.errors import UsageError, explain
 from bert_tf.storage import checksums, files, variables
 
 CONFIG = "model_config.json"
@@ -28,7 +29,17 @@ def save_pretrained(folder, model, tokenizer=None):
         model: a `Saved` Keras model; every variable is stored under its path, which for BERT is
             its name in the official checkpoint.
         tokenizer: anything with `save(folder)`; None is that of the model's `reader`, if any.
+
+    Adapters (`enable_lora`) are added to the kernels that they adapt.
+
+    Raises:
+        UsageError: the model is quantized, which no checkpoint of ours holds.
     """
+    from bert_tf.layers.lora import merged_variables
+
+    if any(layer.quantization_mode for layer in model._flatten_layers()):
+        raise UsageError(explain(f"{model.name} is quantized, and a model folder holds floats",
+                                 attempt="model.save('NAME.keras'), or saving before quantize"))
     reader = getattr(model, "reader", None)
     if tokenizer is None and reader is not None:
         tokenizer = reader.tokenizer
@@ -37,7 +48,6 @@ def save_pretrained(folder, model, tokenizer=None):
         reading = {} if reader is None else {"reading": reader.reading()}
         files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
         variables.write_variables(os.path.join(temporary, CHECKPOINT),
-                                  {variable.path: variable.value
-                                   for variable in model.weights})
+                                  merged_variables(model))
         if tokenizer is not None:
             tokenizer.save(temporary)

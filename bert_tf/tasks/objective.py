@@ -3,12 +3,11 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.config import ModelConfig
-from bert_tf.models.pretrained import Saved
+from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.tasks.cross_entropy import cross_entropy
 
 
-class Objective(Saved, keras.Model):
+class Objective(OnEncoder, keras.Model):
     """Base of the models that are trained: an encoder with one or more losses.
 
     The accounting methods return sums and weights, so that any loop can normalise by counts over
@@ -90,17 +89,6 @@ class Objective(Saved, keras.Model):
             right, weight = metric_sums[metric.name]
             metric.update_state(tf.math.divide_no_nan(right, weight), sample_weight=weight)
         return self.get_metrics_result()
-
-    def get_config(self):
-        """The constructor's arguments."""
-        options = {key: value for key, value in self.task_config().items() if key != "task"}
-        return {**super().get_config(), "config": self.config.to_dict(), **options,
-                "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """Build from what `get_config` gave."""
-        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
 
 
 def weighed(weights, batch):

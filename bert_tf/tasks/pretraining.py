@@ -34,6 +34,8 @@ class Pretrainer(Objective):
         seed: integer seed of the initial weights, see `build_encoder`.
     """
 
+    call_inputs = (*INPUTS, "masked_lm_positions")
+
     def __init__(self, config, sentence_task="next_sentence", dtype=None, seed=None,
                  name="pretrainer", **kwargs):
         super().__init__(dtype=dtype, name=name, **kwargs)

@@ -6,18 +6,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, build_encoder
-from bert_tf.models.pretrained import Saved
+from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.models.states import states_of
 from bert_tf.tasks.long_texts import average_windows
 from bert_tf.tasks.reader import ReadsText, text_tensors
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SentenceEmbedder(ReadsText, Saved, keras.Model):
+class SentenceEmbedder(ReadsText, OnEncoder, keras.Model):
     """An encoder whose hidden states become one vector for each text.
 
     Call: text where there is a `reader`, else a dict of int32 `input_word_ids`, `input_mask`,
@@ -109,17 +108,10 @@ class SentenceEmbedder(ReadsText, Saved, keras.Model):
             vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])
         return vectors
 
-    def get_config(self):
-        """The constructor's arguments."""
-        return {**super().get_config(), "config": self.config.to_dict(),
-                **self.pooling.options(), "seed": self.seed,
-                "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
-
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """Build from what `get_config` gave."""
-        config = cls.with_reader(config)
-        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+        return super().from_config(cls.with_reader(config))
 
 
 def special_ids_of(tokenizer):
