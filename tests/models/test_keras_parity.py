@@ -72,13 +72,17 @@ def reloaded(model, folder):
     return bert_tf.load_model(path)
 
 
+def summary_of(model):
+    lines = []
+    model.summary(print_fn=lambda text, **_: lines.append(text))
+    return "\n".join(lines)
+
+
 @both
 def test_summary_shows_shapes(make):
     made = make()
     for model in (made.encoder, made.classifier):
-        lines = []
-        model.summary(print_fn=lambda text, **_: lines.append(text))
-        text = "\n".join(lines)
+        text = summary_of(model)
         assert "?" not in text
         assert "None, 16" in text
     assert f"None, {SIZES['labels']})" in text
