@@ -19,16 +19,18 @@ class Transform(Layer):
         hidden_act: one of `config.ACTIVATIONS`.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layer and LayerNorm have one.
     """
 
     def __init__(self, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.hidden_act = hidden_act
         self.activation = activation(hidden_act)
-        self.dense = Dense(hidden_size, initializer_range, seed, name="dense",
+        self.dense = Dense(hidden_size, initializer_range, seed, use_bias=use_bias, name="dense",
                            dtype=self.dtype_policy)
-        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
+                                    dtype=self.dtype_policy)
 
     def build(self, input_shape):
         """Create the dense layer and LayerNorm."""
@@ -56,14 +58,15 @@ class MaskedLMHead(Layer):
         hidden_act: activation of the transform, one of `config.ACTIVATIONS`.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layer and LayerNorm have one.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
-                                   seed, name="transform", dtype=self.dtype_policy)
+                                   seed, use_bias, name="transform", dtype=self.dtype_policy)
 
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):

@@ -48,7 +48,7 @@ class Pretrainer(Objective):
         self.masked_lm_head = MaskedLMHead(
             config.vocab_size, config.embedding_width, config.head_activation,
             config.layer_norm_eps, config.initializer_range, seed, name="predictions",
-            dtype=self.dtype_policy)
+            use_bias=config.use_bias, dtype=self.dtype_policy)
         self.sentence_head = None
         if sentence_task:
             self.sentence_head = LabelHead(2, config.initializer_range, seed,
