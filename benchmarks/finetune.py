@@ -91,7 +91,8 @@ class Bench:
         if key not in self.known:
             examples = read_task(row.task, self.file(row, row.train))
             self.known[key] = (
-                split_examples(examples, row.dev, seed, find_task(row.task).dev_last) if isinstance(row.dev, float)
+                split_examples(examples, row.dev, seed, find_task(row.task).dev_last)
+                if isinstance(row.dev, float)
                 else (examples, read_task(row.task, self.file(row, row.dev))))
         return self.known[key]
 

@@ -30,11 +30,14 @@ _PUBLIC = {
     "QuestionAnswering": "bert_tf.tasks.question_answering.model",
     "TokenClassifier": "bert_tf.tasks.token_classification.model",
     "SentenceEmbedder": "bert_tf.tasks.embedding.model",
-    "PretrainConfig": "bert_tf.pretrain.config",
-    "CreateDataConfig": "bert_tf.data.options",
+    "learn_vocab": "bert_tf.learn_vocab",
     "LearnVocabConfig": "bert_tf.learn_vocab",
-    "ExportConfig": "bert_tf.export",
     "create_examples": "bert_tf.create_data",
+    "CreateDataConfig": "bert_tf.data.options",
+    "pretrain": "bert_tf.pretrain",
+    "PretrainConfig": "bert_tf.pretrain.config",
+    "export": "bert_tf.export",
+    "ExportConfig": "bert_tf.export",
     "learn_term_weights": "bert_tf.data.term_weights",
     "TextPreprocessor": "bert_tf.tasks.base.text_preprocessor",
     "QuestionPreprocessor": "bert_tf.tasks.question_answering.preprocessor",
@@ -56,9 +59,7 @@ _PUBLIC = {
 _FORMER = {"Span": "QuestionAnswering", "Tagger": "TokenClassifier",
            "TextReader": "TextPreprocessor", "QuestionReader": "QuestionPreprocessor",
            "WordReader": "WordPreprocessor"}
-# Modules of commands, which can be called: bert_tf.pretrain(train_steps=100).
-_COMMANDS = ("export", "learn_vocab", "pretrain")
-__all__ = ["__version__", "load_model", *_COMMANDS, *_PUBLIC]
+__all__ = ["__version__", "load_model", *_PUBLIC]
 
 
 def load_model(path, custom_objects=None, compile=True):
@@ -84,15 +85,15 @@ def load_model(path, custom_objects=None, compile=True):
 
 
 def __getattr__(name):
-    if name in _COMMANDS:
-        return importlib.import_module(f"bert_tf.{name}")
     if name in _FORMER:
         warnings.warn(f"bert_tf.{name} is now bert_tf.{_FORMER[name]}", DeprecationWarning,
                       stacklevel=2)
         name = _FORMER[name]
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bert_tf' has no attribute '{name}'")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    module = importlib.import_module(_PUBLIC[name])
+    # A command is the module of its name, which can be called: bert_tf.pretrain(train_steps=100).
+    return module if module.__name__ == f"bert_tf.{name}" else getattr(module, name)
 
 
 def __dir__():

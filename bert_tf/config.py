@@ -9,21 +9,40 @@ from bert_tf.storage import files
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 ATTENTIONS = ("bidirectional", "causal")
-POSITION_EMBEDDINGS = ("learned", "sinusoidal")
-FEED_FORWARDS = ("dense", "conv")
+POSITION_EMBEDDINGS = ("learned", "sinusoidal", "none")
+RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
+NORM_POSITIONS = ("post", "pre")
+FEED_FORWARDS = ("dense", "conv", "gated")
 POOLINGS = ("dense", "first", "last")
 # Keys of published bert_config.json files that the original code does not read.
 UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
                "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
+_ROBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
+            "type_vocab_size": 1, "positions_from_padding": True, "pooling": "first"}
 # What a configuration of a family has where it does not say otherwise.
 FAMILY_DEFAULTS = {
     "bert": {},
-    "roberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
-                "type_vocab_size": 1, "pooling": "first"},
+    "roberta": _ROBERTA,
+    "xlm_roberta": _ROBERTA,
+    "camembert": _ROBERTA,
     "albert": {"embedding_size": 128, "num_hidden_groups": 1},
     "electra": {"hidden_act": "gelu", "pooling": "first"},
     "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
             "pooling": "last"},
+    "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
+                   "pooling": "first"},
+    "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
+              "position_buckets": 32, "max_relative_position": 128},
+    "deberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-7, "type_vocab_size": 0,
+                "position_embedding": "none", "relative_position": "disentangled",
+                "position_buckets": 256, "max_relative_position": 512, "pooling": "first"},
+    "modernbert": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
+                   "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
+                   "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
+                   "relative_position": "rotary", "rotary_base": 160000.0,
+                   "local_rotary_base": 10000.0, "local_attention": 128,
+                   "global_attention_every": 3, "norm_position": "pre", "use_bias": False,
+                   "feed_forward": "gated", "pooling": "first"},
 }
 FAMILIES = tuple(FAMILY_DEFAULTS)
 # Input forms of pre-training examples; the first two hold pairs of segments, the second of them
@@ -117,7 +136,7 @@ class ModelConfig(Config):
     hidden_dropout_prob: float = 0.1  # after embeddings and every output dense
     attention_probs_dropout_prob: float = 0.1  # on the attention probabilities
     max_position_embeddings: int = 512  # longest sequence
-    type_vocab_size: int = 2  # segments; with 1 its row is added everywhere, 0 only for gpt
+    type_vocab_size: int = 2  # segments; with 1 its row is added everywhere, 0: no segments
     initializer_range: float = 0.02  # standard deviation of the truncated normal
     family: str = "bert"  # one of FAMILIES
     layer_norm_eps: float = 1e-12  # added to the variance
@@ -126,7 +145,17 @@ class ModelConfig(Config):
     num_hidden_groups: int = 0  # groups of layers that share weights; 0: every layer its own
     attention: str = "bidirectional"  # "causal": a position sees itself and those before it
     position_embedding: str = "learned"  # "sinusoidal": fixed, Vaswani et al. 2017, section 3.5
-    feed_forward: str = "dense"  # "conv": convolutions of conv_kernel_size positions
+    positions_from_padding: bool = False  # counted over real tokens from padding_id + 1 on
+    relative_position: str = "none"  # in the scores: "bias", "disentangled" or "rotary"
+    position_buckets: int = 0  # of distances: of "bias" in all, of "disentangled" on either side
+    max_relative_position: int = 0  # distance at which the last bucket begins
+    rotary_base: float = 10000.0  # of layers that see the whole sequence
+    local_rotary_base: float = 10000.0  # of layers that see a window
+    local_attention: int = 0  # tokens of a window, half on either side; 0: every layer sees all
+    global_attention_every: int = 1  # where there are windows: layers 0, n, 2 n, … see all
+    norm_position: str = "post"  # of LayerNorm: after each residual, or "pre": before each half
+    use_bias: bool = True  # of dense layers and LayerNorms within the encoder
+    feed_forward: str = "dense"  # "conv": of conv_kernel_size positions; "gated": act(x W) * (x V)
     conv_kernel_size: int = 1  # odd
     pooling: str = "dense"  # pooled_output: tanh dense on the first token, "first" or "last" token
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
@@ -135,22 +164,25 @@ class ModelConfig(Config):
     def __post_init__(self):
         super().__post_init__()
         self._refuse(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-                      "intermediate_size", "max_position_embeddings"),
+                      "intermediate_size", "max_position_embeddings", "global_attention_every"),
                      lambda value: value >= 1, "at least 1")
         self._refuse(("type_vocab_size", "embedding_size"), lambda value: value >= 0,
                      "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
-        self._refuse(("initializer_range", "layer_norm_eps"), lambda value: 0 < value < math.inf,
-                     "above 0")
+        self._refuse(("initializer_range", "layer_norm_eps", "rotary_base", "local_rotary_base"),
+                     lambda value: 0 < value < math.inf, "above 0")
         check_choice("family", self.family, FAMILIES)
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("head_act", self.head_act, ("", *ACTIVATIONS))
         check_choice("attention", self.attention, ATTENTIONS)
         check_choice("position_embedding", self.position_embedding, POSITION_EMBEDDINGS)
+        check_choice("relative_position", self.relative_position, RELATIVE_POSITIONS)
+        check_choice("norm_position", self.norm_position, NORM_POSITIONS)
         check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
         check_choice("pooling", self.pooling, POOLINGS)
         self._check_fields_against_each_other()
+        self._check_positions()
 
     def _check_fields_against_each_other(self):
         if not 0 <= self.padding_id < self.vocab_size:
@@ -169,9 +201,11 @@ class ModelConfig(Config):
         if self.conv_kernel_size > 1 and self.attention == "causal":
             raise UsageError("conv_kernel_size above 1 shows a position its right neighbour, "
                              "which attention='causal' must not see")
+        if self.feed_forward == "conv" and not self.use_bias:
+            raise UsageError("feed_forward='conv' has biases: use_bias=False cannot be")
         if self.family == "gpt" and (self.attention != "causal" or self.type_vocab_size):
             raise UsageError(explain("family='gpt'", "attention='causal' and type_vocab_size=0"))
-        if self.family != "gpt" and not self.type_vocab_size:
+        if not self.type_vocab_size and FAMILY_DEFAULTS[self.family].get("type_vocab_size", 2):
             raise UsageError(explain(f"type_vocab_size=0 with family={self.family!r}",
                                      "at least 1"))
         if self.longest < 1:
@@ -189,6 +223,31 @@ class ModelConfig(Config):
                 f"num_attention_heads={self.num_attention_heads} leaves a remainder",
                 attempt=f"num_attention_heads={near}"))
 
+    def _check_positions(self):
+        """Positions within the attention."""
+        kind = f"relative_position={self.relative_position!r}"
+        exact = {"bias": self.position_buckets // 4, "disentangled": self.position_buckets // 2,
+                 }.get(self.relative_position)
+        if exact is not None and exact < 1:
+            raise UsageError(explain(f"position_buckets={self.position_buckets} with {kind}",
+                                     "at least 4"))
+        if exact is not None and self.max_relative_position < exact + 2:
+            raise UsageError(explain(
+                f"max_relative_position={self.max_relative_position} with "
+                f"position_buckets={self.position_buckets}", f"at least {exact + 2}"))
+        if self.relative_position == "rotary" and self.head_size % 2:
+            raise UsageError(explain(f"{kind} with heads of {self.head_size}", "an even number"))
+        if self.local_attention < 0 or self.local_attention % 2:
+            raise UsageError(explain(f"local_attention={self.local_attention}",
+                                     "an even number of tokens, half on either side"))
+        if self.local_attention and exact is not None:
+            raise UsageError(explain(f"local_attention={self.local_attention} with {kind}",
+                                     "'rotary' or 'none'"))
+        if self.num_hidden_groups and (self.local_attention or self.norm_position == "pre"):
+            raise UsageError(explain(
+                f"num_hidden_groups={self.num_hidden_groups} with layers that differ",
+                "norm_position='post' and local_attention=0"))
+
     @property
     def head_size(self):
         """Width H of one attention head."""
@@ -203,11 +262,6 @@ class ModelConfig(Config):
     def head_activation(self):
         """Activation of the masked-LM head and of ELECTRA's heads."""
         return self.head_act or self.hidden_act
-
-    @property
-    def positions_from_padding(self):
-        """Whether positions are counted over real tokens from padding_id + 1 on (RoBERTa)."""
-        return self.family == "roberta"
 
     @property
     def longest(self):

@@ -14,10 +14,20 @@ PRESETS = {
     "albert": {"tiny": (2, 128), **_BASE_AND_LARGE, "xlarge": (24, 2048), "xxlarge": (12, 4096)},
     "electra": {"tiny": (2, 128), "small": (12, 256), **_BASE_AND_LARGE},
     "gpt": {"tiny": (2, 128), "base": (12, 768)},
+    "distilbert": {"tiny": (2, 128), "base": (6, 768)},
+    "xlm_roberta": {"tiny": (2, 128), **_BASE_AND_LARGE},
+    "camembert": {"tiny": (2, 128), **_BASE_AND_LARGE},
+    "mpnet": {"tiny": (2, 128), "base": (12, 768)},
+    "deberta": {"tiny": (2, 128), "xsmall": (12, 384), "small": (6, 768), **_BASE_AND_LARGE},
+    "modernbert": {"tiny": (2, 128), "base": (22, 768), "large": (28, 1024)},
 }
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
-VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478}
+VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
+               "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005, "mpnet": 30527,
+               "deberta": 128100, "modernbert": 50368}
+# Ids of their padding, where that is not 0.
+_PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283}
 # What a size has beside its widths.
 _FURTHER = {
     ("albert", "tiny"): {"embedding_size": 64},
@@ -25,6 +35,9 @@ _FURTHER = {
     ("albert", "xlarge"): {"num_attention_heads": 16},
     ("electra", "tiny"): {"embedding_size": 64},
     ("electra", "small"): {"embedding_size": 128},
+    # Gated, so with a third matrix.
+    ("modernbert", "base"): {"intermediate_size": 1152},
+    ("modernbert", "large"): {"intermediate_size": 2624},
 }
 # Version 2 of ALBERT trains without dropout (google-research/albert, README).
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -51,8 +64,8 @@ def preset(family, name, vocab_size=None, **changes):
               "num_hidden_layers": layers, "hidden_size": hidden,
               "num_attention_heads": hidden // 64, "intermediate_size": 4 * hidden,
               **_FAMILY.get(family, {}), **_FURTHER.get((family, name), {})}
-    if vocab_size is None and family == "roberta":
-        values["padding_id"] = 1  # of the published vocabulary
+    if vocab_size is None:
+        values["padding_id"] = _PADDING_IDS.get(family, 0)
     return ModelConfig.from_dict({**values, **changes})
 
 
@@ -77,6 +90,7 @@ def generator_config(config, name=None):
 _TRAINING = {
     "tiny": (1e-3, 32),
     "mini": (5e-4, 32),
+    "xsmall": (5e-4, 64),
     "small": (5e-4, 64),
     "medium": (2e-4, 128),
     "base": (1e-4, 256),

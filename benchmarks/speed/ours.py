@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
-from bert_tf.constant_kernels import with_constant_kernels
 from bert_tf.models.families import INPUTS, build_encoder
+from bert_tf.saved_model.constant_kernels import with_constant_kernels
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 

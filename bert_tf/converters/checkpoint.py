@@ -120,7 +120,7 @@ def _embeddings(config):
     if config.position_embedding == "learned":
         shapes[f"{name}/position_embeddings"] = (config.max_position_embeddings, width)
     if config.family != "gpt":
-        shapes |= _layer_norm(f"{name}/LayerNorm", width)
+        shapes |= _layer_norm(f"{name}/LayerNorm", width, config.use_bias)
     return shapes
 
 
@@ -131,28 +131,43 @@ def _encoder(config, name):
     if layers > _MOST_LAYERS:
         raise UsageError(explain(f"num_hidden_layers={layers}", f"at most {_MOST_LAYERS}"))
     shapes = _dense(f"{name}/embeddings_project", width, hidden) if width != hidden else {}
+    bias, post = config.use_bias, config.norm_position == "post"
+    outer = 2 * inner if config.feed_forward == "gated" else inner
+    # Where LayerNorm stands in a block; none before the first attention.
+    norms = ("attention/output", "output") if post else ("attention", "intermediate")
     for layer in range(layers):
         kind = "group" if config.num_hidden_groups else "layer"
         block = f"{name}/encoder/{kind}_{layer}"
         for part in ("query", "key", "value"):
-            shapes |= _dense(f"{block}/attention/self/{part}", hidden, hidden)
-        shapes |= _dense(f"{block}/attention/output/dense", hidden, hidden)
-        shapes |= _layer_norm(f"{block}/attention/output/LayerNorm", hidden)
-        shapes |= _dense(f"{block}/intermediate/dense", hidden, inner, kernel)
-        shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel)
-        shapes |= _layer_norm(f"{block}/output/LayerNorm", hidden)
+            shapes |= _dense(f"{block}/attention/self/{part}", hidden, hidden, bias=bias)
+        shapes |= _dense(f"{block}/attention/output/dense", hidden, hidden, bias=bias)
+        shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel, bias)
+        shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel, bias)
+        for norm in norms if post or layer else norms[1:]:
+            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, bias)
+    if not post:
+        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, bias)
+    buckets = config.position_buckets
+    if config.relative_position == "bias":
+        shapes[f"{name}/encoder/relative_attention_bias/embeddings"] = (
+            buckets, config.num_attention_heads)
+    if config.relative_position == "disentangled":
+        table = f"{name}/encoder/relative_embeddings"
+        shapes[f"{table}/embeddings"] = (2 * buckets, hidden)
+        shapes |= _layer_norm(f"{table}/LayerNorm", hidden)
     return shapes
 
 
 def _masked_lm_head(config, name):
     width = config.embedding_width
-    return {**_dense(f"{name}/transform/dense", config.hidden_size, width),
-            **_layer_norm(f"{name}/transform/LayerNorm", width),
+    return {**_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
+            **_layer_norm(f"{name}/transform/LayerNorm", width, config.use_bias),
             f"{name}/output_bias": (config.vocab_size,)}
 
 
-def _dense(name, inputs, outputs, kernel=()):
-    return {f"{name}/kernel": (*kernel, inputs, outputs), f"{name}/bias": (outputs,)}
+def _dense(name, inputs, outputs, kernel=(), bias=True):
+    shapes = {f"{name}/kernel": (*kernel, inputs, outputs), f"{name}/bias": (outputs,)}
+    return shapes if bias else {f"{name}/kernel": shapes[f"{name}/kernel"]}
 
 
 def _lstm(name, hidden):
@@ -161,8 +176,8 @@ def _lstm(name, hidden):
             f"{name}/bias": (4 * units,)}
 
 
-def _layer_norm(name, width):
-    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
+def _layer_norm(name, width, bias=True):
+    return {f"{name}/{part}": (width,) for part in (("gamma", "beta") if bias else ("gamma",))}
 
 
 def _classes(name, classes, hidden):

@@ -1,11 +1,12 @@
 """Hugging Face's `config.json` in our fields, and back."""
 
 from bert_tf.config import ModelConfig
+from bert_tf.converters import hf_architectures
 from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.errors import UsageError, explain
 
 FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
-            "openai-gpt": "gpt"}  # model_type -> family
+            "openai-gpt": "gpt", **hf_architectures.MODEL_TYPES}  # model_type -> family
 _MODEL_TYPES = {family: model_type for model_type, family in FAMILIES.items()}
 _COMMON = {key: key for key in (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -23,6 +24,7 @@ _KEYS = {
             "hidden_dropout_prob": "resid_pdrop", "attention_probs_dropout_prob": "attn_pdrop",
             "max_position_embeddings": "n_positions", "initializer_range": "initializer_range",
             "layer_norm_eps": "layer_norm_epsilon", "padding_id": "pad_token_id"},
+    **hf_architectures.KEYS,
 }
 # What transformers takes for a key that a file leaves out (its configuration classes).
 _BERT_BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
@@ -42,6 +44,7 @@ _DEFAULTS = {
     "gpt": {"vocab_size": 40478, "n_embd": 768, "n_layer": 12, "n_head": 12, "afn": "gelu",
             "resid_pdrop": 0.1, "attn_pdrop": 0.1, "n_positions": 512,
             "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "pad_token_id": 0},
+    **hf_architectures.DEFAULTS,
 }
 _MOST_LABELS = 10_000  # that a file may leave unnamed
 _SINGLE = "single_label_classification"
@@ -54,6 +57,8 @@ _ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", "tanh": "tanh",
                 "gelu_python": "gelu", "gelu_pytorch_tanh": "gelu_approximate",
                 "gelu_fast": "gelu_approximate"}
+# Families whose masked-LM transform is erf whatever hidden_act says.
+_GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet")
 _GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
 
 
@@ -87,6 +92,7 @@ def read_config(values, source, pooled, masked_lm):
         if values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
     stated = {**_DEFAULTS[family], **{k: v for k, v in values.items() if v is not None}}
+    stated = hf_architectures.read(family, stated, source)
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
     activations = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     if family == "albert" and fields["embedding_size"] == fields["hidden_size"]:
@@ -107,8 +113,8 @@ def read_config(values, source, pooled, masked_lm):
                                      f"that of resid_pdrop, {stated['resid_pdrop']!r}"))
     else:
         fields["pooling"] = "dense" if pooled else "first"
-    if masked_lm and family in ("roberta", "electra") and fields["hidden_act"] != "gelu":
-        fields["head_act"] = "gelu"  # their masked-LM transforms are erf whatever hidden_act says
+    if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
+        fields["head_act"] = "gelu"
     return ModelConfig.from_dict({"family": family, **fields}, source)
 
 
@@ -138,6 +144,7 @@ def write_config(config, masked_lm):
     if family == "albert":
         values["inner_group_num"] = 1
         values["classifier_dropout_prob"] = config.hidden_dropout_prob
+    values = hf_architectures.written(family, values)
     where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
                       where)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_tf.converters.name_table import SIDE_BY_SIDE, TRANSPOSED, Row, matches
+from bert_tf.converters.name_table import SIDE_BY_SIDE, STACKED, TRANSPOSED, Row, matches
 from bert_tf.errors import UsageError, explain
 
 
@@ -38,15 +38,40 @@ _ENCODER = (
     *_layer_norm(f"{_BLOCK}/output/LayerNorm", f"{_THEIR_BLOCK}.output.LayerNorm"),
     *_dense("{F}/pooler/dense", "{F}.pooler.dense"),
 )
+
+
+def _of_roberta(family):
+    """RoBERTa's rows for a `family` whose files have RoBERTa's names."""
+    return tuple(Row(row.ours.replace("{F}", family), row.theirs.replace("{F}", "roberta"),
+                     row.layout) for row in (*_ENCODER, *_LM_HEAD))
+
+
+def _in_block(family, theirs, dense, norms):
+    """The dense layers and LayerNorms of a block: `{our name: their name}` each."""
+    block = f"{family}/encoder/layer_{{i}}"
+    return (*(row for ours, name in dense.items()
+              for row in _dense(f"{block}/{ours}", f"{theirs}.{name}")),
+            *(row for ours, name in norms.items()
+              for row in _layer_norm(f"{block}/{ours}/LayerNorm", f"{theirs}.{name}")))
+
+
 _TRANSFORM = "cls/predictions/transform"
+_BERT_HEAD = (
+    *_dense(f"{_TRANSFORM}/dense", "cls.predictions.transform.dense"),
+    *_layer_norm(f"{_TRANSFORM}/LayerNorm", "cls.predictions.transform.LayerNorm"),
+    Row("cls/predictions/output_bias", "cls.predictions.bias"),
+)
+_LM_HEAD = (
+    *_dense(f"{_TRANSFORM}/dense", "lm_head.dense"),
+    *_layer_norm(f"{_TRANSFORM}/LayerNorm", "lm_head.layer_norm"),
+    Row("cls/predictions/output_bias", "lm_head.bias"),
+)
 _GROUP = "albert/encoder/group_{i}"
 _THEIR_GROUP = "albert.encoder.albert_layer_groups.{i}.albert_layers.0"
 ROWS = {
     "bert": (
         *_ENCODER,
-        *_dense(f"{_TRANSFORM}/dense", "cls.predictions.transform.dense"),
-        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "cls.predictions.transform.LayerNorm"),
-        Row("cls/predictions/output_bias", "cls.predictions.bias"),
+        *_BERT_HEAD,
         *_classes("cls/seq_relationship", "cls.seq_relationship"),
         *_classes("cls/classifier", "classifier"),
         *_classes("cls/tagger", "classifier"),
@@ -54,10 +79,10 @@ ROWS = {
     ),
     "roberta": (
         *_ENCODER,
-        *_dense(f"{_TRANSFORM}/dense", "lm_head.dense"),
-        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "lm_head.layer_norm"),
-        Row("cls/predictions/output_bias", "lm_head.bias"),
+        *_LM_HEAD,
     ),
+    "xlm_roberta": _of_roberta("xlm_roberta"),
+    "camembert": _of_roberta("camembert"),
     "electra": (
         *_ENCODER,
         *_dense("electra/embeddings_project", "electra.embeddings_project"),
@@ -99,6 +124,61 @@ ROWS = {
         *_layer_norm("gpt/encoder/layer_{i}/attention/output/LayerNorm", "transformer.h.{i}.ln_1"),
         *_layer_norm("gpt/encoder/layer_{i}/output/LayerNorm", "transformer.h.{i}.ln_2"),
     ),
+    "distilbert": (
+        *_EMBEDDINGS,
+        *_in_block("distilbert", "distilbert.transformer.layer.{i}",
+                   {"attention/self/query": "attention.q_lin",
+                    "attention/self/key": "attention.k_lin",
+                    "attention/self/value": "attention.v_lin",
+                    "attention/output/dense": "attention.out_lin",
+                    "intermediate/dense": "ffn.lin1", "output/dense": "ffn.lin2"},
+                   {"attention/output": "sa_layer_norm", "output": "output_layer_norm"}),
+        *_dense(f"{_TRANSFORM}/dense", "vocab_transform"),
+        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "vocab_layer_norm"),
+        Row("cls/predictions/output_bias", "vocab_projector.bias"),
+    ),
+    "mpnet": (
+        *_EMBEDDINGS,
+        Row("mpnet/encoder/relative_attention_bias/embeddings",
+            "mpnet.encoder.relative_attention_bias.weight"),
+        *_in_block("mpnet", "mpnet.encoder.layer.{i}",
+                   {"attention/self/query": "attention.attn.q",
+                    "attention/self/key": "attention.attn.k",
+                    "attention/self/value": "attention.attn.v",
+                    "attention/output/dense": "attention.attn.o",
+                    "intermediate/dense": "intermediate.dense", "output/dense": "output.dense"},
+                   {"attention/output": "attention.LayerNorm", "output": "output.LayerNorm"}),
+        *_dense("mpnet/pooler/dense", "mpnet.pooler.dense"),
+        *_LM_HEAD,
+    ),
+    "deberta": (
+        *_EMBEDDINGS,
+        Row("deberta/encoder/relative_embeddings/embeddings",
+            "deberta.encoder.rel_embeddings.weight"),
+        *_layer_norm("deberta/encoder/relative_embeddings/LayerNorm", "deberta.encoder.LayerNorm"),
+        *_in_block("deberta", "deberta.encoder.layer.{i}",
+                   {"attention/self/{Q}": "attention.self.{Q}_proj",
+                    "attention/output/dense": "attention.output.dense",
+                    "intermediate/dense": "intermediate.dense", "output/dense": "output.dense"},
+                   {"attention/output": "attention.output.LayerNorm",
+                    "output": "output.LayerNorm"}),
+        *_BERT_HEAD,
+    ),
+    "modernbert": (
+        Row("modernbert/embeddings/word_embeddings", "model.embeddings.tok_embeddings.weight"),
+        *_layer_norm("modernbert/embeddings/LayerNorm", "model.embeddings.norm"),
+        Row(tuple(f"modernbert/encoder/layer_{{i}}/attention/self/{part}/kernel"
+                  for part in ("query", "key", "value")),
+            "model.layers.{i}.attn.Wqkv.weight", STACKED),
+        *_in_block("modernbert", "model.layers.{i}",
+                   {"attention/output/dense": "attn.Wo", "intermediate/dense": "mlp.Wi",
+                    "output/dense": "mlp.Wo"},
+                   {"attention": "attn_norm", "intermediate": "mlp_norm"}),
+        *_layer_norm("modernbert/encoder/LayerNorm", "model.final_norm"),
+        *_dense(f"{_TRANSFORM}/dense", "head.dense"),
+        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "head.norm"),
+        Row("cls/predictions/output_bias", "decoder.bias"),
+    ),
 }
 ENCODER = {"task": "encoder"}
 MASKED_LM = {"task": "pretraining", "sentence_task": None}
@@ -133,24 +213,62 @@ MODELS = {
         ({"task": "language_model"}, "OpenAIGPTLMHeadModel", ()),
         (ENCODER, "OpenAIGPTModel", ()),
     ),
+    "xlm_roberta": (
+        (MASKED_LM, "XLMRobertaForMaskedLM", ("lm_head.",)),
+        (ENCODER, "XLMRobertaModel", ()),
+    ),
+    "camembert": (
+        (MASKED_LM, "CamembertForMaskedLM", ("lm_head.",)),
+        (ENCODER, "CamembertModel", ()),
+    ),
+    "distilbert": (
+        (MASKED_LM, "DistilBertForMaskedLM", ("vocab_transform.",)),
+        (ENCODER, "DistilBertModel", ()),
+    ),
+    "mpnet": (
+        (MASKED_LM, "MPNetForMaskedLM", ("lm_head.",)),
+        (ENCODER, "MPNetModel", ()),
+    ),
+    "deberta": (
+        (MASKED_LM, "DebertaV2ForMaskedLM", ("cls.predictions.",)),
+        (ENCODER, "DebertaV2Model", ()),
+    ),
+    "modernbert": (
+        (MASKED_LM, "ModernBertForMaskedLM", ("head.", "decoder.")),
+        (ENCODER, "ModernBertModel", ()),
+    ),
 }
 # Their base model's prefix, which a file of the bare model lacks.
-PREFIXES = {family: f"{family}." for family in MODELS} | {"gpt": "transformer."}
+PREFIXES = {family: f"{family}." for family in MODELS} | {
+    "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
+    "modernbert": "model."}
 _BARE = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "h.", "tokens_embed.",
-         "positions_embed.")
+         "positions_embed.", "transformer.", "layers.", "final_norm.")
+
+
+def _tied_decoder(head, prefix):
+    return {f"{head}.decoder.weight": f"{prefix}.embeddings.word_embeddings.weight",
+            f"{head}.decoder.bias": f"{head}.bias"}
+
+
 # Copies that some files hold beside what they are tied to.
 _TIED = {
-    "bert": {"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-             "cls.predictions.decoder.bias": "cls.predictions.bias"},
-    "roberta": {"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
-                "lm_head.decoder.bias": "lm_head.bias"},
+    "bert": _tied_decoder("cls.predictions", "bert"),
+    "roberta": _tied_decoder("lm_head", "roberta"),
+    "xlm_roberta": _tied_decoder("lm_head", "roberta"),
+    "camembert": _tied_decoder("lm_head", "roberta"),
+    "mpnet": _tied_decoder("lm_head", "mpnet"),
+    "deberta": _tied_decoder("cls.predictions", "deberta"),
+    "distilbert": {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
+    "modernbert": {"decoder.weight": "model.embeddings.tok_embeddings.weight"},
     "electra": {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
     "albert": {"predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
                "predictions.decoder.bias": "predictions.bias"},
     "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
 }
-# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask.
-_BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias")
+# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
+_BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
+            "*.inv_freq")
 
 
 def usual_names(tensors, family, folder):

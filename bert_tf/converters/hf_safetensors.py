@@ -20,7 +20,10 @@ from bert_tf.storage import checksums, files
 CONFIG = "config.json"
 _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "albert": "AlbertTokenizer", "electra": "ElectraTokenizer",
-               "gpt": "OpenAIGPTTokenizer"}
+               "gpt": "OpenAIGPTTokenizer", "distilbert": "DistilBertTokenizer",
+               "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
+               "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
+               "modernbert": "PreTrainedTokenizerFast"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 

@@ -56,6 +56,14 @@ SIDE_BY_SIDE = Layout(
     lambda array, shapes: np.split(array, np.cumsum([s[-1] for s in shapes])[:-1], axis=-1))
 
 
+# Several of PyTorch's Linears one on top of the other (query, key and value of ModernBERT's Wqkv).
+STACKED = Layout(
+    lambda shapes: (sum(shape[1] for shape in shapes), shapes[0][0]),
+    lambda arrays: np.concatenate([array.T for array in arrays]),
+    lambda array, shapes: [part.T for part in
+                           np.split(array, np.cumsum([s[1] for s in shapes])[:-1])])
+
+
 class Row(NamedTuple):
     """One tensor of theirs: our name or names for it, its name there, how the arrays differ."""
 

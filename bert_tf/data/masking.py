@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from bert_tf.randomness import example_bits
 
-MASKED_SHARE = 0.15
-MASK_FATES = (0.8, 0.1)  # shares of `[MASK]` and of random tokens; the others stay
-ELECTRA_FATES = (0.85, 0.0)  # google-research/electra `pretrain_helpers.py`
+MASKED_LM_PROB = 0.15
+REPLACEMENT_PROBS = (0.8, 0.1)  # shares of `[MASK]` and of random tokens; the others stay
+ELECTRA_REPLACEMENT_PROBS = (0.85, 0.0)  # google-research/electra `pretrain_helpers.py`
 
 
 class Masking:
@@ -34,20 +34,20 @@ class Masking:
         whole_word: choose whole words, with one fate (mask, random, keep) each; a word that
             would exceed what is left of the share is skipped.
         max_ngram: tokens or words of a span at most (N); 1 for no spans.
-        masked_share: share of an example's tokens that are chosen, above 0 and below 1.
-        fates: shares of the chosen that become `[MASK]` and a random token.
+        masked_lm_prob: share of an example's tokens that are chosen, above 0 and below 1.
+        replacement_probs: shares of the chosen that become `[MASK]` and a random token.
     """
 
     def __init__(self, *, vocab_size, special_ids, mask_id, max_predictions_per_seq, whole_word,
-                 max_ngram=1, masked_share=MASKED_SHARE, fates=MASK_FATES):
+                 max_ngram=1, masked_lm_prob=MASKED_LM_PROB, replacement_probs=REPLACEMENT_PROBS):
         self.special_ids = np.array(sorted(special_ids), np.int32)
         self.regular_ids = np.setdiff1d(np.arange(vocab_size, dtype=np.int32), self.special_ids)
         self.mask_id = mask_id
         self.max_predictions_per_seq = max_predictions_per_seq
         self.whole_word = whole_word
         self.max_ngram = max_ngram
-        self.masked_share = masked_share
-        self.fates = fates
+        self.masked_lm_prob = masked_lm_prob
+        self.replacement_probs = replacement_probs
 
     def __call__(self, key, first_example, word_ids, num_tokens, word_starts):
         """Mask a batch.
@@ -70,7 +70,7 @@ class Masking:
         for special in self.special_ids:
             candidates &= word_ids != special
         # float64 and round-half-even, as Python's round() in the original.
-        share = tf.round(tf.cast(num_tokens, tf.float64) * self.masked_share)
+        share = tf.round(tf.cast(num_tokens, tf.float64) * self.masked_lm_prob)
         budget = tf.clip_by_value(tf.cast(share, tf.int32), 1, self.max_predictions_per_seq)
 
         starts = candidates
@@ -87,7 +87,7 @@ class Masking:
         place = tf.maximum(spans, 0)
         chosen = candidates & tf.gather(chosen_spans, place, batch_dims=1)
         fate = tf.gather(_uniform(bits[:, 1]), place, batch_dims=1)
-        mask, random = self.fates
+        mask, random = self.replacement_probs
         masked = chosen & (fate < mask)
         random = chosen & (fate >= mask) & (fate < mask + random)
         replacement = tf.gather(self.regular_ids, _below(bits[:, 2], len(self.regular_ids)))

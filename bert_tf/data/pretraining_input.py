@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data import records
-from bert_tf.data.masking import ELECTRA_FATES, MASK_FATES, Masking
+from bert_tf.data.masking import ELECTRA_REPLACEMENT_PROBS, REPLACEMENT_PROBS, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.randomness import stream_key
 from bert_tf.storage import files, manifest
@@ -26,7 +26,7 @@ _NO_EXAMPLE = "a record is sound, but no tf.train.Example"
 _OPTIONS = {"seq_length": int, "max_predictions_per_seq": int, "masking": str, "whole_word": bool,
             "max_ngram": int, "masked_share": float}
 _VOCABULARY = {"size": int, "pad_id": int, "mask_id": int, "special_ids": list}
-_FATES = {None: MASK_FATES, "rtd": ELECTRA_FATES}
+_REPLACEMENTS = {None: REPLACEMENT_PROBS, "rtd": ELECTRA_REPLACEMENT_PROBS}
 
 
 def examples_per_batch(manifest, batch_tokens, multiple=1):
@@ -87,7 +87,7 @@ class PretrainingInput:
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
                  eval_examples=None, objective=None):
         check_choice("split", split, ("train", "eval"))
-        check_choice("objective", objective, (*_FATES, "lm"))
+        check_choice("objective", objective, (*_REPLACEMENTS, "lm"))
         made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
@@ -123,7 +123,8 @@ class PretrainingInput:
                 vocab_size=vocabulary["size"], special_ids=vocabulary["special_ids"],
                 mask_id=vocabulary["mask_id"], max_predictions_per_seq=predictions,
                 whole_word=options["whole_word"], max_ngram=options["max_ngram"],
-                masked_share=options["masked_share"], fates=_FATES[objective])
+                masked_lm_prob=options["masked_share"],
+                replacement_probs=_REPLACEMENTS[objective])
 
     def dataset(self, start_step=0, num_replicas=1, replicas=(0,), num_steps=None):
         """Batches, step by step and, within a step, replica by replica.

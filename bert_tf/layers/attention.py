@@ -8,12 +8,14 @@ from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
+from bert_tf.layers.local_attention import in_blocks, window_adder
+from bert_tf.layers.rotary import rotated
 from bert_tf.randomness import draw_scope
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SelfAttention(Layer):
-    """softmax(query keyᵀ / √head_size + adder) value, per head.
+    """softmax(query keyᵀ / √(score_terms head_size) + adder) value, per head.
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
     `context [batch, from, hidden]`; with `return_attention_probs=True`
@@ -22,31 +24,40 @@ class SelfAttention(Layer):
     Instead of an adder a `layout` may be given, with `hidden [tokens, hidden]`: then `context` is
     of the same shape and `attention_probs` a list, an item for each rectangle. With
     `first_only=True` only the first token of every row asks: `context [batch, hidden]`, in the
-    order of `layout.first`.
+    order of `layout.first`. `relative`, which `RelativeBias` or `RelativeEmbeddings` made of the
+    layout, adds to the scores.
 
     Args:
         hidden_size: width of the input and the output.
         num_attention_heads: heads; divides `hidden_size`.
         dropout: rate on the attention probabilities.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layers have one.
+        window: tokens that a position sees, half of them on either side; 0 for all. Those of a
+            window are computed block by block, but where probabilities are asked for.
+        rotary_base: turns queries and keys by their positions, see `rotated`; 0 does not.
+        score_terms: of how many products a score is the sum.
 
     Raises:
         UsageError: `hidden_size` is not a multiple of `num_attention_heads`.
     """
 
     def __init__(self, hidden_size, num_attention_heads, dropout=0.0, initializer_range=0.02,
-                 seed=None, **kwargs):
+                 seed=None, use_bias=True, window=0, rotary_base=0.0, score_terms=1, **kwargs):
         super().__init__(**kwargs)
         if hidden_size % num_attention_heads:
             raise UsageError(explain(f"hidden_size={hidden_size}",
                                      f"a multiple of num_attention_heads={num_attention_heads}"))
         self.hidden_size = hidden_size
         self.num_attention_heads = num_attention_heads
-        self.head_size = hidden_size // num_attention_heads
+        self.reach = window // 2
+        self.rotary_base = rotary_base
+        self.scale = (score_terms * hidden_size // num_attention_heads) ** -0.5
         self.initializer_range = initializer_range
         self.seed = seed
         self.query, self.key, self.value = (
-            Dense(hidden_size, initializer_range, seed, name=name, dtype=self.dtype_policy)
+            Dense(hidden_size, initializer_range, seed, use_bias=use_bias, name=name,
+                  dtype=self.dtype_policy)
             for name in ("query", "key", "value"))
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
 
@@ -57,38 +68,59 @@ class SelfAttention(Layer):
         self.dropout.build((None, self.num_attention_heads, None, None))
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
-             first_only=False, layout=None):
+             first_only=False, layout=None, relative=None):
         """Attend from positions of `hidden` to the positions that the adders leave open."""
         tokens, own = as_tokens(hidden, adder, layout)
         num_heads = self.num_attention_heads
-        key = own.heads(self.key(tokens), num_heads)
-        value = own.heads(self.value(tokens), num_heads)
-        if first_only:
-            query = own.first_heads(self._scaled(self.query(own.first(tokens)), training),
-                                    num_heads)
-        else:
-            query = own.heads(self._scaled(self.query(tokens), training), num_heads)
+        # Where no gradient is taken and nothing added TensorFlow fuses the scale with the scores.
+        scaled = training or relative is not None
+        query = self.query(own.first(tokens) if first_only else tokens)
+        query = (own.first_heads if first_only else own.heads)(
+            self.scaled(query) if scaled else query, num_heads)
+        key, value = (own.heads(dense(tokens), num_heads) for dense in (self.key, self.value))
+        if self.rotary_base:
+            query, key = ([rotated(part, self.rotary_base) for part in parts]
+                          for parts in (query, key))
+        terms = [None] * len(key) if relative is None else relative(self, query, key)
         contexts, probs = [], []
-        for number, parts in enumerate(zip(query, key, value, own.adders, strict=True)):
+        for number, parts in enumerate(zip(query, key, value, terms, strict=True)):
             with draw_scope(f"rectangle_{number}" if number else ""):
-                context, part = self._attend(*parts, training, first_only)
+                context, part = self._of_rectangle(
+                    own, number, *parts, scaled, training, first_only,
+                    self.reach and not (first_only or return_attention_probs))
             contexts.append(context)
             probs.append(part)
         context = own.merge_first(contexts) if first_only else own.merge(contexts)
         context, probs = as_called(context, probs, own, layout, first_only)
         return (context, probs) if return_attention_probs else context
 
-    def _scaled(self, query, training):
-        """The query, scaled where a gradient is taken; else TensorFlow fuses it with the scores."""
-        return query * self.head_size**-0.5 if training else query
+    def scaled(self, query):
+        """The projected `query`, scaled as the scores are."""
+        return query * self.scale
 
-    def _attend(self, query, key, value, adder, training, first_only):
-        """`[B, N, F, H]`, `[B, N, T, H]` twice -> context and probabilities of a rectangle."""
+    def _of_rectangle(self, layout, number, query, key, value, term, scaled, training, first_only,
+                      in_window):
+        """Context `[B, N, F, H]` and, but of blocks, probabilities `[B, N, F, T]`."""
+        padding = layout.paddings[number]
+        if in_window and padding is not None:
+            return in_blocks(query, key, value, padding, self.reach, layout.causal,
+                             lambda *parts: self._attend(*parts, None, scaled, training)[0]), None
+        adder = layout.adders[number]
+        if self.reach:
+            position = tf.range(tf.shape(key)[2])
+            adder += window_adder(position, position, self.reach, adder.dtype)
         if first_only:
             adder = adder[:, :, :1]
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
-        if not training:
-            scores *= tf.constant(self.head_size**-0.5, query.dtype)
+            term = None if term is None else term[:, :, :1]
+        return self._attend(query, key, value, adder, term, scaled, training)
+
+    def _attend(self, query, key, value, adder, term, scaled, training):
+        """`[…, F, H]`, `[…, T, H]` twice -> context `[…, F, H]` and probabilities `[…, F, T]`."""
+        scores = tf.matmul(query, key, transpose_b=True)
+        if not scaled:
+            scores *= tf.constant(self.scale, query.dtype)
+        if term is not None:
+            scores += term
         scores += adder
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)

@@ -30,13 +30,17 @@ class Dense(keras.layers.Dense):
         """Create `kernel` and `bias` for inputs of width `input_shape[-1]`."""
         self.kernel_initializer = truncated_normal(self.initializer_range, self.seed,
                                                    f"{self.path}/kernel")
+        if isinstance(self.dtype_policy, keras.dtype_policies.DTypePolicyMap):
+            # Keras' layer asks the map itself whether the kernel that it saves is quantized.
+            self._dtype_policy = self.dtype_policy[self.path]
         super().build(input_shape)
 
     def call(self, inputs, training=None):
         """Map `[…, in]` to `[…, units]`."""
-        kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
-        tokens = tf.reshape(inputs, [-1, kernel.shape[0]])
-        outputs = tf.nn.bias_add(tf.matmul(tokens, kernel), bias)
+        kernel = tf.convert_to_tensor(self.kernel)
+        outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
+        if self.use_bias:
+            outputs = tf.nn.bias_add(outputs, tf.convert_to_tensor(self.bias))
         return unflatten(outputs, inputs)
 
     def quantize(self, mode=None, type_check=True, config=None):
@@ -51,7 +55,7 @@ class Dense(keras.layers.Dense):
 
     def get_config(self):
         """The constructor's arguments."""
-        kept = {"units", "lora_rank", "lora_alpha", "quantization_config"}
+        kept = {"units", "use_bias", "lora_rank", "lora_alpha", "quantization_config"}
         config = super().get_config()
         for name in set(config) - set(keras.Layer.get_config(self)) - kept:
             del config[name]

@@ -52,3 +52,7 @@ class Dropout(Layer):
         # The gradient needs the mask again: kept, as drawing is dearer than the memory.
         keep = tf.cast(tf.ensure_shape(bits >= dropped, inputs.shape), inputs.dtype)
         return inputs * (keep * tf.cast(_LEVELS / (_LEVELS - dropped), inputs.dtype))
+
+    def compute_output_shape(self, input_shape):
+        """That of the input."""
+        return input_shape

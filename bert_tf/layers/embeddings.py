@@ -24,10 +24,11 @@ class Embeddings(Layer):
     Args:
         vocab_size, width, max_position_embeddings, type_vocab_size: sizes of the tables. With one
             segment its row is added everywhere, with none there is no table.
-        position_embedding: `learned`, or `sinusoidal` (fixed, no table).
+        position_embedding: `learned`, `sinusoidal` (fixed, no table) or `none`.
         padding_id: id that positions are counted from, see `positions.positions_from_padding`;
             None counts all positions from 0.
         layer_norm: whether LayerNorm follows the sum (GPT has none).
+        use_bias: whether LayerNorm has a `beta`.
         dropout: rate at the end.
         layer_norm_eps: added to the variance.
         initializer_range: standard deviation of the truncated normal.
@@ -35,8 +36,8 @@ class Embeddings(Layer):
     """
 
     def __init__(self, vocab_size, width, max_position_embeddings=512, type_vocab_size=2,
-                 position_embedding="learned", padding_id=None, layer_norm=True, dropout=0.0,
-                 layer_norm_eps=1e-12, initializer_range=0.02, seed=None, **kwargs):
+                 position_embedding="learned", padding_id=None, layer_norm=True, use_bias=True,
+                 dropout=0.0, layer_norm_eps=1e-12, initializer_range=0.02, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.width = width
@@ -49,7 +50,7 @@ class Embeddings(Layer):
         self.seed = seed
         self.layer_norm = None
         if layer_norm:
-            self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm",
+            self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
                                         dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
 
@@ -91,7 +92,8 @@ class Embeddings(Layer):
                                  own.tokens(input_word_ids))
         if self.type_vocab_size:
             embeddings += self._types(own.tokens(input_type_ids))
-        embeddings = self._add_positions(embeddings, input_word_ids, own)
+        if self.position_embedding != "none":
+            embeddings = self._add_positions(embeddings, input_word_ids, own)
         if self.layer_norm is None:
             embeddings = tf.cast(embeddings, self.compute_dtype)
         else:

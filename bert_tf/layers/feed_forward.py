@@ -5,6 +5,7 @@ what sequences they are of.
 """
 
 import keras
+import tensorflow as tf
 
 from bert_tf.layers.activations import activation
 from bert_tf.layers.conv import Conv
@@ -25,25 +26,44 @@ class Intermediate(Layer):
         hidden_act: one of `config.ACTIVATIONS`.
         kernel_size: of a convolution; None for a dense layer.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layer has one, and LayerNorm.
+        gated: the dense layer is twice as wide; its first half, activated, is multiplied by its
+            second one (Shazeer 2020, "GLU Variants Improve Transformer").
+        norm_eps: of a LayerNorm before the dense layer; None for no such.
     """
 
     def __init__(self, intermediate_size, hidden_act="gelu", kernel_size=None,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, gated=False, norm_eps=None,
+                 **kwargs):
         super().__init__(**kwargs)
-        self.hidden_act = hidden_act
+        self.intermediate_size = intermediate_size
         self.activation = activation(hidden_act)
-        self.dense = _dense_or_conv(intermediate_size, kernel_size, initializer_range, seed,
+        self.gated = gated
+        self.layer_norm = None
+        if norm_eps is not None:
+            self.layer_norm = LayerNorm(norm_eps, use_bias, name="LayerNorm",
+                                        dtype=self.dtype_policy)
+        self.dense = _dense_or_conv(2 * intermediate_size if gated else intermediate_size,
+                                    kernel_size, initializer_range, seed, use_bias,
                                     self.dtype_policy)
         self.kernel_size = kernel_size
 
     def build(self, inputs_shape):
-        """Create the dense layer."""
+        """Create the dense layer and LayerNorm."""
         self.dense.build(inputs_shape)
+        if self.layer_norm is not None:
+            self.layer_norm.build(inputs_shape)
 
     def call(self, inputs, training=False, layout=None):
         """Map `[…, hidden]` to `[…, intermediate]`."""
+        if self.layer_norm is not None:
+            inputs = self.layer_norm(inputs)
         args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
-        return self.activation(self.dense(*args), training)
+        outputs = self.dense(*args)
+        if not self.gated:
+            return self.activation(outputs, training)
+        outputs, gate = tf.split(outputs, 2, axis=-1)
+        return self.activation(outputs, training) * gate
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -58,35 +78,41 @@ class Output(Layer):
     Args:
         hidden_size: width of the output.
         dropout: rate after the dense layer.
-        layer_norm_eps: added to the variance.
+        layer_norm_eps: added to the variance; None for the sum without LayerNorm.
         kernel_size: of a convolution; None for a dense layer.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layer has one, and LayerNorm.
     """
 
     def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, kernel_size=None,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
         super().__init__(**kwargs)
-        self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed,
+        self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed, use_bias,
                                     self.dtype_policy)
         self.kernel_size = kernel_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
-        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+        self.layer_norm = None
+        if layer_norm_eps is not None:
+            self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
+                                        dtype=self.dtype_policy)
 
     def build(self, inputs_shape, residual_shape=None):
         """Create the dense layer and LayerNorm."""
         hidden_shape = self.dense.compute_output_shape(inputs_shape)
         self.dense.build(inputs_shape)
         self.dropout.build(hidden_shape)
-        self.layer_norm.build(hidden_shape)
+        if self.layer_norm is not None:
+            self.layer_norm.build(hidden_shape)
 
     def call(self, inputs, residual, training=False, layout=None):
         """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
         args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
-        hidden = self.dropout(self.dense(*args), training=training, layout=layout)
-        return self.layer_norm(hidden + residual)
+        hidden = self.dropout(self.dense(*args), training=training, layout=layout) + residual
+        return hidden if self.layer_norm is None else self.layer_norm(hidden)
 
 
-def _dense_or_conv(units, kernel_size, initializer_range, seed, dtype):
+def _dense_or_conv(units, kernel_size, initializer_range, seed, use_bias, dtype):
+    options = {"name": "dense", "dtype": dtype}
     if kernel_size is None:
-        return Dense(units, initializer_range, seed, name="dense", dtype=dtype)
-    return Conv(units, kernel_size, initializer_range, seed, name="dense", dtype=dtype)
+        return Dense(units, initializer_range, seed, use_bias=use_bias, **options)
+    return Conv(units, kernel_size, initializer_range, seed, **options)

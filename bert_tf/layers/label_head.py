@@ -42,3 +42,11 @@ class LabelHead(Layer):
         logits = tf.matmul(tokens, weights, transpose_b=True)
         logits = tf.cast(logits, tf.float32) + tf.convert_to_tensor(self.output_bias)
         return unflatten(logits, inputs)
+
+    def compute_output_shape(self, input_shape):
+        """`[…, num_labels]`."""
+        return (*input_shape[:-1], self.num_labels)
+
+    def compute_output_spec(self, inputs):
+        """Logits are float32 whatever the compute type."""
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), "float32")

@@ -23,27 +23,31 @@ class LayerNorm(Layer):
 
     Args:
         epsilon: added to the variance.
+        use_bias: whether there is a `beta`.
     """
 
-    def __init__(self, epsilon=1e-12, **kwargs):
+    def __init__(self, epsilon=1e-12, use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
+        self.use_bias = use_bias
 
     def build(self, input_shape):
         """Create `gamma` and `beta` of width `input_shape[-1]`."""
         width = (input_shape[-1],)
         self.gamma = self.add_weight(name="gamma", shape=width, initializer="ones",
                                      autocast=False, dtype="float32")
-        self.beta = self.add_weight(name="beta", shape=width, initializer="zeros",
-                                    autocast=False, dtype="float32")
+        self.beta = None
+        if self.use_bias:
+            self.beta = self.add_weight(name="beta", shape=width, initializer="zeros",
+                                        autocast=False, dtype="float32")
 
     def call(self, inputs):
         """Normalize `[…, D]`."""
         tokens = tf.reshape(inputs, [-1, self.gamma.shape[0]])
         kernel = _kernel.get() or _normalize
-        outputs = kernel(tokens, tf.convert_to_tensor(self.gamma),
-                         tf.convert_to_tensor(self.beta), self.epsilon)
-        return unflatten(outputs, inputs)
+        gamma = tf.convert_to_tensor(self.gamma)
+        beta = tf.convert_to_tensor(self.beta) if self.use_bias else tf.zeros_like(gamma)
+        return unflatten(kernel(tokens, gamma, beta, self.epsilon), inputs)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ sequences apart: it sees rectangles `[rows, heads, from, head_size]`. `Padded` c
 as a token, as the original code does, and all shapes stay static; `PaddingFree` leaves padding out.
 """
 
+import functools
 import math
 
 import tensorflow as tf
@@ -21,20 +22,31 @@ class Padded:
     Args:
         adder: float `[batch, 1, from or 1, to]`.
         shape: `batch` and `seq_length`, integers where they are known, else scalar int32.
+        causal: whether what follows a position is hidden besides.
     """
 
-    def __init__(self, adder, shape):
-        self.adders = [adder]
+    def __init__(self, adder, shape, causal=False):
         self.batch, self.seq_length = shape
+        self.causal = causal
+        # Adders of keys alone; None where it also matters who asks, such as in packed rows.
+        self.paddings = [adder if adder is not None and adder.shape[2] == 1 else None]
+        self._adder = adder
+
+    @functools.cached_property
+    def adders(self):
+        """Of each rectangle, float `[rows, 1, from or 1, to]`."""
+        return _with_causal([self._adder], self.widths, self.causal)
 
     @classmethod
     def of_mask(cls, input_mask, dtype, causal=False):
         """The layout of a batch with `input_mask` int32 `[batch, seq_length]`."""
         shape = sizes_of(input_mask)
-        adder = padding_adder(input_mask, dtype)
-        if causal:
-            adder += causal_adder(shape[1], dtype)
-        return cls(adder, shape)
+        return cls(padding_adder(input_mask, dtype), shape, causal)
+
+    @property
+    def widths(self):
+        """Positions of each rectangle."""
+        return [self.seq_length]
 
     def bits(self, key, first_example, width):
         """Random uint16 `[tokens, width]`; those of a row depend on its example alone."""
@@ -130,7 +142,8 @@ class PaddingFree:
     """Only real tokens, sequences of like length together; attention has a few rectangles.
 
     A row's first position is always among the tokens, masked if it is padding, so that there is
-    something to pool. What the mask leaves out in the middle of a sequence is left out here too.
+    something to pool. What the mask leaves out in the middle of a sequence is left out here too,
+    or with `keep_gaps` masked, so that places in a rectangle are positions in the sequence.
 
     oneDNN makes and keeps kernels for the shapes that it meets, about a megabyte for each number of
     tokens. So that there are few shapes, a few tokens that nobody reads follow the real ones (6 %
@@ -142,12 +155,17 @@ class PaddingFree:
         causal: whether a position sees none after it.
         rectangles: into how many the rows are divided, at most; the longest row of a rectangle
             sets its width.
+        keep_gaps: whether all up to a row's last real token is taken.
     """
 
-    def __init__(self, input_mask, dtype, causal=False, rectangles=4):
+    def __init__(self, input_mask, dtype, causal=False, rectangles=4, keep_gaps=False):
         self.batch, self.seq_length = sizes_of(input_mask)
+        self.causal = causal
         real = input_mask > 0
-        taken = tf.concat([tf.ones_like(real[:, :1]), real[:, 1:]], axis=1)
+        taken = real
+        if keep_gaps:
+            taken = tf.cumsum(tf.cast(real, tf.int32), axis=1, reverse=True) > 0
+        taken = tf.concat([tf.ones_like(real[:, :1]), taken[:, 1:]], axis=1)
         counts = tf.reduce_sum(tf.cast(taken, tf.int32), axis=1)
         self._order = tf.argsort(counts, direction="DESCENDING", stable=True)
         counts = tf.gather(counts, self._order)
@@ -165,14 +183,14 @@ class PaddingFree:
         if isinstance(self.batch, int):
             rectangles = max(1, min(rectangles, self.batch))
         real = tf.gather(tf.reshape(real, [-1]), self._places)
-        self._parts, self.adders = [], []
+        self._parts, self.paddings, self.widths = [], [], []
         for part in range(rectangles):
             first = self.batch * part // rectangles
             after = self.batch * (part + 1) // rectangles
-            self._add(first, after, counts[first:after], real, dtype, causal,
+            self._add(first, after, counts[first:after], real, dtype,
                       spare if part + 1 == rectangles else 0)
 
-    def _add(self, first, after, counts, real, dtype, causal, spare):
+    def _add(self, first, after, counts, real, dtype, spare):
         """The rectangle of the rows from `first` up to `after`, and `spare` tokens after it."""
         width = _rounded(tf.reduce_max(tf.concat([counts, [1]], 0)))
         begin = tf.reduce_sum(self._starts[first:first + 1])
@@ -181,12 +199,15 @@ class PaddingFree:
         # After a row's end stands what is masked: any token of these rows will do.
         token = starts + tf.where(inside, tf.range(width), 0)  # [b, s]
         adder = tf.where(inside, tf.where(tf.gather(real, token), 0.0, MASKED), 2 * MASKED)
-        adder = tf.cast(adder, dtype)[:, tf.newaxis, tf.newaxis]
-        if causal:
-            adder += causal_adder(width, dtype)
-        self.adders.append(adder)
+        self.paddings.append(tf.cast(adder, dtype)[:, tf.newaxis, tf.newaxis])
+        self.widths.append(width)
         slot = tf.cast(tf.where(inside), tf.int32)  # [k, 2], of the tokens of these rows
         self._parts.append(_Part(first, after, begin, token, slot, inside, spare))
+
+    @functools.cached_property
+    def adders(self):
+        """Of each rectangle, float `[rows, 1, from or 1, to]`."""
+        return _with_causal(self.paddings, self.widths, self.causal)
 
     def tokens(self, values):
         """`[batch, seq_length, …]` -> `[tokens, …]`."""
@@ -237,6 +258,13 @@ class PaddingFree:
     def add_positions(self, tokens, table):
         """Add to `tokens [tokens, width]` the rows of `table [seq_length, width]`."""
         return tokens + gather_rows(table, self._position)
+
+
+def _with_causal(adders, widths, causal):
+    if not causal:
+        return adders
+    return [adder + causal_adder(width, adder.dtype)
+            for adder, width in zip(adders, widths, strict=True)]
 
 
 class _FirstTokens:

@@ -19,16 +19,18 @@ class Transform(Layer):
         hidden_act: one of `config.ACTIVATIONS`.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layer and LayerNorm have one.
     """
 
     def __init__(self, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.hidden_act = hidden_act
         self.activation = activation(hidden_act)
-        self.dense = Dense(hidden_size, initializer_range, seed, name="dense",
+        self.dense = Dense(hidden_size, initializer_range, seed, use_bias=use_bias, name="dense",
                            dtype=self.dtype_policy)
-        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
+                                    dtype=self.dtype_policy)
 
     def build(self, input_shape):
         """Create the dense layer and LayerNorm."""
@@ -56,14 +58,15 @@ class MaskedLMHead(Layer):
         hidden_act: activation of the transform, one of `config.ACTIVATIONS`.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
+        use_bias: whether the dense layer and LayerNorm have one.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
-                                   seed, name="transform", dtype=self.dtype_policy)
+                                   seed, use_bias, name="transform", dtype=self.dtype_policy)
 
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):
@@ -90,6 +93,19 @@ class MaskedLMHead(Layer):
         rows = positions + starts * tf.cast(shape[1], positions.dtype)
         tokens = tf.reshape(sequence_output, [-1, sequence_output.shape[-1]])  # [B S, D]
         return gather_rows(tokens, tf.reshape(rows, [-1]))
+
+    def compute_output_shape(self, sequence_output_shape, masked_lm_positions_shape=None,
+                             word_embeddings_shape=None):
+        """`[batch, P, vocab]`."""
+        positions = masked_lm_positions_shape or sequence_output_shape[:-1]
+        return (*positions, self.vocab_size)
+
+    def compute_output_spec(self, sequence_output, masked_lm_positions, word_embeddings,
+                            training=False):
+        """Logits are float32 whatever the compute type."""
+        positions = None if masked_lm_positions is None else masked_lm_positions.shape
+        return keras.KerasTensor(self.compute_output_shape(sequence_output.shape, positions),
+                                 "float32")
 
 
 def decode(hidden, word_embeddings):

@@ -39,3 +39,11 @@ class ReplacedHead(Layer):
         """Logits float32 `[batch, seq_length]`."""
         hidden = self.activation(self.dense(sequence_output), training)
         return tf.cast(self.logit(hidden)[..., 0], tf.float32)
+
+    def compute_output_shape(self, sequence_output_shape):
+        """`[batch, seq_length]`."""
+        return sequence_output_shape[:-1]
+
+    def compute_output_spec(self, sequence_output, training=False):
+        """Logits are float32 whatever the compute type."""
+        return keras.KerasTensor(sequence_output.shape[:-1], "float32")

@@ -1,10 +1,11 @@
-"""One layer of the encoder (Vaswani et al. 2017, section 3.1), LayerNorm after the residual."""
+"""One layer of the encoder (Vaswani et al. 2017, section 3.1)."""
 
 import keras
 
 from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.feed_forward import Intermediate, Output
 from bert_tf.layers.layer import Layer
+from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import as_called, as_tokens
 
 
@@ -20,30 +21,42 @@ class Attention(Layer):
         dropout: rate after the output layer.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
+        norm_position: `post`, LayerNorm after the residual; `pre`, before the attention; `none`.
+        use_bias: whether dense layers and LayerNorm have one.
+        options: further ones of `SelfAttention`, a dict.
     """
 
     def __init__(self, hidden_size, num_attention_heads, attention_dropout=0.0, dropout=0.0,
-                 layer_norm_eps=1e-12, initializer_range=0.02, seed=None, **kwargs):
+                 layer_norm_eps=1e-12, initializer_range=0.02, seed=None, norm_position="post",
+                 use_bias=True, options=None, **kwargs):
         super().__init__(**kwargs)
+        self.layer_norm = None
+        if norm_position == "pre":
+            self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
+                                        dtype=self.dtype_policy)
         self.self_attention = SelfAttention(hidden_size, num_attention_heads, attention_dropout,
-                                            initializer_range, seed, name="self",
-                                            dtype=self.dtype_policy)
-        self.attention_output = Output(hidden_size, dropout, layer_norm_eps, None,
-                                       initializer_range, seed, name="output",
-                                       dtype=self.dtype_policy)
+                                            initializer_range, seed, use_bias, **(options or {}),
+                                            name="self", dtype=self.dtype_policy)
+        self.attention_output = Output(
+            hidden_size, dropout, layer_norm_eps if norm_position == "post" else None, None,
+            initializer_range, seed, use_bias, name="output", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
-        """Create both layers."""
+        """Create the layers."""
+        if self.layer_norm is not None:
+            self.layer_norm.build(hidden_shape)
         self.self_attention.build(hidden_shape)
         self.attention_output.build(hidden_shape)
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
-             first_only=False, layout=None):
+             first_only=False, layout=None, relative=None):
         """The context after its output layer, and the probabilities on request."""
         tokens, own = as_tokens(hidden, adder, layout)
-        context, probs = self.self_attention(
-            tokens, training=training, return_attention_probs=True, first_only=first_only,
-            layout=own)
+        context = self.self_attention(
+            tokens if self.layer_norm is None else self.layer_norm(tokens), training=training,
+            return_attention_probs=return_attention_probs, first_only=first_only, layout=own,
+            relative=relative)
+        context, probs = context if return_attention_probs else (context, [None])
         residual = own.first(tokens) if first_only else tokens
         output = self.attention_output(context, residual, training=training,
                                        layout=own.of_first if first_only else own)
@@ -53,13 +66,13 @@ class Attention(Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TransformerBlock(Layer):
-    """Attention, then the feed-forward network, each ended by residual and LayerNorm.
+    """Attention, then the feed-forward network, each with a residual and LayerNorm.
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
     `[batch, from, hidden]`; with `return_attention_probs=True` also
-    `attention_probs [batch, heads, from, to]`. Or tokens and
-    their `layout`, and `first_only`, as of `SelfAttention` (`first_only` not with convolutions,
-    which look at neighbours).
+    `attention_probs [batch, heads, from, to]`. Or tokens and their `layout`, and `first_only` and
+    `relative`, as of `SelfAttention` (`first_only` not with convolutions, which look at
+    neighbours).
 
     Args:
         hidden_size, num_attention_heads, intermediate_size: widths.
@@ -69,34 +82,44 @@ class TransformerBlock(Layer):
         dropout: rate after each output layer.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
+        norm_position: of LayerNorm, `post`, after each residual, or `pre`, before each half.
+        use_bias: whether dense layers and LayerNorms have one.
+        gated: see `Intermediate`.
+        attention_norm: whether there is a LayerNorm before the attention, of `pre`.
+        attention: further options of `SelfAttention`, a dict.
     """
 
     def __init__(self, hidden_size, num_attention_heads, intermediate_size, hidden_act="gelu",
                  kernel_size=None, attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, **kwargs):
+                 initializer_range=0.02, seed=None, norm_position="post", use_bias=True,
+                 gated=False, attention_norm=True, attention=None, **kwargs):
         super().__init__(**kwargs)
+        post = norm_position == "post"
         self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
-                                   layer_norm_eps, initializer_range, seed, name="attention",
-                                   dtype=self.dtype_policy)
+                                   layer_norm_eps, initializer_range, seed,
+                                   norm_position if attention_norm else "none", use_bias,
+                                   attention, name="attention", dtype=self.dtype_policy)
         self.intermediate = Intermediate(intermediate_size, hidden_act, kernel_size,
-                                         initializer_range, seed, name="intermediate",
+                                         initializer_range, seed, use_bias, gated,
+                                         None if post else layer_norm_eps, name="intermediate",
                                          dtype=self.dtype_policy)
-        self.block_output = Output(hidden_size, dropout, layer_norm_eps, kernel_size,
-                                   initializer_range, seed, name="output",
+        self.block_output = Output(hidden_size, dropout, layer_norm_eps if post else None,
+                                   kernel_size, initializer_range, seed, use_bias, name="output",
                                    dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the three layers."""
         self.attention.build(hidden_shape)
         self.intermediate.build(hidden_shape)
-        self.block_output.build(self.intermediate.dense.compute_output_shape(hidden_shape))
+        self.block_output.build((*hidden_shape[:-1], self.intermediate.intermediate_size))
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
-             first_only=False, layout=None):
+             first_only=False, layout=None, relative=None):
         """What the block makes of `hidden`, and the probabilities on request."""
         tokens, own = as_tokens(hidden, adder, layout)
-        tokens, probs = self.attention(tokens, training=training, return_attention_probs=True,
-                                       first_only=first_only, layout=own)
+        tokens = self.attention(tokens, training=training, first_only=first_only, layout=own,
+                                return_attention_probs=return_attention_probs, relative=relative)
+        tokens, probs = tokens if return_attention_probs else (tokens, [None])
         of_tokens = own.of_first if first_only else own
         intermediate = self.intermediate(tokens, training=training, layout=of_tokens)
         output = self.block_output(intermediate, tokens, training=training, layout=of_tokens)

@@ -1,5 +1,7 @@
 """The encoder of every family: embeddings, stack and pooling, as the configuration says."""
 
+import functools
+
 import keras
 import tensorflow as tf
 
@@ -8,16 +10,20 @@ from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.layout import Padded, PaddingFree
+from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.pooling import Pooler, last_token
+from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Backbone(keras.Layer):
+class Backbone(Adaptable, keras.Layer):
     """Embeddings, encoder and pooling of BERT (Devlin et al. 2019) and of what grew out of it.
 
-    RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020) and GPT
-    (Radford et al. 2018) are values of the configuration's fields, see `config.FAMILY_DEFAULTS`.
+    RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT (Radford
+    et al. 2018), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa (He et al. 2021)
+    and ModernBERT (Warner et al. 2024) are values of the configuration's fields, see
+    `config.FAMILY_DEFAULTS`.
 
     Call: a dict of `input_word_ids`, `input_mask`, `input_type_ids`, int32
     `[batch, seq_length]` -> a dict, all float32 whatever the compute type:
@@ -55,8 +61,8 @@ class Backbone(keras.Layer):
             config.vocab_size, config.embedding_width, config.max_position_embeddings,
             config.type_vocab_size, config.position_embedding,
             config.padding_id if config.positions_from_padding else None,
-            layer_norm=config.family != "gpt", **common, name="embeddings",
-            dtype=self.dtype_policy)
+            layer_norm=config.family != "gpt", use_bias=config.use_bias, **common,
+            name="embeddings", dtype=self.dtype_policy)
         self.embeddings_project = None
         if config.embedding_width != config.hidden_size:
             self.embeddings_project = Dense(config.hidden_size, **of_all,
@@ -67,8 +73,11 @@ class Backbone(keras.Layer):
              "num_attention_heads": config.num_attention_heads,
              "intermediate_size": config.intermediate_size, "hidden_act": config.hidden_act,
              "kernel_size": config.conv_kernel_size if config.feed_forward == "conv" else None,
-             "attention_dropout": config.attention_probs_dropout_prob, **common},
-            name="encoder", dtype=self.dtype_policy)
+             "attention_dropout": config.attention_probs_dropout_prob,
+             "norm_position": config.norm_position, "use_bias": config.use_bias,
+             "gated": config.feed_forward == "gated", **common},
+            layers=_layers(config), relative=_relative(config, of_all),
+            norm=_final_norm(config), name="encoder", dtype=self.dtype_policy)
         self.bilstm = self.pooler = None
         if config.bilstm:
             self.bilstm = BiLstm(config.hidden_size, seed, name="bilstm",
@@ -96,6 +105,8 @@ class Backbone(keras.Layer):
         no other position where the first one is pooled.
         """
         return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
+        # NumPy's integers are of 64 bits.
+        inputs = {name: tf.cast(ids, tf.int32) for name, ids in inputs.items()}
         input_mask = inputs["input_mask"]
         layout = self._layout(input_mask)
         embeddings = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
@@ -104,7 +115,8 @@ class Backbone(keras.Layer):
             embeddings = self.embeddings_project(embeddings)
         first_only = pooled_only and self._pools_first
         encoder_outputs, attention_probs = self.encoder(
-            embeddings, training=training, first_only=first_only, layout=layout)
+            embeddings, training=training, first_only=first_only, layout=layout,
+            return_attention_probs=self.attention_probs)
         if first_only:
             first = layout.in_order(encoder_outputs[-1])
             return tf.cast(self._pooled(first), tf.float32)
@@ -132,14 +144,16 @@ class Backbone(keras.Layer):
     def _layout(self, input_mask):
         causal = self.config.attention == "causal"
         if self.padding_free and not self.attention_probs:
-            return PaddingFree(input_mask, self.compute_dtype, causal)
+            distances = self.config.relative_position != "none" or self.config.local_attention
+            return PaddingFree(input_mask, self.compute_dtype, causal, keep_gaps=bool(distances))
         return Padded.of_mask(input_mask, self.compute_dtype, causal)
 
     @property
     def _pools_first(self):
         """Whether `pooled_output` needs no other output of the last layer than the first."""
         return (self.config.pooling != "last" and self.bilstm is None
-                and self.config.feed_forward == "dense")
+                and self.config.feed_forward != "conv"
+                and self.config.relative_position != "disentangled")
 
     def _pool(self, sequence_output, input_mask):
         """`[batch, hidden]` float32 of the whole output, float32."""
@@ -151,9 +165,23 @@ class Backbone(keras.Layer):
         """What the pooler, if there is one, makes of every row's first token."""
         return first if self.pooler is None else self.pooler(first)
 
+    @functools.cached_property
+    def token_embedding(self):
+        """The word embeddings as a `keras.layers.ReversibleEmbedding`, whose table is this one's.
+
+        Call: ids `[…]` -> `[…, embedding]`; with `reverse=True` `[…, embedding]` -> `[…, vocab]`.
+        """
+        layer = keras.layers.ReversibleEmbedding(
+            self.config.vocab_size, self.config.embedding_width, name="token_embedding",
+            dtype=self.dtype_policy)
+        layer._embeddings = self.embeddings.word_embeddings
+        layer.built = True
+        return layer
+
     def get_config(self):
         """The constructor's arguments."""
         return {**super().get_config(), "config": self.config.to_dict(),
+                "dtype": keras.dtype_policies.serialize(policy_of(self)),
                 "encoder_outputs": self.encoder_outputs,
                 "attention_probs": self.attention_probs, "seed": self.seed,
                 "padding_free": self.padding_free}
@@ -162,3 +190,35 @@ class Backbone(keras.Layer):
     def from_config(cls, config):
         """Build from what `get_config` gave."""
         return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+def _layers(config):
+    """What each layer of the stack has of its own: options of `TransformerBlock`."""
+    rotary = config.relative_position == "rotary"
+    layers = []
+    for layer in range(config.num_hidden_groups or config.num_hidden_layers):
+        local = config.local_attention and layer % config.global_attention_every
+        base = config.local_rotary_base if local else config.rotary_base
+        layers.append({
+            # What enters the first layer is normalized already.
+            "attention_norm": config.norm_position == "post" or layer > 0,
+            "attention": {"window": config.local_attention if local else 0,
+                          "rotary_base": base if rotary else 0.0,
+                          "score_terms": 3 if config.relative_position == "disentangled" else 1}})
+    return layers
+
+
+def _relative(config, options):
+    """What layers share to know distances by, as `Encoder` takes it."""
+    buckets = {"position_buckets": config.position_buckets,
+               "max_relative_position": config.max_relative_position, **options}
+    return {"bias": ("bias", {"num_attention_heads": config.num_attention_heads, **buckets}),
+            "disentangled": ("disentangled", {"hidden_size": config.hidden_size,
+                                              "layer_norm_eps": config.layer_norm_eps, **buckets}),
+            }.get(config.relative_position)
+
+
+def _final_norm(config):
+    """LayerNorm at the end of a stack whose layers have theirs at the beginning."""
+    return ({"epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
+            if config.norm_position == "pre" else None)

@@ -2,10 +2,17 @@
 
 import keras
 
+from bert_tf.layers.disentangled import RelativeEmbeddings
 from bert_tf.layers.layer import Layer
+from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import as_called, as_tokens
+from bert_tf.layers.relative_bias import RelativeBias
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.randomness import draw_scope
+
+# What layers share to know distances by, and its name in the variables' paths.
+RELATIVE = {"bias": (RelativeBias, "relative_attention_bias"),
+            "disentangled": (RelativeEmbeddings, "relative_embeddings")}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -14,7 +21,8 @@ class Encoder(Layer):
 
     Call: `hidden [batch, seq_length, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
     `(encoder_outputs, attention_probs)`: for each layer its output `[batch, seq_length, hidden]`
-    and its probabilities `[batch, heads, from, to]`, in the compute type. Or
+    and its probabilities `[batch, heads, from, to]`, in the compute type; without
+    `return_attention_probs` none are computed apart, and each layer has None. Or
     `hidden [tokens, hidden]` and a `layout`: outputs are of that shape, probabilities lists with
     an item for each rectangle. With `first_only=True` the last layer computes only the first token
     of every row, see `SelfAttention`.
@@ -24,33 +32,54 @@ class Encoder(Layer):
         num_hidden_groups: number of blocks G that the layers share, layer `i` using block
             `i G // L` (ALBERT paper, section 3.1); 0 gives each layer a block of its own.
         block: further arguments of `TransformerBlock`.
+        layers: those of each layer that differ, a list of dicts; None where all are alike.
+        relative: `(kind, arguments)` of what layers share to know distances by, see `RELATIVE`.
+        norm: arguments of a LayerNorm of the last output; None for no such.
     """
 
-    def __init__(self, num_hidden_layers, num_hidden_groups, block, **kwargs):
+    def __init__(self, num_hidden_layers, num_hidden_groups, block, layers=None, relative=None,
+                 norm=None, **kwargs):
         super().__init__(**kwargs)
         self.num_hidden_layers = num_hidden_layers
         self.num_hidden_groups = num_hidden_groups
-        self.block = dict(block)
         kind = "group" if num_hidden_groups else "layer"
-        self.blocks = [TransformerBlock(**block, name=f"{kind}_{i}", dtype=self.dtype_policy)
-                       for i in range(num_hidden_groups or num_hidden_layers)]
+        self.blocks = [
+            TransformerBlock(**{**block, **(layers[i] if layers else {})}, name=f"{kind}_{i}",
+                             dtype=self.dtype_policy)
+            for i in range(num_hidden_groups or num_hidden_layers)]
+        self.relative = self.layer_norm = None
+        if relative is not None:
+            shared, name = RELATIVE[relative[0]]
+            self.relative = shared(**relative[1], name=name, dtype=self.dtype_policy)
+        if norm is not None:
+            self.layer_norm = LayerNorm(**norm, name="LayerNorm", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
-        """Create the blocks."""
+        """Create the blocks and what they share."""
         for block in self.blocks:
             block.build(hidden_shape)
+        if self.relative is not None:
+            self.relative.build()
+        if self.layer_norm is not None:
+            self.layer_norm.build(hidden_shape)
 
-    def call(self, hidden, adder=None, training=False, first_only=False, layout=None):
+    def call(self, hidden, adder=None, training=False, first_only=False, layout=None,
+             return_attention_probs=True):
         """Outputs and attention probabilities of every layer."""
         tokens, own = as_tokens(hidden, adder, layout)
+        relative = None if self.relative is None else self.relative.of_layout(own)
         encoder_outputs, attention_probs = [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
-            of_first = first_only and i == self.num_hidden_layers - 1
+            last = i == self.num_hidden_layers - 1
+            of_first = first_only and last
             # Layers of one block drop different elements.
             with draw_scope(f"layer_{i}" if self.num_hidden_groups else ""):
-                tokens, probs = block(tokens, training=training, return_attention_probs=True,
-                                      first_only=of_first, layout=own)
+                tokens = block(tokens, training=training, first_only=of_first, layout=own,
+                               return_attention_probs=return_attention_probs, relative=relative)
+            tokens, probs = tokens if return_attention_probs else (tokens, [None])
+            if last and self.layer_norm is not None:
+                tokens = self.layer_norm(tokens)
             output, probs = as_called(tokens, probs, own, layout, of_first)
             encoder_outputs.append(output)
             attention_probs.append(probs)

@@ -4,6 +4,8 @@ import keras
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.lora import Adaptable
+from bert_tf.layers.quantized import Quantizes
 from bert_tf.models.backbone import Backbone
 from bert_tf.models.pretrained import Saved
 
@@ -11,16 +13,16 @@ INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class EncoderModel(Saved, keras.Model):
+class EncoderModel(Adaptable, Quantizes, Saved, keras.Model):
     """A `Backbone` as a functional Keras model; see `build_encoder`."""
 
     saved_as = "encoder"
 
     def __init__(self, config, encoder_outputs=False, attention_probs=False, dtype=None,
-                 seed=None, name=None, embeddings=None):
+                 seed=None, name=None, embeddings=None, padding_free=False):
         name = name or config.family
         backbone = Backbone(config, encoder_outputs, attention_probs, seed, embeddings,
-                            name=name, dtype=dtype)
+                            padding_free, name=name, dtype=dtype)
         inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in INPUTS}
         super().__init__(inputs, backbone(inputs), name=name)
         self.backbone = backbone
@@ -30,13 +32,16 @@ class EncoderModel(Saved, keras.Model):
         """The `ModelConfig`."""
         return self.backbone.config
 
+    @property
+    def token_embedding(self):
+        """See `Backbone.token_embedding`."""
+        return self.backbone.token_embedding
+
     def get_config(self):
         """The constructor's arguments."""
-        backbone = self.backbone
-        return {"config": backbone.config.to_dict(), "encoder_outputs": backbone.encoder_outputs,
-                "attention_probs": backbone.attention_probs, "seed": backbone.seed,
-                "dtype": keras.dtype_policies.serialize(backbone.dtype_policy),
-                "name": self.name}
+        config = self.backbone.get_config()
+        del config["trainable"]
+        return {**config, "name": self.name}
 
 
 def as_encoder(encoder, dtype=None, seed=None):

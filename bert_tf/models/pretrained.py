@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError, explain
 from bert_tf.storage import checksums, files, variables
 
 CONFIG = "model_config.json"
@@ -28,19 +28,6 @@ class Saved:
         """Return the options of this model beside its `ModelConfig`, a dict of plain values."""
         return {}
 
-    def get_config(self):
-        """See Keras."""
-        import keras  # here, as some read the names above without it
-
-        return {**super().get_config(), "config": self.config.to_dict(), **self.options(),
-                "seed": self.seed, "dtype": keras.dtype_policies.serialize(self.dtype_policy)}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        """See Keras."""
-        encoder = ModelConfig.from_dict(config["config"])
-        return cls(encoder, **{name: value for name, value in config.items() if name != "config"})
-
     def task_config(self):
         """Return what `task.json` says of this model."""
         return {"task": self.saved_as, **self.options()}
@@ -58,7 +45,17 @@ def save_pretrained(folder, model, tokenizer=None):
         model: a `Saved` Keras model; every variable is stored under its path, which for BERT is
             its name in the official checkpoint.
         tokenizer: anything with `save(folder)`; None is that of the model's `preprocessor`, if any.
+
+    Adapters (`enable_lora`) are added to the kernels that they adapt.
+
+    Raises:
+        UsageError: the model is quantized, which no checkpoint of ours holds.
     """
+    from bert_tf.layers.lora import merged_variables
+
+    if any(layer.quantization_mode for layer in model._flatten_layers()):
+        raise UsageError(explain(f"{model.name} is quantized, and a model folder holds floats",
+                                 attempt="model.save('NAME.keras'), or saving before quantize"))
     preprocessor = getattr(model, "preprocessor", None)
     if tokenizer is None and preprocessor is not None:
         tokenizer = preprocessor.tokenizer
@@ -67,7 +64,6 @@ def save_pretrained(folder, model, tokenizer=None):
         reading = {} if preprocessor is None else {"reading": preprocessor.reading()}
         files.write_json(os.path.join(temporary, TASK), {**model.task_config(), **reading})
         variables.write_variables(os.path.join(temporary, CHECKPOINT),
-                                  {variable.path: variable.value
-                                   for variable in model.weights})
+                                  merged_variables(model))
         if tokenizer is not None:
             tokenizer.save(temporary)

@@ -21,9 +21,15 @@ FAMILY_OBJECTIVES = {
     "albert": ("mlm+sop", "mlm", "mlm+nsp"),
     "electra": ("rtd", "mlm"),
     "gpt": ("lm",),
+    "distilbert": ("mlm",),
+    "xlm_roberta": ("mlm",),
+    "camembert": ("mlm",),
+    "mpnet": ("mlm",),
+    "deberta": ("rtd", "mlm"),
+    "modernbert": ("mlm",),
 }
 _NOT_OF_FAMILY = {
-    "rtd": "a discriminator and its generator are a pair of ELECTRA's",
+    "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",
     "lm": "only bert and gpt have a left-to-right form",
     "mlm": "gpt sees the text before a token only",
     "mlm+nsp": "the family has no sentence task",

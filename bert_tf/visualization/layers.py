@@ -28,8 +28,8 @@ import numpy as np
 from bert_tf import cli
 from bert_tf.errors import BertTfError, check_choice, explain
 from bert_tf.options import SeedOptions
-from bert_tf.pictures import SUFFIXES, add_legend, new_figure, write_figure
 from bert_tf.storage import files
+from bert_tf.tasks.base.pictures import SUFFIXES, add_legend, new_figure, write_figure
 from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.vectors import (
     add_vector_flags,

@@ -12,7 +12,7 @@ import numpy as np
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
-from bert_tf.pictures import SUFFIXES, new_figure, write_figure
+from bert_tf.tasks.base.pictures import SUFFIXES, new_figure, write_figure
 from bert_tf.visualization.source import MODEL, load_encoder
 from bert_tf.visualization.vectors import cosines
 

@@ -12,8 +12,8 @@ counted. The same numbers, angles included, as .json.
 import numpy as np
 
 from bert_tf import cli
-from bert_tf.pictures import SUFFIXES, add_legend, line_styles, new_figure, write_figure
 from bert_tf.storage import files
+from bert_tf.tasks.base.pictures import SUFFIXES, add_legend, line_styles, new_figure, write_figure
 from bert_tf.visualization.names import short_names
 from bert_tf.visualization.source import MODEL, load_encoder
 from bert_tf.visualization.texts import add_text_flags, read_given_texts

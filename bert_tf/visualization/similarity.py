@@ -21,8 +21,8 @@ import dataclasses
 import numpy as np
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.pictures import SUFFIXES, name_ticks, new_figure, write_figure
 from bert_tf.storage import files
+from bert_tf.tasks.base.pictures import SUFFIXES, name_ticks, new_figure, write_figure
 from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.texts import add_text_flags, read_given_texts
 from bert_tf.visualization.vectors import (

@@ -14,8 +14,8 @@ import numpy as np
 
 from bert_tf import cli
 from bert_tf.errors import check_choice
-from bert_tf.pictures import SUFFIXES, add_legend, new_figure, write_figure
 from bert_tf.storage import files
+from bert_tf.tasks.base.pictures import SUFFIXES, add_legend, new_figure, write_figure
 from bert_tf.visualization.names import short_names
 from bert_tf.visualization.training_runs import AXES, positions, read_run
 

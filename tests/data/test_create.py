@@ -164,8 +164,9 @@ def test_static_masks_are_the_dynamic_ones_under_their_key(make, options, vocab)
         tf.constant(records.Records(f"{folder}/{s['name']}" for s in facts["shards"]).read(
             np.arange(facts["num_examples"])))) for folder, made in (static, dynamic)]
     masking = Masking(vocab_size=vocabulary["size"], special_ids=vocabulary["special_ids"],
-                      mask_id=vocabulary["mask_id"], **{name: stated[name] for name in (
-                          "whole_word", "max_ngram", "masked_share", "max_predictions_per_seq")})
+                      mask_id=vocabulary["mask_id"], masked_lm_prob=stated["masked_share"],
+                      **{name: stated[name] for name in (
+                          "whole_word", "max_ngram", "max_predictions_per_seq")})
     ids, starts = (columns[1][name] for name in ("input_word_ids", "word_starts"))
     masked = masking(stream_key(stated["seed"], "static masking train 0"), 0,
                      ids.to_tensor(vocabulary["pad_id"], shape=[None, 32]),

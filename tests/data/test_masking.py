@@ -1,4 +1,4 @@
-"""Masking against the papers' rules: budget, whole words, spans, fates, purity."""
+"""Masking against the papers' rules: budget, whole words, spans, replacements, purity."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.data.masking import ELECTRA_FATES, MASK_FATES, Masking
+from bert_tf.data.masking import ELECTRA_REPLACEMENT_PROBS, REPLACEMENT_PROBS, Masking
 from bert_tf.randomness import stream_key
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = (0, 3, 1, 2, 4)
@@ -58,7 +58,7 @@ rows = st.lists(st.lists(st.tuples(st.sampled_from([UNK, SEP, *range(5, VOCAB)])
 def test_rules(rows, whole_word, predictions, first, max_ngram, share):
     batch = ids, lengths, flags = _batch([[token for token, _ in row] for row in rows],
                                          [[start for _, start in row] for row in rows])
-    masked = _call(_masking(whole_word, predictions, max_ngram=max_ngram, masked_share=share),
+    masked = _call(_masking(whole_word, predictions, max_ngram=max_ngram, masked_lm_prob=share),
                    batch, first)
     for number, length in enumerate(lengths):
         weights = masked["masked_lm_weights"][number]
@@ -86,28 +86,29 @@ def test_rules(rows, whole_word, predictions, first, max_ngram, share):
         assert all(len(word) > left for word in words if word not in chosen)
 
 
-@pytest.mark.parametrize("max_ngram, fates, masked_share", [
-    (1, MASK_FATES, 0.15), (3, MASK_FATES, 0.15), (3, ELECTRA_FATES, 0.25)])
+@pytest.mark.parametrize("max_ngram, probs, masked_lm_prob", [
+    (1, REPLACEMENT_PROBS, 0.15), (3, REPLACEMENT_PROBS, 0.15),
+    (3, ELECTRA_REPLACEMENT_PROBS, 0.25)])
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_shares_and_replacements(whole_word, max_ngram, fates, masked_share):
+def test_shares_and_replacements(whole_word, max_ngram, probs, masked_lm_prob):
     vocab_size, seq_length, rows = 1000, 102, 4000
     rng = np.random.default_rng(0)
     words = rng.integers(5, vocab_size, (rows, 98))
     batch = _batch(words, rng.random((rows, 98)) < 0.7, seq_length)
-    masked = _call(_masking(whole_word, 40, vocab_size, max_ngram=max_ngram, fates=fates,
-                            masked_share=masked_share), batch)
+    masked = _call(_masking(whole_word, 40, vocab_size, max_ngram=max_ngram,
+                            replacement_probs=probs, masked_lm_prob=masked_lm_prob), batch)
     ids, lengths, flags = batch
     count = masked["masked_lm_weights"].sum()
-    assert abs(count / lengths.sum() - masked_share) < 0.002
+    assert abs(count / lengths.sum() - masked_lm_prob) < 0.002
     real = masked["masked_lm_weights"] > 0
     labels = masked["masked_lm_ids"][real]
     seen = np.take_along_axis(masked["input_word_ids"], masked["masked_lm_positions"], 1)[real]
     random = (seen != MASK) & (seen != labels)
-    kept = 1 - sum(fates)
-    for share, expected in zip((seen == MASK, random, seen == labels), (*fates, kept),
+    kept = 1 - sum(probs)
+    for share, expected in zip((seen == MASK, random, seen == labels), (*probs, kept),
                                strict=True):
         assert abs(share.mean() - expected) < 0.005 * max_ngram
-    if fates is MASK_FATES:
+    if probs is REPLACEMENT_PROBS:
         drawn = np.bincount(seen[random], minlength=vocab_size)
         assert drawn[list(SPECIAL)].sum() == 0
         assert (drawn[5:] > 0).mean() > 0.98  # any other entry may be drawn
@@ -139,8 +140,8 @@ def spans(request):
     flags = rng.random((rows, size)) < (0.7 if request.param else 1)
     flags[:, 0] = True
     batch = _batch(rng.integers(5, VOCAB, (rows, size)), flags, size + 2)
-    masked = _call(_masking(request.param, 100, max_ngram=3, masked_share=0.02, fates=(0.5, 0)),
-                   batch)
+    masked = _call(_masking(request.param, 100, max_ngram=3, masked_lm_prob=0.02,
+                            replacement_probs=(0.5, 0)), batch)
     found = []
     for number in range(rows):
         positions = masked["masked_lm_positions"][number][masked["masked_lm_weights"][number] > 0]
@@ -175,7 +176,7 @@ def test_spans_begin_anywhere(spans):
 def test_no_span_crosses_a_special_token():
     rows = np.random.default_rng(0).integers(5, VOCAB, (200, 3000))
     rows[:, 2::3] = SEP
-    masked = _call(_masking(False, 100, max_ngram=3, masked_share=0.02),
+    masked = _call(_masking(False, 100, max_ngram=3, masked_lm_prob=0.02),
                    _batch(rows, np.ones_like(rows), 3002))
     chosen = np.zeros((200, 3002), bool)
     np.put_along_axis(chosen, masked["masked_lm_positions"], True, axis=1)

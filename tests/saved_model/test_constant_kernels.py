@@ -8,8 +8,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tiny_model import TEXTS
 
-from bert_tf.constant_kernels import with_constant_kernels
-from bert_tf.flat_graph import body_of, flat_graph, library_of
+from bert_tf.saved_model.constant_kernels import with_constant_kernels
+from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
 from bert_tf.serving.server.loaded_version import LoadedVersion
 
 

@@ -20,8 +20,9 @@ from tiny_encoder import (
     tokens_of,
 )
 
-from bert_tf import cli, pictures, visualize
+from bert_tf import cli, visualize
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.tasks.base import pictures
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -15,9 +15,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import ops
 
-from bert_tf.constant_kernels import with_constant_kernels
 from bert_tf.errors import BertTfError
-from bert_tf.flat_graph import body_of
+from bert_tf.saved_model.constant_kernels import with_constant_kernels
+from bert_tf.saved_model.flat_graph import body_of
 from bert_tf.serving.server.tf1_saved_model import Tf1SavedModel
 from bert_tf.serving.wire import tensor_proto
 from bert_tf.serving.wire.messages import error, quoted

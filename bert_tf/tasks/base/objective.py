@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.models.pretrained import Saved
+from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.tasks.base.cross_entropy import cross_entropy
 
 
-class Objective(Saved, keras.Model):
+class Objective(OnEncoder, keras.Model):
     """Base of the models that are trained: an encoder with one or more losses.
 
     The accounting methods return sums and weights, so that any loop can normalise by counts over

@@ -4,8 +4,8 @@ import os
 
 import numpy as np
 
-from bert_tf.pictures import name_ticks, new_figure, write_figure
 from bert_tf.storage import files
+from bert_tf.tasks.base.pictures import name_ticks, new_figure, write_figure
 from bert_tf.tasks.classification.metrics import indicators, label_report
 
 _MOST_NUMBERED = 25  # labels; of more the cells are too small for numbers

@@ -9,14 +9,14 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
-from bert_tf.models.pretrained import Saved
+from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.models.states import states_of
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.text_preprocessor import TakesText, TextPreprocessor, text_tensors
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SentenceEmbedder(TakesText, Saved, keras.Model):
+class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
     """An encoder whose hidden states become one vector for each text.
 
     Call: text where there is a `preprocessor`, else a dict of int32 `input_word_ids`, `input_mask`,

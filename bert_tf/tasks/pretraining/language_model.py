@@ -50,7 +50,7 @@ class LanguageModel(Objective):
             self.head = MaskedLMHead(
                 config.vocab_size, config.embedding_width, config.head_activation,
                 config.layer_norm_eps, config.initializer_range, seed, name="predictions",
-                dtype=self.dtype_policy)
+                use_bias=config.use_bias, dtype=self.dtype_policy)
             # Built here for its path, as in `Pretrainer`.
             with keras.name_scope("cls"):
                 self.head.build((None, None, config.hidden_size))

@@ -36,6 +36,7 @@ class Pretrainer(Objective):
 
     saved_as = "pretraining"
     required_options = ("sentence_task",)
+    call_inputs = (*INPUTS, "masked_lm_positions")
 
     def __init__(self, config, sentence_task="next_sentence", dtype=None, seed=None,
                  name="pretrainer", **kwargs):
@@ -49,7 +50,7 @@ class Pretrainer(Objective):
         self.masked_lm_head = MaskedLMHead(
             config.vocab_size, config.embedding_width, config.head_activation,
             config.layer_norm_eps, config.initializer_range, seed, name="predictions",
-            dtype=self.dtype_policy)
+            use_bias=config.use_bias, dtype=self.dtype_policy)
         self.sentence_head = None
         if sentence_task:
             self.sentence_head = LabelHead(2, config.initializer_range, seed,

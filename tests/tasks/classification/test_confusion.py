@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from bert_tf import pictures
 from bert_tf.errors import BertTfError
+from bert_tf.tasks.base import pictures
 from bert_tf.tasks.classification.confusion import write_confusion
 from bert_tf.tasks.classification.metrics import label_report
 

@@ -8,7 +8,7 @@ large batch and half of that of one sentence; in float32 nothing is gained.
 
 import tensorflow as tf
 
-from bert_tf.flat_graph import body_of, flat_graph, library_of
+from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
 
 
 def with_constant_kernels(function):

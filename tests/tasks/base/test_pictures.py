@@ -4,7 +4,13 @@ import pytest
 from matplotlib import font_manager, image
 
 from bert_tf.errors import UsageError
-from bert_tf.pictures import add_legend, line_styles, new_figure, text_style, write_figure
+from bert_tf.tasks.base.pictures import (
+    add_legend,
+    line_styles,
+    new_figure,
+    text_style,
+    write_figure,
+)
 
 
 def test_the_font_has_every_character():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.flat_graph import body_of, flat_graph, library_of
+from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
 
 CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
 

@@ -1,0 +1,145 @@
+"""What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
+
+from bert_tf.errors import UsageError, explain
+
+_NAMED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+          "intermediate_size", "hidden_act", "hidden_dropout_prob",
+          "attention_probs_dropout_prob", "max_position_embeddings", "initializer_range",
+          "layer_norm_eps")
+_COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
+MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
+               "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert"}
+# Our field -> their key.
+KEYS = {
+    "xlm_roberta": {**_COMMON, "type_vocab_size": "type_vocab_size"},
+    "camembert": {**_COMMON, "type_vocab_size": "type_vocab_size"},
+    "distilbert": {"vocab_size": "vocab_size", "hidden_size": "dim",
+                   "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
+                   "intermediate_size": "hidden_dim", "hidden_act": "activation",
+                   "hidden_dropout_prob": "dropout",
+                   "attention_probs_dropout_prob": "attention_dropout",
+                   "max_position_embeddings": "max_position_embeddings",
+                   "initializer_range": "initializer_range", "padding_id": "pad_token_id"},
+    "mpnet": {**_COMMON, "position_buckets": "relative_attention_num_buckets"},
+    "deberta": {**_COMMON, "type_vocab_size": "type_vocab_size",
+                "position_buckets": "position_buckets",
+                "max_relative_position": "max_relative_positions"},
+    "modernbert": {**{key: key for key in _NAMED[:5]}, "hidden_act": "hidden_activation",
+                   "hidden_dropout_prob": "mlp_dropout",
+                   "attention_probs_dropout_prob": "attention_dropout",
+                   "max_position_embeddings": "max_position_embeddings",
+                   "initializer_range": "initializer_range", "layer_norm_eps": "norm_eps",
+                   "padding_id": "pad_token_id", "local_attention": "local_attention",
+                   "global_attention_every": "global_attn_every_n_layers",
+                   "rotary_base": "global_rope_theta", "local_rotary_base": "local_rope_theta"},
+}
+_BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
+         "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
+         "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+         "max_position_embeddings": 512, "initializer_range": 0.02, "layer_norm_eps": 1e-12}
+# What transformers takes for a key that a file leaves out (its configuration classes).
+DEFAULTS = {
+    "xlm_roberta": {**_BASE, "type_vocab_size": 2, "pad_token_id": 1},
+    "camembert": {**_BASE, "type_vocab_size": 2, "pad_token_id": 1},
+    "distilbert": {"vocab_size": 30522, "dim": 768, "n_layers": 6, "n_heads": 12,
+                   "hidden_dim": 3072, "activation": "gelu", "dropout": 0.1,
+                   "attention_dropout": 0.1, "max_position_embeddings": 512,
+                   "initializer_range": 0.02, "pad_token_id": 0},
+    "mpnet": {**_BASE, "vocab_size": 30527, "pad_token_id": 1,
+              "relative_attention_num_buckets": 32},
+    "deberta": {**_BASE, "vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24,
+                "num_attention_heads": 24, "intermediate_size": 6144, "layer_norm_eps": 1e-7,
+                "type_vocab_size": 0, "pad_token_id": 0, "position_buckets": -1,
+                "max_relative_positions": -1, "pos_att_type": "", "share_att_key": False,
+                "relative_attention": False, "norm_rel_ebd": "none", "conv_kernel_size": 0,
+                "position_biased_input": True},
+    "modernbert": {"vocab_size": 50368, "hidden_size": 768, "num_hidden_layers": 22,
+                   "num_attention_heads": 12, "intermediate_size": 1152,
+                   "hidden_activation": "gelu", "mlp_dropout": 0.0, "attention_dropout": 0.0,
+                   "max_position_embeddings": 8192, "initializer_range": 0.02, "norm_eps": 1e-5,
+                   "pad_token_id": 50283, "local_attention": 128,
+                   "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
+                   "local_rope_theta": 10000.0},
+}
+# Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
+ONLY = {
+    "distilbert": {"sinusoidal_pos_embds": False},
+    "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
+                "position_biased_input": False, "conv_kernel_size": 0},
+    "modernbert": {"attention_bias": False, "mlp_bias": False, "norm_bias": False,
+                   "embedding_dropout": 0.0, "tie_word_embeddings": True},
+}
+
+
+def read(family, stated, source):
+    """The keys of a file as one spells them that has all; refuses what we do not compute.
+
+    Args:
+        family: of `KEYS`.
+        stated: all keys, defaults filled in.
+        source: the file's name, for messages.
+
+    Raises:
+        UsageError: a key has another value than the one that we compute; it is named.
+    """
+    for key, right in ONLY.get(family, {}).items():
+        if stated.get(key, right) != right:
+            raise UsageError(explain(f"{source}: {key}={stated[key]!r}", repr(right)))
+    return _READERS.get(family, lambda stated, source: stated)(stated, source)
+
+
+def _read_deberta(stated, source):
+    types = stated["pos_att_type"]
+    types = types.split("|") if isinstance(types, str) else types
+    if not isinstance(types, list) or sorted(map(str, types)) != ["c2p", "p2c"]:
+        raise UsageError(explain(f"{source}: pos_att_type={stated['pos_att_type']!r}",
+                                 "['p2c', 'c2p']"))
+    farthest = stated["max_relative_positions"]
+    if isinstance(farthest, int) and farthest < 1:
+        farthest = stated["max_position_embeddings"]
+    return {**stated, "max_relative_positions": farthest}
+
+
+def _read_modernbert(stated, source):
+    stated = dict(stated)
+    rope = stated.get("rope_parameters") or {}
+    for kind, key in (("full_attention", "global_rope_theta"),
+                      ("sliding_attention", "local_rope_theta")):
+        of_kind = rope.get(kind, {}) if isinstance(rope, dict) else None
+        if not isinstance(of_kind, dict) or of_kind.get("rope_type", "default") != "default":
+            raise UsageError(explain(f"{source}: rope_parameters={rope!r}",
+                                     "rope_type 'default' and a rope_theta for each kind of layer"))
+        stated[key] = of_kind.get("rope_theta", stated[key])
+        # Files of older versions have null for: as the layers that see everything.
+        stated[key] = stated["global_rope_theta"] if stated[key] is None else stated[key]
+    every, layers = stated["global_attn_every_n_layers"], stated["num_hidden_layers"]
+    named = stated.get("layer_types")
+    if named is not None and isinstance(every, int) and every > 0 and isinstance(layers, int):
+        usual = layer_types(layers, every)
+        if named != usual:
+            raise UsageError(explain(f"{source}: layer_types={named!r}", f"{usual!r}"))
+    return stated
+
+
+def layer_types(layers, every):
+    """Their names of the kinds of layers, one that sees everything first."""
+    return ["sliding_attention" if layer % every else "full_attention" for layer in range(layers)]
+
+
+def written(family, values):
+    """`values` of a file, and what it must say besides."""
+    further = dict(ONLY.get(family, {}))
+    if family == "deberta":
+        further |= {"pos_att_type": ["p2c", "c2p"], "legacy": True}
+    if family == "modernbert":
+        further["layer_types"] = layer_types(values["num_hidden_layers"],
+                                             values["global_attn_every_n_layers"])
+        further["rope_parameters"] = {
+            "full_attention": {"rope_type": "default",
+                               "rope_theta": values["global_rope_theta"]},
+            "sliding_attention": {"rope_type": "default",
+                                  "rope_theta": values["local_rope_theta"]}}
+    return {**values, **further}
+
+
+_READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert}

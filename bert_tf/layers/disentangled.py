@@ -1,0 +1,111 @@
+"""Content and position apart in the scores (He et al. 2021, "DeBERTa", section 3.1)."""
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.initializers import truncated_normal
+from bert_tf.layers.layer import Layer
+from bert_tf.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class RelativeEmbeddings(Layer):
+    """Embeddings of distances, for what content says of positions and positions of content.
+
+    With `d = from - to`, `E[d]` the normalized embedding of its bucket, and a layer's own query and
+    key projections (shared with the content, as in DeBERTa version 3; paper, appendix A.1),
+
+        scores += query · key(E[d]) + key · query(E[d])
+
+    of which the paper's equation 4 divides all three terms by `√(3 head_size)`.
+
+    Call: `of_layout(layout)` -> a function of `(attention, query, key)` that gives what is added to
+    the scores of each rectangle: a list of `[rows, heads, from, to]` in the compute type.
+
+    Args:
+        hidden_size: width of the embeddings.
+        position_buckets: buckets on either side of distance 0.
+        max_relative_position: distance whose bucket is the last one.
+        layer_norm_eps: added to the variance.
+        initializer_range, seed: see `Dense`.
+    """
+
+    def __init__(self, hidden_size, position_buckets=256, max_relative_position=512,
+                 layer_norm_eps=1e-7, initializer_range=0.02, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.position_buckets = position_buckets
+        self.max_relative_position = max_relative_position
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.layer_norm = LayerNorm(layer_norm_eps, name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, input_shape=None):
+        """Create `embeddings [2 buckets, hidden]`, the row of distance 0 in the middle."""
+        self.embeddings = self.add_weight(
+            name="embeddings", shape=(2 * self.position_buckets, self.hidden_size),
+            initializer=truncated_normal(self.initializer_range, self.seed,
+                                         f"{self.path}/embeddings"),
+            autocast=False, dtype="float32")
+        self.layer_norm.build((None, self.hidden_size))
+
+    def of_layout(self, layout):
+        """What the layers share of a batch: the embeddings of distances that there are."""
+        buckets = self.position_buckets
+        # A rectangle's distances, from that of its last position to its first one down.
+        rows = [tf.clip_by_value(buckets + log_bucket(
+            tf.range(width - 1, -width, -1), buckets, self.max_relative_position),
+            0, 2 * buckets - 1) for width in layout.widths]
+        first = tf.reduce_min([tf.reduce_min(each) for each in rows])
+        after = tf.reduce_max([tf.reduce_max(each) for each in rows]) + 1
+        table = tf.cast(self.layer_norm(tf.convert_to_tensor(self.embeddings)[first:after]),
+                        self.compute_dtype)
+        rows = [each - first for each in rows]
+
+        def scores(attention, query, key):
+            keys = _projected(attention.key(table), rows, query)
+            queries = _projected(attention.scaled(attention.query(table)), rows, query)
+            return [_scores(*each) for each in zip(query, key, keys, queries, strict=True)]
+
+        return scores
+
+
+def log_bucket(distance, buckets, max_distance):
+    """The bucket, from `-buckets` to `buckets`, of int32 distances: one each up to half of the
+    buckets, wider ones up to `max_distance`."""
+    exact = buckets // 2
+    size = tf.maximum(tf.abs(distance), 1)
+    share = (tf.math.log(tf.cast(size, tf.float32) / exact)
+             / np.float32(math.log((max_distance - 1) / exact)))
+    wide = tf.cast(tf.math.ceil(share * (exact - 1)), tf.int32) + exact
+    return tf.where(size <= exact, distance, tf.sign(distance) * wide)
+
+
+def _projected(table, rows, like):
+    """For each rectangle `[heads, distances, head_size]` of `table [distances, hidden]`."""
+    return [tf.transpose(tf.reshape(gather_rows(table, each),
+                                    [-1, heads.shape[1], heads.shape[3]]), [1, 0, 2])
+            for each, heads in zip(rows, like, strict=True)]
+
+
+def _scores(query, key, position_key, position_query):
+    """`[b, N, S, H]` twice, `[N, 2 S - 1, H]` twice -> `[b, N, F, T]`."""
+    # Query f is at distance f - t of key t, which stands in column t - f + S - 1; to key t query f
+    # is in column f - t + S - 1 of the same order turned round.
+    content_to_position = _shifted(tf.matmul(query, position_key, transpose_b=True))
+    position_to_content = _shifted(tf.matmul(key, position_query[:, ::-1], transpose_b=True))
+    return content_to_position + tf.linalg.matrix_transpose(position_to_content)
+
+
+def _shifted(scores):
+    """`[b, N, S, 2 S - 1]` -> `[b, N, S, S]`: of row i the columns from `S - 1 - i` on."""
+    batch, heads, length, width = tf.unstack(tf.shape(scores))
+    flat = tf.reshape(tf.pad(scores, [[0, 0], [0, 0], [0, 0], [0, 1]]), [batch, heads, -1])
+    rows = tf.reshape(flat[:, :, :length * width], [batch, heads, length, width])
+    shifted = rows[..., length - 1:]
+    shifted.set_shape([*scores.shape[:3], scores.shape[2]])
+    return shifted

@@ -1,0 +1,48 @@
+"""What models on an encoder have in common, whatever their heads."""
+
+import keras
+
+from bert_tf.config import ModelConfig
+from bert_tf.layers.quantized import Quantizes, policy_of
+from bert_tf.models.families import INPUTS
+from bert_tf.models.pretrained import Saved
+
+
+class OnEncoder(Quantizes, Saved):
+    """Mixin of Keras models with an `encoder`, a `config` and a `seed`.
+
+    Their constructors take an encoder or its `ModelConfig`, `dtype`, `seed` and `options()`.
+    """
+
+    call_inputs = INPUTS  # names of what a call needs, int32 of rank 2
+
+    @property
+    def backbone(self):
+        """The encoder's `Backbone`, with `token_embedding` and `enable_lora`."""
+        return self.encoder.backbone
+
+    def export(self, filepath, *args, input_signature=None, **kwargs):
+        """As of Keras; without an `input_signature` the graph takes `call_inputs`.
+
+        `bert_tf.export` makes what TensorFlow Serving answers text with.
+        """
+        if input_signature is None:
+            input_signature = [{name: keras.InputSpec(shape=(None, None), dtype="int32")
+                                for name in self.call_inputs}]
+        return super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
+    def get_config(self):
+        """The constructor's arguments, and `padding_free`."""
+        return {**super().get_config(), "config": self.config.to_dict(), **self.options(),
+                "seed": self.seed, "dtype": keras.dtype_policies.serialize(policy_of(self)),
+                "padding_free": self.backbone.padding_free}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        config = dict(config)
+        encoder = ModelConfig.from_dict(config.pop("config"))
+        padding_free = config.pop("padding_free", False)
+        model = cls(encoder, **config)
+        model.backbone.padding_free = padding_free
+        return model

@@ -1,0 +1,109 @@
+"""How distances enter the scores: buckets, biases, disentangled products, rotations, by formula."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.layers.attention import SelfAttention
+from bert_tf.layers.disentangled import RelativeEmbeddings, log_bucket
+from bert_tf.layers.layout import Padded
+from bert_tf.layers.relative_bias import RelativeBias, t5_bucket
+from bert_tf.layers.rotary import rotated
+
+RANDOM = np.random.default_rng(5)
+HIDDEN = RANDOM.normal(size=(2, 9, 8)).astype("float32")
+MASK = np.ones((2, 9), "int32")
+
+
+def softmax(x):
+    x = np.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
+def projected(dense, x):
+    """`[…, positions, 8]` -> `[…, heads, positions, 4]`."""
+    y = x @ dense.kernel.numpy() + dense.bias.numpy()
+    return np.moveaxis(y.reshape(*y.shape[:-1], 2, 4), -2, -3)
+
+
+def attention(**options):
+    layer = SelfAttention(8, 2, initializer_range=0.5, seed=1, **options)
+    layer.build((None, None, 8))
+    for dense in (layer.query, layer.key, layer.value):
+        dense.bias.assign(RANDOM.normal(size=8))
+    return layer
+
+
+def test_buckets_of_t5():
+    """One each up to 7, then by the logarithm up to 128; 16 further ones for positions after."""
+    def bucket(distance):
+        size, after = abs(distance), 16 * (distance > 0)
+        if size < 8:
+            return size + after
+        return after + min(15, 8 + int(math.log(size / 8) / math.log(128 / 8) * 8))
+
+    # Powers of two are at the edge of a bucket, where float32 may round.
+    distances = np.array([d for d in range(-300, 301) if abs(d) not in (16, 32, 64, 128)], "int32")
+    np.testing.assert_array_equal(t5_bucket(distances, 32, 128), [bucket(d) for d in distances])
+
+
+def test_buckets_of_deberta():
+    def bucket(distance):
+        size = abs(distance)
+        if size <= 8:
+            return distance
+        return int(math.copysign(math.ceil(math.log(size / 8) / math.log(63 / 8) * 7) + 8,
+                                 distance))
+
+    distances = np.array([d for d in range(-200, 201) if abs(d) != 63], "int32")
+    np.testing.assert_array_equal(log_bucket(distances, 16, 64), [bucket(d) for d in distances])
+    assert log_bucket(tf.constant([63]), 16, 64).numpy() == 15
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_bias_for_each_head_and_distance(training):
+    layer, bias = attention(), RelativeBias(2, 8, 6, initializer_range=1.0, seed=3)
+    bias.build()
+    layout = Padded.of_mask(MASK, "float32")
+    _, (probs,) = layer(layout.tokens(HIDDEN), layout=layout, relative=bias.of_layout(layout),
+                        return_attention_probs=True, training=training)
+    query, key = (projected(dense, HIDDEN) for dense in (layer.query, layer.key))
+    place = np.arange(9)
+    bucket = t5_bucket((place[None] - place[:, None]).astype("int32"), 8, 6).numpy()
+    added = np.moveaxis(bias.embeddings.numpy()[bucket], -1, 0)
+    scores = np.einsum("bnfh,bnth->bnft", query, key) / 2 + added
+    np.testing.assert_allclose(probs, softmax(scores), atol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_disentangled_scores(training):
+    """Equation 4 of the DeBERTa paper, entry by entry."""
+    layer = attention(score_terms=3)
+    shared = RelativeEmbeddings(8, 4, 6, initializer_range=1.0, seed=3)
+    shared.build()
+    layout = Padded.of_mask(MASK, "float32")
+    _, (probs,) = layer(layout.tokens(HIDDEN), layout=layout, relative=shared.of_layout(layout),
+                        return_attention_probs=True, training=training)
+    table = shared.layer_norm(shared.embeddings.value).numpy()
+    query, key = (projected(dense, HIDDEN) for dense in (layer.query, layer.key))
+    table_query, table_key = (projected(dense, table) for dense in (layer.query, layer.key))
+    scores = np.einsum("bnfh,bnth->bnft", query, key)
+    for f in range(9):
+        for t in range(9):
+            row = np.clip(4 + int(log_bucket(tf.constant(f - t), 4, 6)), 0, 7)
+            scores[:, :, f, t] += np.einsum("bnh,nh->bn", query[:, :, f], table_key[:, row])
+            scores[:, :, f, t] += np.einsum("bnh,nh->bn", key[:, :, t], table_query[:, row])
+    np.testing.assert_allclose(probs, softmax(scores / np.sqrt(3 * 4)), atol=1e-5)
+
+
+def test_rotations_of_pairs_as_complex_numbers():
+    heads = RANDOM.normal(size=(2, 3, 7, 8)).astype("float32")
+    pairs = heads[..., :4] + 1j * heads[..., 4:]
+    angle = np.arange(7)[:, None] / 100.0 ** (np.arange(4) / 4)
+    turned = pairs * np.exp(1j * angle)
+    np.testing.assert_allclose(rotated(tf.constant(heads), 100.0),
+                               np.concatenate([turned.real, turned.imag], -1), atol=1e-5)
+    half = rotated(tf.constant(heads, tf.bfloat16), 100.0)
+    assert half.dtype == "bfloat16"

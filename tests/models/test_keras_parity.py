@@ -1,0 +1,267 @@
+"""One script on keras-hub's models and on ours: what Keras offers works on both alike."""
+
+import warnings
+from types import SimpleNamespace
+
+import keras
+import keras_nlp
+import numpy as np
+import pytest
+import tensorflow as tf
+from harness import mirrored
+
+import bert_tf
+from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
+
+SIZES = {"vocabulary": 50, "width": 16, "intermediate": 32, "longest": 16, "labels": 3}
+IDS = np.random.default_rng(1).integers(1, SIZES["vocabulary"], (8, 12))
+# Of 64 bits, as NumPy has them; the last rows are padded.
+MASK = (np.arange(12) < np.array([12, 12, 12, 12, 12, 9, 5, 2])[:, np.newaxis]).astype("int64")
+LABELS = np.arange(8) % SIZES["labels"]
+
+
+def keras_hub(dtype=None):
+    backbone = keras_nlp.models.BertBackbone(
+        vocabulary_size=SIZES["vocabulary"], num_layers=1, num_heads=2,
+        hidden_dim=SIZES["width"], intermediate_dim=SIZES["intermediate"],
+        max_sequence_length=SIZES["longest"], dtype=dtype)
+    return SimpleNamespace(
+        encoder=backbone, ours=False,
+        classifier=keras_nlp.models.BertTextClassifier(
+            backbone=backbone, num_classes=SIZES["labels"], preprocessor=None, dtype=dtype),
+        inputs={"token_ids": IDS * MASK, "padding_mask": MASK,
+                "segment_ids": np.zeros_like(IDS)})
+
+
+def ours(dtype=None):
+    config = ModelConfig.from_dict({
+        "vocab_size": SIZES["vocabulary"], "hidden_size": SIZES["width"],
+        "num_hidden_layers": 1, "num_attention_heads": 2,
+        "intermediate_size": SIZES["intermediate"],
+        "max_position_embeddings": SIZES["longest"], "initializer_range": 0.3})
+    return SimpleNamespace(
+        encoder=bert_tf.build_encoder(config, dtype=dtype), ours=True,
+        classifier=bert_tf.Classifier(config, ["a", "b", "c"], dtype=dtype),
+        inputs={"input_word_ids": IDS * MASK, "input_mask": MASK,
+                "input_type_ids": np.zeros_like(IDS)})
+
+
+both = pytest.mark.parametrize("make", [keras_hub, ours])
+
+
+def compile_classifier(made, **options):
+    made.classifier.compile(keras.optimizers.Adam(1e-2), keras.losses.
+                            SparseCategoricalCrossentropy(from_logits=True),
+                            metrics=["accuracy"], **options)
+
+
+def outputs(model, inputs):
+    return tf.nest.map_structure(np.asarray, model(inputs, training=False))
+
+
+def check_equal(found, expected, **tolerances):
+    tf.nest.map_structure(lambda one, other: np.testing.assert_allclose(
+        np.float32(one), np.float32(other), **(tolerances or {"rtol": 0, "atol": 0})),
+        found, expected)
+
+
+def reloaded(model, folder):
+    path = str(folder / "model.keras")
+    model.save(path)
+    return bert_tf.load_model(path)
+
+
+def summary_of(model):
+    lines = []
+    model.summary(print_fn=lambda text, **_: lines.append(text))
+    return "\n".join(lines)
+
+
+@both
+def test_summary_shows_shapes(make):
+    made = make()
+    for model in (made.encoder, made.classifier):
+        text = summary_of(model)
+        assert "?" not in text
+        assert "None, 16" in text
+    assert f"None, {SIZES['labels']})" in text
+
+
+@both
+def test_fit_with_callbacks_save_and_load(make, tmp_path):
+    made = make()
+    compile_classifier(made)
+    best = str(tmp_path / "best.keras")
+    history = made.classifier.fit(
+        made.inputs, LABELS, batch_size=4, epochs=3, verbose=0,
+        validation_data=(made.inputs, LABELS), callbacks=[
+            keras.callbacks.ModelCheckpoint(best, save_best_only=True, monitor="loss"),
+            keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
+            keras.callbacks.ReduceLROnPlateau("loss", patience=1),
+            keras.callbacks.EarlyStopping("loss", patience=2)])
+    assert set(history.history) >= {"loss", "val_loss"}
+    assert (tmp_path / "log.csv").read_text().count("\n") == 4
+    loaded = reloaded(made.classifier, tmp_path)
+    expected = made.classifier.predict(made.inputs, verbose=0)
+    check_equal(loaded.predict(made.inputs, verbose=0), expected)
+    assert bert_tf.load_model(best).predict(made.inputs, verbose=0).shape == (8, 3)
+    check_equal(outputs(reloaded(made.encoder, tmp_path), made.inputs),
+                outputs(made.encoder, made.inputs))
+
+
+@both
+def test_clone_and_export(make, tmp_path):
+    made = make()
+    for model in (made.encoder, made.classifier):
+        clone = keras.models.clone_model(model)
+        clone.set_weights(model.get_weights())
+        assert not set(map(id, clone.weights)) & set(map(id, model.weights))
+        expected = outputs(model, made.inputs)
+        check_equal(outputs(clone, made.inputs), expected)
+        folder = str(tmp_path / model.name)
+        model.export(folder, verbose=False)
+        exported = tf.saved_model.load(folder)
+        served = exported.serve(
+            {name: tf.cast(ids, tf.int32) for name, ids in made.inputs.items()})
+        check_equal(tf.nest.map_structure(np.asarray, served), expected, atol=1e-5)
+
+
+@both
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_quantize(make, mode, tmp_path):
+    made = make()
+    # A quantized classifier of keras-hub's cannot be read again.
+    model = made.classifier if made.ours else made.encoder
+    model.predict(made.inputs, verbose=0)
+    expected, size = outputs(model, made.inputs), sum(
+        variable.value.shape.num_elements() * variable.value.dtype.size
+        for variable in model.weights)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.quantize(mode)
+    if made.ours:
+        assert not [warning for warning in told if "quantize" in str(warning.message)]
+    assert "int8" in {variable.dtype for variable in model.weights}
+    assert sum(variable.value.shape.num_elements() * variable.value.dtype.size
+               for variable in model.weights) < 0.75 * size
+    found = outputs(model, made.inputs)
+    largest = max(float(np.abs(np.float32(value)).max()) for value in tf.nest.flatten(expected))
+    check_equal(found, expected, atol={"int8": 0.03, "int4": 0.5}[mode] * largest)
+    assert any((one != other).any() for one, other in zip(
+        tf.nest.flatten(found), tf.nest.flatten(expected), strict=True))
+    check_equal(model.predict(made.inputs, verbose=0), found, atol=1e-5)
+    again = reloaded(model, tmp_path)
+    check_equal(outputs(again, made.inputs), found)
+    if made.ours:  # keras-hub's file of a model from a file has a dtype that is none
+        check_equal(outputs(reloaded(again, tmp_path), made.inputs), found)
+
+
+@both
+def test_lora_trains_adapters_and_the_head_alone_and_is_merged_when_saved(make, tmp_path):
+    made = make()
+    made.classifier.backbone.enable_lora(2)
+    compile_classifier(made)
+    before = {variable.path: variable.numpy() for variable in made.classifier.weights}
+    made.classifier.fit(made.inputs, LABELS, verbose=0, epochs=2)
+    changed = {variable.path for variable in made.classifier.weights
+               if (variable.numpy() != before[variable.path]).any()}
+    adapters = {path for path in before if "lora_kernel" in path}
+    assert len(adapters) == 4
+    head = {path for path in before if path.startswith(("cls/", "logits/"))}
+    # keras-hub trains the biases of query and value too.
+    biases = set() if made.ours else {path for path in before
+                                      if path.endswith(("query/bias", "value/bias"))}
+    assert changed == adapters | head | biases
+    loaded = reloaded(made.classifier, tmp_path)
+    assert not any("lora" in variable.path for variable in loaded.weights)
+    check_equal(outputs(loaded, made.inputs), outputs(made.classifier, made.inputs), atol=1e-5)
+
+
+def test_lora_in_folders_of_ours(tmp_path):
+    made = ours()
+    backbone = made.classifier.backbone
+    backbone.enable_lora(2, ["query", "dense"])
+    for variable in made.classifier.trainable_variables:
+        variable.assign(keras.random.normal(variable.shape, seed=len(variable.path)))
+    expected = outputs(made.classifier, made.inputs)
+    made.classifier.save_pretrained(tmp_path / "merged")
+    merged = bert_tf.from_pretrained(tmp_path / "merged")
+    check_equal(outputs(merged, made.inputs), expected, atol=1e-4)
+    assert not any("lora" in variable.path for variable in merged.weights)
+    # The adapters alone, put onto the weights that they were made for.
+    backbone.save_lora_weights(tmp_path / "adapters")
+    other = bert_tf.Classifier.from_config(made.classifier.get_config())
+    plain = {variable.path: variable for variable in made.classifier.weights}
+    for variable in other.weights:
+        variable.assign(plain[variable.path])
+    other.encoder.load_lora_weights(tmp_path / "adapters")
+    check_equal(outputs(other, made.inputs), expected, atol=1e-5)
+    with pytest.raises(UsageError, match="has adapters already"):
+        backbone.enable_lora(2)
+    with pytest.raises(UsageError, match="no dense layer of bert"):
+        ours().encoder.enable_lora(2, ["querry"])
+    with pytest.raises(UsageError, match="rank=0"):
+        ours().encoder.enable_lora(0)
+    with pytest.raises(UsageError, match="has no adapters"):
+        ours().encoder.save_lora_weights(tmp_path / "none")
+    with pytest.raises(UsageError, match="other|wants"):
+        bert_tf.build_encoder(other.config.replace(num_hidden_layers=2)).load_lora_weights(
+            tmp_path / "adapters")
+
+
+@both
+def test_token_embedding_is_tied(make):
+    made = make()
+    layer = made.encoder.token_embedding
+    assert isinstance(layer, keras.layers.ReversibleEmbedding)
+    assert layer is made.encoder.token_embedding
+    table = layer.embeddings.numpy()
+    check_equal(np.asarray(layer(IDS)), table[IDS])
+    hidden = np.random.default_rng(2).normal(size=(2, 3, 16)).astype("float32")
+    check_equal(np.asarray(layer(hidden, reverse=True)), hidden @ table.T, atol=1e-4)
+    before = outputs(made.encoder, made.inputs)["sequence_output"]
+    layer.embeddings.assign(table[::-1])
+    assert (outputs(made.encoder, made.inputs)["sequence_output"] != before).any()
+    assert [id(variable) for variable in made.encoder.weights].count(id(layer.embeddings)) == 1
+
+
+@both
+def test_mixed_precision_and_xla(make, tmp_path):
+    made = make("mixed_bfloat16")
+    compile_classifier(made, jit_compile=True)
+    losses = made.classifier.fit(made.inputs, LABELS, batch_size=8, verbose=0,
+                                 epochs=6).history["loss"]
+    assert losses[-1] < losses[0]
+    assert {variable.dtype for variable in made.classifier.weights} == {"float32"}
+    check_equal(outputs(reloaded(made.classifier, tmp_path), made.inputs),
+                outputs(made.classifier, made.inputs))
+
+
+@both
+def test_mirrored_strategy(make):
+    with mirrored(2).scope():
+        made = make()
+        compile_classifier(made)
+    history = made.classifier.fit(made.inputs, LABELS, batch_size=8, verbose=0, epochs=4)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    assert made.classifier.predict(made.inputs, verbose=0, batch_size=8).shape == (8, 3)
+
+
+def test_a_file_keeps_padding_free_and_takes_a_batch_without_rows(tmp_path):
+    made = ours()
+    for model in (made.encoder, made.classifier):
+        model.backbone.padding_free = True
+        loaded = reloaded(model, tmp_path)
+        assert loaded.backbone.padding_free
+        none = {name: ids[:0] for name, ids in made.inputs.items()}
+        for given, rows in ((made.inputs, 8), (none, 0)):
+            assert all(value.shape[0] == rows for value in tf.nest.flatten(
+                outputs(loaded, given)))
+
+
+def test_a_quantized_model_is_no_model_folder(tmp_path):
+    made = ours()
+    made.encoder.quantize("int8")
+    with pytest.raises(UsageError, match="is quantized"):
+        made.encoder.save_pretrained(tmp_path / "folder")
