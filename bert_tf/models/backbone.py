@@ -171,7 +171,7 @@ class Backbone(Adaptable, keras.Layer):
 
         Call: ids `[…]` -> `[…, embedding]`; with `reverse=True` `[…, embedding]` -> `[…, vocab]`.
         """
-        layer = keras.layers.ReversibleEmbedding(
+        layer = _TokenEmbedding(
             self.config.vocab_size, self.config.embedding_width, name="token_embedding",
             dtype=self.dtype_policy)
         layer._embeddings = self.embeddings.word_embeddings
@@ -190,6 +190,16 @@ class Backbone(Adaptable, keras.Layer):
     def from_config(cls, config):
         """Build from what `get_config` gave."""
         return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
+
+class _TokenEmbedding(keras.layers.ReversibleEmbedding):
+    """A layer on a table that another layer saves: in a file there is nothing of it."""
+
+    def save_own_variables(self, store):
+        """See Keras."""
+
+    def load_own_variables(self, store):
+        """See Keras."""
 
 
 def _layers(config):

@@ -44,8 +44,6 @@ def test_model_folders(name, written, eager):
     cases.assert_same(cases.answers_of(name, model), EXPECTED["models"][name])
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="Keras takes the property "
-                   "Backbone.token_embedding for a layer, which earlier files do not hold")
 @pytest.mark.parametrize("name", EXPECTED["keras"])
 def test_keras_files_answer_and_learn_on(name, written, eager):
     expected = EXPECTED["keras"][name]
