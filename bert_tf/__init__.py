@@ -43,6 +43,7 @@ _PUBLIC = {
     "WordReader": "bert_tf.tasks.word_reader",
     "text_batches": "bert_tf.data.text_batches",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
+    "load_tokenizer": "bert_tf.tokenization.load",
     "pack": "bert_tf.tokenization.packing",
     "analyse": "bert_tf.tokenization.morphemes",
     "original_offsets": "bert_tf.tokenization.morphemes",

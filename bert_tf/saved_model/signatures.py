@@ -36,7 +36,7 @@ def fill_mask(served, text):
     indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
     in the batch; a mask after the window is not counted.
     """
-    inputs = served.read({"text": text}, split_special=True)
+    inputs = served.read({"text": text}, allow_special=True)
     is_mask = inputs["input_word_ids"] == served.tokenizer.vocabulary.mask_id
     num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     indices = tf.cast(tf.where(is_mask), tf.int32)
