@@ -177,7 +177,7 @@ class Tokenizer(BaseTokenizer):
 
         Raises: as `of_vocabulary`.
         """
-        return cls.of_vocabulary(os.path.join(folder, VOCABULARY_NAME))
+        return cls._of_file(os.path.join(folder, VOCABULARY_NAME), {}, judge=True)
 
     @classmethod
     def of_vocabulary(cls, path, **casing):
@@ -185,20 +185,23 @@ class Tokenizer(BaseTokenizer):
 
         Args:
             path: of the file; a `tokenizer_config.json` beside it is heeded.
-            casing: as of `casing`.
+            casing: as of `casing`; what is not said is False.
 
         Raises:
             BertTfError: the file is missing or damaged.
             UsageError: `casing` contradicts the folder.
         """
+        return cls._of_file(path, casing, judge=False)
+
+    @classmethod
+    def _of_file(cls, path, casing, judge):
         folder = os.path.dirname(path)
         config = os.path.join(folder, CONFIG_NAME)
         stated = read_options(config)
         _check_stated(casing, stated, config)
         described = read_vocabulary_options(stated, config)
         vocabulary = Vocabulary.load(path, **described)
-        if "lower_case" not in stated and None in (casing.get("lower_case"),
-                                                   casing.get("strip_accents")):
+        if judge and "lower_case" not in stated:
             stated = judged_casing(vocabulary) | stated
         given = {name: value for name, value in casing.items() if value is not None}
         return cls(vocabulary, **{**stated, **given})
