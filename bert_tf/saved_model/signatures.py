@@ -83,7 +83,7 @@ def generate(served, seed=None, **inputs):
     made = generation.generate(
         served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
         served.max_new_tokens, 1 if seed is None else served.top_k,
-        seed=0 if seed is None else seed, end_id=end_id)
+        seed=0 if seed is None else seed, end_id=end_id, may_slide=False)
     num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
     return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
 
