@@ -44,6 +44,7 @@ _PUBLIC = {
     "WordPreprocessor": "bert_tf.tasks.token_classification.preprocessor",
     "text_batches": "bert_tf.tasks.base.text_batches",
     "Tokenizer": "bert_tf.tokenization.tokenizer",
+    "load_tokenizer": "bert_tf.tokenization.load",
     "pack": "bert_tf.tokenization.packing",
     "analyse": "bert_tf.tokenization.morphemes",
     "original_offsets": "bert_tf.tokenization.morphemes",

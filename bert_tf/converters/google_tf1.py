@@ -20,7 +20,12 @@ from bert_tf.config import UNREAD_KEYS, ModelConfig
 from bert_tf.converters import name_table
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible, parameter_shapes
 from bert_tf.converters.name_table import Row
-from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
+from bert_tf.converters.tokenizer_files import (
+    casing_notes,
+    copy_tokenizer,
+    plain_bert_notes,
+    tokenizer_folder,
+)
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import checksums, files, variables
 
@@ -160,7 +165,7 @@ def write(checkpoint, path):
         files.write_json(os.path.join(temporary, form.config), values)
         variables.write_variables(os.path.join(temporary, form.checkpoint), tensors)
         copy_tokenizer(checkpoint.tokenizer, temporary)
-    return dropped
+    return [*dropped, *plain_bert_notes(checkpoint.tokenizer)]
 
 
 def model_config(values, family, source):

@@ -13,6 +13,7 @@ from bert_tf.converters import hf_config, safetensors_file, tokenizer_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
 from bert_tf.converters.hf_names import ENCODER, MASKED_LM, MODELS, PREFIXES, ROWS, usual_names
+from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import checksums, files
@@ -92,22 +93,7 @@ def _write_model(checkpoint, folder):
     tensors, _ = to_theirs(ROWS[config.family], checkpoint.tensors, architectures[0])
     files.write_json(os.path.join(folder, CONFIG), values)
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
-    _write_tokenizer(checkpoint, folder)
-
-
-def _write_tokenizer(checkpoint, folder):
-    """The tokenizer's files, its options under the names that transformers reads."""
-    if checkpoint.tokenizer is None:
-        return
-    tokenizer_files.copy_tokenizer(checkpoint.tokenizer, folder)
-    path = os.path.join(folder, tokenizer_files.CASING)
-    options = files.read_json_object(path) if files.exists(path) else {}
-    if "lower_case" in options:
-        # What they have no name for is passed over there, and comes back with the rest.
-        options = {"do_lower_case": options.pop("lower_case"), "tokenize_chinese_chars": True,
-                   **options}
-    files.write_json(path, {"tokenizer_class": _TOKENIZERS[checkpoint.config.family],
-                            "model_max_length": checkpoint.config.longest, **options})
+    write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family], config.longest)
 
 
 def _read_object(folder):

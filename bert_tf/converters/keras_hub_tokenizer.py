@@ -7,13 +7,15 @@ import tempfile
 
 import keras_hub
 
-from bert_tf.converters.tokenizer_files import CASING, VOCABULARY, load_copied
+from bert_tf.converters.tokenizer_files import VOCABULARY, has_hangul
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import byte_pair, sentence_piece
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
+from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.tokenizer_config import NAME as CASING
 
 CONFIG = "tokenizer.json"
 _ASSETS = os.path.join("assets", "tokenizer")
@@ -59,15 +61,15 @@ def write_tokenizer(folder, family, preset):
 
     Returns: what their tokenizer cannot do, a list of one line each.
     """
-    ours = load_copied(folder)
+    ours = load_tokenizer(folder)
     if not isinstance(ours, _KINDS[family]):
         return [f"the tokenizer (a preset of {family} has a {_KINDS[family].__name__})"]
     build = {"bert": _word_piece, "electra": _word_piece, "roberta": _byte_pair,
              "albert": _sentence_piece}[family]
     theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
     build(theirs, ours).save_to_preset(preset)
-    if getattr(ours, "pretokenize", None):
-        return [f"the tokenizer's pretokenize={ours.pretokenize!r} (theirs takes text as it is)"]
+    if isinstance(ours, Tokenizer):
+        return _told_by_words(ours)
     if family != "albert":
         return []
     # Their class has no place for them; they stand in a file that it does not look at.
@@ -75,6 +77,18 @@ def write_tokenizer(folder, family, preset):
     done = [name for name, value in ours.options.items() if value != (name == "keep_accents")]
     return [f"the tokenizer's {name}={ours.options[name]} (AlbertTokenizer takes the text as it "
             "is)" for name in done]
+
+
+def _told_by_words(ours):
+    """What their WordPiece tokenizer cannot do, a list of one line each."""
+    missing = []
+    if ours.pretokenize:
+        missing.append(f"the tokenizer's pretokenize={ours.pretokenize!r} (theirs takes text as "
+                       "it is)")
+    if ours.strip_accents and ours.normalization == "nfc" and has_hangul(ours.vocabulary):
+        missing.append("the tokenizer's normalization='nfc' (theirs takes Hangul apart into "
+                       "jamo, which this vocabulary does not have: Korean words are [UNK] there)")
+    return missing
 
 
 def _word_piece(theirs, ours):

@@ -19,7 +19,12 @@ from bert_tf.converters.tf_models_config import (
     SENTENCE_HEAD,
     activation_name,
 )
-from bert_tf.converters.tokenizer_files import casing_notes, copy_tokenizer, tokenizer_folder
+from bert_tf.converters.tokenizer_files import (
+    casing_notes,
+    copy_tokenizer,
+    plain_bert_notes,
+    tokenizer_folder,
+)
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.storage import checksums, files, variables
 
@@ -109,7 +114,7 @@ def write(checkpoint, path):
         with variables.explained_writing(prefix):
             tf.train.Checkpoint(**items).write(prefix)
         copy_tokenizer(checkpoint.tokenizer, temporary)
-    return dropped
+    return [*dropped, *plain_bert_notes(checkpoint.tokenizer)]
 
 
 def from_live(model):

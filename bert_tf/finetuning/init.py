@@ -8,7 +8,7 @@ import tqdm
 from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.own_folder import own_folder
-from bert_tf.converters.tokenizer_files import load_copied, tokenizer_folder
+from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetuning.options import SCRATCH
 from bert_tf.models.pretrained import CONFIG
@@ -101,7 +101,7 @@ def _find_tokenizer(options, beside):
             name: getattr(options, name) for name in _TOKENIZER_FLAGS})
     if beside is None or tokenizer_folder(beside) is None:
         return None
-    tokenizer = load_copied(beside)
+    tokenizer = load_tokenizer(beside)
     _check_given(options, _TOKENIZER_FLAGS, tokenizer, beside)
     return tokenizer
 

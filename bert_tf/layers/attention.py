@@ -77,7 +77,8 @@ class SelfAttention(Layer):
         query = self.query(own.first(tokens) if first_only else tokens)
         query = (own.first_heads if first_only else own.heads)(
             self.scaled(query) if scaled else query, num_heads)
-        key, value = (own.heads(dense(tokens), num_heads) for dense in (self.key, self.value))
+        key, value = own.with_past(*(own.heads(dense(tokens), num_heads)
+                                     for dense in (self.key, self.value)))
         if self.rotary_base:
             query, key = ([rotated(part, self.rotary_base) for part in parts]
                           for parts in (query, key))

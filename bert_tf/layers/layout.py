@@ -101,6 +101,10 @@ class Padded:
         """The same of what `first` gave: a list of `[rows, heads, 1, head_size]`."""
         return [_one_position(projected, num_heads)]
 
+    def with_past(self, key, value):
+        """Keys and values to attend to, of what `heads` gave; see `cache.NextTokens`."""
+        return key, value
+
     def merge(self, contexts):
         """The inverse of `heads`."""
         (context,) = contexts
@@ -243,7 +247,7 @@ class PaddingFree:
                                                                strict=True)]
         return merged[0] if len(merged) == 1 else tf.concat(merged, 0)
 
-    merge_first = Padded.merge_first
+    merge_first, with_past = Padded.merge_first, Padded.with_past
 
     @property
     def of_first(self):

@@ -109,10 +109,7 @@ class Backbone(Adaptable, keras.Layer):
         inputs = {name: tf.cast(ids, tf.int32) for name, ids in inputs.items()}
         input_mask = inputs["input_mask"]
         layout = self._layout(input_mask)
-        embeddings = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
-                                     training=training, layout=layout)
-        if self.embeddings_project is not None:
-            embeddings = self.embeddings_project(embeddings)
+        embeddings = self._embed(inputs, layout, training)
         first_only = pooled_only and self._pools_first
         encoder_outputs, attention_probs = self.encoder(
             embeddings, training=training, first_only=first_only, layout=layout,
@@ -140,6 +137,18 @@ class Backbone(Adaptable, keras.Layer):
             outputs["attention_probs"] = [tf.cast(probs, tf.float32)
                                           for (probs,) in attention_probs]
         return outputs
+
+    def hidden_of(self, inputs, layout):
+        """The last layer's output, float32 `[tokens, hidden]`, in a layout of the caller's."""
+        encoder_outputs, _ = self.encoder(self._embed(inputs, layout), layout=layout)
+        return tf.cast(encoder_outputs[-1], tf.float32)
+
+    def _embed(self, inputs, layout, training=False):
+        embeddings = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],
+                                     training=training, layout=layout)
+        if self.embeddings_project is not None:
+            embeddings = self.embeddings_project(embeddings)
+        return embeddings
 
     def _layout(self, input_mask):
         causal = self.config.attention == "causal"

@@ -61,17 +61,17 @@ class ServedModel:
         """What the texts are called that the model was trained on."""
         return ("text_a", "text_b") if self.pair else ("text",)
 
-    def read(self, inputs, split_special=False):
+    def read(self, inputs, allow_special=False):
         """Token ids, mask and segment ids int32 `[B, S]` of what a signature is given.
 
         Args:
             inputs: dict of string `[B]` `text`, or `text_a` and `text_b`; else of the ids, mask and
                 segment ids themselves, which are cut to the window.
-            split_special: take special tokens written in the text for what they name.
+            allow_special: take special tokens written in the text for what they name.
         """
         texts = [value for name, value in inputs.items() if name.startswith("text")]
         if texts:
-            pieces = [self.tokenizer.tokenize(text, split_special) for text in texts]
+            pieces = [self.tokenizer.tokenize(text, allow_special) for text in texts]
             inputs = pack(self.tokenizer.vocabulary, pieces, self.seq_length, fixed=False)
         return self._fit(inputs)
 

@@ -1,9 +1,10 @@
-"""Byte-level byte-pair encoding, the tokenizer of RoBERTa and GPT-2, inside the graph.
+"""Byte-level byte-pair encoding, the tokenizer of RoBERTa and ModernBERT, inside the graph.
 
     tokenizer = BytePairTokenizer.load("folder")  # vocab.json and merges.txt
     ids = tokenizer.tokenize(["Any text."])
 
-Only core TensorFlow ops are used, and no state: no lookup table and no cache that grows.
+Only core TensorFlow ops are used (and `NormalizeUTF8` where text is composed), and no state: no
+lookup table and no cache that grows.
 """
 
 import functools
@@ -13,15 +14,23 @@ import unicodedata
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from bert_tf.errors import NoTextError, UsageError, explain
-from bert_tf.shapes import check_rank
 from bert_tf.storage import files
-from bert_tf.tokenization.offsets import whole_characters
-from bert_tf.tokenization.special import tokenize_around
+from bert_tf.tokenization import hf_options
+from bert_tf.tokenization import normalization as normalizing
+from bert_tf.tokenization.base import BaseTokenizer, valid_text
+from bert_tf.tokenization.offsets import before_nfc, whole_characters
+from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
+from bert_tf.tokenization.tokenizer_config import (
+    check_boolean,
+    read_config,
+    read_vocabulary_options,
+    vocabulary_options,
+)
 from bert_tf.tokenization.vocabulary import Vocabulary
 
-CONFIG_NAME = "tokenizer_config.json"
 VOCABULARY_NAME = "vocab.json"
 MERGES_NAME = "merges.txt"
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -31,11 +40,9 @@ _VERSION = "#version"
 
 # Kinds of characters; the white ones come first, and a blank joins the word after it.
 _BLANK, _WHITE, _LETTER, _NUMBER, _OTHER = range(5)
-_WHITE_CHARACTERS = ("\t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
-                     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
 
 
-class BytePairTokenizer(tf.Module):
+class BytePairTokenizer(BaseTokenizer):
     """Byte-level BPE (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners",
     section 2.2; rules of openai/gpt-2 `src/encoder.py`).
 
@@ -46,20 +53,25 @@ class BytePairTokenizer(tf.Module):
 
     Args:
         tokens: the pieces in the order of their ids, bytes written in GPT-2's printable alphabet,
-            with `<s> <pad> </s> <unk> <mask>` among them.
+            with the special tokens among them.
         merges: pairs of pieces, the first to be joined first.
         add_prefix_space: put a blank before a text that has none.
         source: what an error names, for example the file's path.
+        normalize_nfc: compose the text first (NFC), as ModernBERT does.
+        special_tokens, pair_separators, pair_types, added_tokens: as of `Vocabulary`.
 
     Raises:
         UsageError: a special token is missing, or a merge uses or makes a piece that is no entry.
     """
 
-    def __init__(self, tokens, merges, add_prefix_space=False, source="the vocabulary"):
-        super().__init__(name="tokenizer")
-        self.vocabulary = Vocabulary(
-            tokens, source, SPECIAL_TOKENS, pair_separators=_PAIR_SEPARATORS,
-            continues=lambda token: token[0] != "Ġ" and token not in SPECIAL_TOKENS)
+    def __init__(self, tokens, merges, add_prefix_space=False, source="the vocabulary",
+                 normalize_nfc=False, special_tokens=SPECIAL_TOKENS,
+                 pair_separators=_PAIR_SEPARATORS, **vocabulary):
+        super().__init__(Vocabulary(
+            tokens, source, special_tokens, pair_separators=pair_separators,
+            continues=lambda token: token[:1] != "Ġ" and token not in special_tokens,
+            **vocabulary))
+        self.normalize_nfc = normalize_nfc
         self.merges = [tuple(pair) for pair in merges]
         self.add_prefix_space = add_prefix_space
         ids = {token: index for index, token in enumerate(tokens)}
@@ -67,9 +79,9 @@ class BytePairTokenizer(tf.Module):
         self._byte_ids = tf.constant([ids.get(character, self.vocabulary.unk_id)
                                       for character in alphabet])
         byte_of = {character: bytes([byte]) for byte, character in enumerate(alphabet)}
-        self._tokens = tf.constant(tokens)
+        added = {each.token: each.special for each in self.vocabulary.added_tokens}
         self._bytes = tf.constant([
-            b"" if token in SPECIAL_TOKENS else
+            (b"" if added[token] else token.encode()) if token in added else
             b"".join(byte_of.get(character, character.encode()) for character in token)
             for token in tokens])
         self._merge_keys, self._merge_ranks, self._merged = _merge_table(ids, self.merges, source)
@@ -82,60 +94,12 @@ class BytePairTokenizer(tf.Module):
         firsts, kinds = _character_kinds()
         self._firsts, self._kinds = tf.constant(firsts), tf.constant(kinds)
 
-    def tokenize(self, text, split_special=False):
-        """Ids of the pieces of each text.
-
-        Args:
-            text: string `[n]`, UTF-8; what is not UTF-8 becomes U+FFFD.
-            split_special: take `<mask>` and the other special tokens written in the text for what
-                they name; else they are text like any other.
-
-        Returns:
-            RaggedTensor int32 `[n, (tokens)]`.
-        """
-        text = check_rank("text", tf.convert_to_tensor(text, tf.string), 1)
-        if split_special:
-            return tokenize_around(self.vocabulary, text, self.tokenize)
-        if self.add_prefix_space:
-            text = tf.strings.regex_replace(text, r"^([^ ])", r" \1")
-        words, rows = self._words(text)
-        words, places = tf.unique(words)
-        pieces = tf.gather(self._pieces(words), places)
-        pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
-                                                   validate=False)
-        return pieces.merge_dims(1, 2)
-
-    def tokenize_with_offsets(self, text):
-        """Ids of the pieces, and where in the text each comes from.
-
-        Args:
-            text: string `[n]`, UTF-8; offsets are into the text that has U+FFFD for what is not.
-
-        Returns:
-            ids, starts, ends: RaggedTensors `[n, (tokens)]`, int32, int64 and int64. Piece `j` of
-            text `i` holds bytes of the characters `starts[i, j]` up to, without, `ends[i, j]`, in
-            bytes; the blank before a word is not counted, and a piece that is but the blank of
-            `add_prefix_space` comes from no character.
-        """
-        text = tf.strings.unicode_transcode(check_rank(
-            "text", tf.convert_to_tensor(text, tf.string), 1), "UTF-8", "UTF-8")
-        ids = self.tokenize(text)
-        # The pieces of all texts, joined, are the texts; but for the blank put before one.
-        lengths = tf.gather(self._lengths, ids.values)
-        ends = tf.cumsum(lengths)
-        starts = ends - lengths
-        rows = ids.value_rowids()
-        before = tf.gather(tf.concat([starts, [0]], axis=0), ids.row_starts())
-        size = tf.reduce_sum(ids.with_values(lengths), axis=1)
-        before += size - tf.cast(tf.strings.length(text), tf.int64)
-        starts += tf.gather(self._after_blank, ids.values)
-        starts, ends = (ids.with_values(tf.maximum(offsets - tf.gather(before, rows), 0))
-                        for offsets in (starts, ends))
-        return ids, *whole_characters(text, starts, ends)
-
-    def tokens(self, ids):
-        """Pieces as strings, of the shape of `ids` (integers, ragged or not)."""
-        return tf.gather(self._tokens, ids)
+    @property
+    def options(self):
+        """What `tokenizer_config.json` holds."""
+        return {"add_prefix_space": self.add_prefix_space,
+                **({"normalize_nfc": True} if self.normalize_nfc else {}),
+                **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, _PAIR_SEPARATORS)}
 
     def detokenize(self, ids):
         """The text of pieces `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
@@ -148,8 +112,7 @@ class BytePairTokenizer(tf.Module):
                          {token: index for index, token in enumerate(tokens)})
         files.write_text(os.path.join(folder, MERGES_NAME), f"{_VERSION}: 0.2\n" + "".join(
             f"{left} {right}\n" for left, right in self.merges))
-        files.write_json(os.path.join(folder, CONFIG_NAME),
-                         {"add_prefix_space": self.add_prefix_space})
+        files.write_json(os.path.join(folder, CONFIG_NAME), self.options)
 
     @classmethod
     def load(cls, folder):
@@ -167,11 +130,49 @@ class BytePairTokenizer(tf.Module):
                 f"{path} is not of bytes: its pieces end in {END_OF_WORD}, as GPT-1's do",
                 "the byte-level vocabulary of RoBERTa",
                 "token ids made by that model's own tokenizer"))
-        return cls(tokens, _read_merges(os.path.join(folder, MERGES_NAME)),
-                   _read_add_prefix_space(os.path.join(folder, CONFIG_NAME)), path)
+        return cls(tokens, _read_merges(os.path.join(folder, MERGES_NAME)), source=path,
+                   **read_options(os.path.join(folder, CONFIG_NAME)))
+
+    def _tokenize(self, text):
+        text = self._prepared(text)
+        words, rows = self._words(text)
+        words, places = tf.unique(words)
+        pieces = tf.gather(self._pieces(words), places)
+        pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
+                                                   validate=False)
+        return pieces.merge_dims(1, 2)
+
+    def _tokenize_with_offsets(self, text):
+        """As `tokenize_with_offsets`; a piece that is but the blank of `add_prefix_space` comes
+        from no character."""
+        composed = tf_text.normalize_utf8(text, "NFC") if self.normalize_nfc else text
+        ids = self._tokenize(text)
+        # The pieces of all texts, joined, are the texts; but for the blank put before one.
+        lengths = tf.gather(self._lengths, ids.values)
+        ends = tf.cumsum(lengths)
+        starts = ends - lengths
+        rows = ids.value_rowids()
+        before = tf.gather(tf.concat([starts, [0]], axis=0), ids.row_starts())
+        size = tf.reduce_sum(ids.with_values(lengths), axis=1)
+        before += size - tf.cast(tf.strings.length(composed), tf.int64)
+        starts += tf.gather(self._after_blank, ids.values)
+        starts, ends = (ids.with_values(tf.maximum(offsets - tf.gather(before, rows), 0))
+                        for offsets in (starts, ends))
+        starts, ends = whole_characters(composed, starts, ends)
+        if self.normalize_nfc:
+            starts, ends = (before_nfc(text, composed, offsets) for offsets in (starts, ends))
+        return ids, starts, ends
+
+    def _prepared(self, text):
+        """The text that is split into words: string `[n]`."""
+        if self.normalize_nfc:
+            text = tf_text.normalize_utf8(valid_text(text), "NFC")
+        if self.add_prefix_space:
+            text = tf.strings.regex_replace(text, r"^([^ ])", r" \1")
+        return text
 
     def _words(self, text):
-        """Cut text into words: string `[words]`, and which text each is of, int64 `[words]`."""
+        """Split text into words: string `[words]`, and which text each is of, int64 `[words]`."""
         characters = tf.strings.unicode_decode(text, "UTF-8")
         code_points, rows = characters.values, characters.value_rowids()
         first = tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0)
@@ -266,7 +267,8 @@ def _character_kinds():
         category = unicodedata.category(chr(code_point))[0]
         if category in "LN":
             kinds[code_point] = _LETTER if category == "L" else _NUMBER
-    kinds[[ord(character) for character in _WHITE_CHARACTERS]] = _WHITE
+    for first, last in normalizing.WHITE_SPACE:
+        kinds[first:last + 1] = _WHITE
     kinds[ord(" ")] = _BLANK
     firsts = np.flatnonzero(np.diff(kinds, prepend=-1)).astype(np.int32)
     return firsts, kinds[firsts]
@@ -321,10 +323,15 @@ def _read_merges(path):
     return merges
 
 
-def _read_add_prefix_space(path):
-    """What a `tokenizer_config.json`, ours or Hugging Face's, says; false where there is none."""
-    config = files.read_json(path) if files.exists(path) else {}
-    value = config.get("add_prefix_space", False) if isinstance(config, dict) else None
-    if not isinstance(value, bool):
-        raise UsageError(explain(f"{path}: add_prefix_space={value!r}", "true or false"))
-    return value
+def read_options(path):
+    """Arguments of the class in a `tokenizer_config.json`, ours or Hugging Face's.
+
+    Raises:
+        UsageError: a value of another form.
+    """
+    config = read_config(path)
+    options = {name: config.get(name, False) for name in ("add_prefix_space", "normalize_nfc")}
+    for name, value in options.items():
+        check_boolean(value, name, path)
+    described = hf_options.special_names(config, path)
+    return {**options, **described, **read_vocabulary_options(config, path)}

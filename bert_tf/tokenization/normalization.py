@@ -12,8 +12,21 @@ import unicodedata
 import flatbuffers
 import numpy as np
 
-# Characters that a rule can change: planes 0, 1 and 14. The others hold ideographs and private use.
-_CODE_POINTS = (*range(0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE1000))
+# Characters that a rule can change: planes 0, 1 and 14. The others hold ideographs, of which some
+# stand for others, and private use.
+_CODE_POINTS = (*range(0xD800), *range(0xE000, 0x20000), *range(0x2F800, 0x2FA20),
+                *range(0xE0000, 0xE1000))
+# How text is normalized: ours, google-research/bert's `tokenization.py`, Hugging Face's
+# `BertNormalizer`. The two others decompose what they strip accents from, Hangul to jamo too.
+NORMALIZATIONS = ("nfc", "google", "huggingface")
+# Ranges that google-research/bert `_is_chinese_char` names: every character is a word.
+CHINESE = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF),
+           (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0x2F800, 0x2FA1F))
+# Ranges of the Unicode property White_Space.
+WHITE_SPACE = ((0x09, 0x0D), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680),
+               (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F),
+               (0x3000, 0x3000))
+_UNASSIGNED = 0xA0000  # added to a Chinese character gives one of planes without any
 
 
 def clean(character):
@@ -24,45 +37,73 @@ def clean(character):
     return "" if category in ("Cc", "Cf") or character == "\ufffd" else character
 
 
-def strip_accents(text):
-    """Remove combining marks (Unicode category Mn) as google-research/bert does, and compose again.
+def strip_accents(text, compose=True):
+    """Remove combining marks (Unicode category Mn) as google-research/bert does.
 
-    Composing gives back whole Hangul syllables, which decomposing splits into jamo.
+    Args:
+        text: str.
+        compose: compose again (NFC), which gives back whole Hangul syllables; google-research/bert
+            leaves jamo.
     """
     marked = unicodedata.normalize("NFD", text)
     bare = "".join(c for c in marked if unicodedata.category(c) != "Mn")
-    return unicodedata.normalize("NFC", bare)
+    return unicodedata.normalize("NFC", bare) if compose else bare
 
 
 @functools.cache
-def character_rules(lower_case, remove_accents):
-    """Dict of every code point that changes -> its replacement, a string of any length."""
+def character_rules(lower_case, remove_accents, normalization="nfc"):
+    """Dict of every code point that changes -> its replacement, a string of any length.
+
+    Args:
+        lower_case, remove_accents: what is done beside cleaning.
+        normalization: one of `NORMALIZATIONS`.
+    """
     rules = {}
     for code_point in _CODE_POINTS:
         character = chr(code_point)
         after = clean(character)
+        if normalization == "huggingface" and unicodedata.category(character) == "Co":
+            after = ""
         if lower_case:
             after = after.lower()
         if remove_accents and not after.isascii():
-            after = strip_accents(after)
+            after = strip_accents(after, normalization == "nfc")
         if after != character:
             rules[code_point] = after
     return rules
 
 
 @functools.cache
-def final_sigma_pattern():
+def hidden_chinese():
+    """Dict of every Chinese code point -> a character that no tokenizer splits from others."""
+    return {code_point: hide_chinese(chr(code_point))
+            for first, last in CHINESE for code_point in range(first, last + 1)}
+
+
+def hide_chinese(text):
+    """`text` with other characters, which have no meaning, in place of Chinese ones."""
+    return "".join(chr(ord(c) + _UNASSIGNED) if any(
+        first <= ord(c) <= last for first, last in CHINESE) else c for c in text)
+
+
+@functools.cache
+def final_sigma_pattern(cleaned=True):
     """RE2 pattern of Σ at the end of a word, where it becomes ς instead of σ, in three groups.
 
     The condition is `Final_Sigma` of the Unicode standard (section 3.13): a cased letter comes
     before and none after, whatever case-ignorable characters lie between. Both classes are asked
     of `str.lower`, which applies it.
+
+    Args:
+        cleaned: characters that `clean` removes are as if not there.
     """
     # After a cased letter c, "cΣ" ends in ς; after an ignorable one, only "AcΣ" does.
     cased, ignorable = [], []
     for code_point in _CODE_POINTS:
         character = chr(code_point)
-        if f"A{character}Σ".lower()[-1] == "ς":
+        if cleaned and not clean(character):
+            ignorable.append(code_point)
+        elif f"A{character}Σ".lower()[-1] == "ς":
             (cased if f"{character}Σ".lower()[-1] == "ς" else ignorable).append(code_point)
     cased, ignorable = _ranges(cased), _ranges(ignorable)
     return f"([{cased}][{ignorable}]*)Σ([{ignorable}]*(?:[^{cased}{ignorable}]|$))"
@@ -84,6 +125,12 @@ def composing_edges():
         [code_point for code_point in _CODE_POINTS
          if (first := unicodedata.normalize("NFD", chr(code_point))[0])
          and (unicodedata.combining(first) or ord(first) in seconds)]), np.int32).ravel()
+
+
+@functools.cache
+def white_space_edges():
+    """First code point and the one after the last of each range of White_Space, int32."""
+    return np.array([edge for first, last in WHITE_SPACE for edge in (first, last + 1)], np.int32)
 
 
 def _ranges(code_points):

@@ -100,3 +100,52 @@ def whole_characters(text, starts, ends):
     last = tf.searchsorted(edges, ends.values + row, side="left")
     return (starts.with_values(tf.gather(edges, first) - row),
             ends.with_values(tf.gather(edges, last) - row))
+
+
+def without_white_space(text, starts, ends):
+    """Byte ranges in UTF-8 texts without the white space that they begin with.
+
+    Args:
+        text: string `[n]`.
+        starts, ends: RaggedTensors int64 `[n, (k)]`, characters' edges.
+
+    Returns:
+        RaggedTensor int64 `[n, (k)]`, the starts, at most the ends.
+    """
+    code_points, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+    rows, end = _text_starts(text)
+    edges = characters.values + tf.gather(rows, characters.value_rowids())
+    dark = tf.concat([tf.boolean_mask(edges, ~is_white(code_points.values)), end], axis=0)
+    row = tf.gather(rows, starts.value_rowids())
+    following = tf.gather(dark, tf.searchsorted(dark, starts.values + row)) - row
+    return starts.with_values(tf.minimum(following, ends.values))
+
+
+def is_white(code_points):
+    """Whether characters, int32, have the Unicode property White_Space: bool of their shape."""
+    return tf.searchsorted(tf.constant(normalization.white_space_edges()), code_points,
+                           side="right") % 2 == 1
+
+
+def among_characters(text, other, offsets):
+    """Byte offsets into texts of as many characters: `offsets` into `other` as ones into `text`.
+
+    Args:
+        text, other: string `[n]`, each text with as many characters.
+        offsets: RaggedTensor int64 `[n, (k)]`, each at a character's start or the text's end.
+
+    Returns:
+        RaggedTensor int64 `[n, (k)]`.
+    """
+    def edges_of(texts):
+        _, characters = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+        rows, end = _text_starts(texts)
+        return tf.concat([characters.values + tf.gather(rows, characters.value_rowids()), end],
+                         axis=0), rows
+
+    (edges, rows), (other_edges, other_rows) = edges_of(text), edges_of(other)
+    of_row = offsets.value_rowids()
+    place = tf.searchsorted(other_edges, offsets.values + tf.gather(other_rows, of_row))
+    found = tf.gather(edges, place) - tf.gather(rows, of_row)
+    # The end of a text is where the next one begins.
+    return offsets.with_values(found)

@@ -16,15 +16,15 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     long, then both in turn (google-research/bert `run_classifier.py`, `_truncate_seq_pair`).
 
     Args:
-        vocabulary: `Vocabulary`, for the special ids and `pair_separators`.
+        vocabulary: `Vocabulary`, for the special ids, `pair_separators` and `pair_types`.
         segments: one or two RaggedTensors int32 `[n, (tokens)]`.
         seq_length: the window, special tokens counted.
         fixed: pad to `seq_length`; else to the longest row there is.
 
     Returns:
         dict of int32 `[n, seq_length]` or `[n, longest]`: `input_word_ids`, `input_mask` (1 for
-        real tokens) and `input_type_ids` (1 for the second segment and its `[SEP]`; all 0 where
-        `pair_separators` is 2).
+        real tokens) and `input_type_ids` (1 for the second segment and its `[SEP]`; all 0
+        unless `pair_types`).
 
     Raises:
         UsageError: not one or two segments, or a window without room for a token of each.
@@ -57,6 +57,24 @@ def pack(vocabulary, segments, seq_length, fixed=True):
 
     position = tf.range(tf.shape(ids, tf.int64)[1])
     real = position < packed.row_lengths()[:, tf.newaxis]
-    second = real & (position >= lengths[0][:, tf.newaxis] + 2) & (separators == 1)
+    second = real & (position > lengths[0][:, tf.newaxis] + separators) & vocabulary.pair_types
     return {"input_word_ids": ids, "input_mask": tf.cast(real, tf.int32),
             "input_type_ids": tf.cast(second, tf.int32)}
+
+
+def join(vocabulary, first, second=None):
+    """Token ids of one input, however long.
+
+    Args:
+        vocabulary: as for `pack`.
+        first, second: lists of int, the segments.
+
+    Returns: `(ids, types)`, lists of int.
+    """
+    ids = [vocabulary.cls_id, *first, vocabulary.sep_id]
+    types = [0] * len(ids)
+    if second is not None:
+        between = [vocabulary.sep_id] * (vocabulary.pair_separators - 1)
+        ids += [*between, *second, vocabulary.sep_id]
+        types += [0] * len(between) + [int(vocabulary.pair_types)] * (len(second) + 1)
+    return ids, types

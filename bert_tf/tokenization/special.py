@@ -1,35 +1,69 @@
-"""Special tokens written out in a text, such as the `<mask>` of "A <mask> returns a value."."""
+"""Tokens written out in a text, such as the `<mask>` of "A <mask> returns a value."."""
 
 import re
 
 import tensorflow as tf
 
-# Characters of the Unicode property White_Space, as the body of a regular expression's class.
-WHITE_SPACE = (r"\x09-\x0d\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
-               r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}")
-_BREAK = b"\xff"  # no byte of UTF-8
+from bert_tf.tokenization import normalization
+
+# The body of a regular expression's class.
+WHITE_SPACE = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}"
+                      for first, last in normalization.WHITE_SPACE)
+_BREAK, _DROPPED = b"\xff", b"\xfe"  # no bytes of UTF-8
+_NOTHING = r"[^\x00-\x{10ffff}]"
 
 
-def tokenize_around(vocabulary, text, tokenize):
-    """Token ids of texts in which special tokens stand for what they name.
+class WrittenTokens(tf.Module):
+    """Finds tokens that are written in texts; only core TensorFlow ops are used.
 
-    White space before the mask token goes away, as in Hugging Face's tokenizers.
+    Of tokens that begin at one place the longest is found.
 
     Args:
         vocabulary: `Vocabulary`.
-        text: string `[n]`, UTF-8.
-        tokenize: string `[m]` -> RaggedTensor int32 `[m, (tokens)]`, for the text in between.
-
-    Returns:
-        RaggedTensor int32 `[n, (tokens)]`.
+        added_tokens: those of its `added_tokens` that are to be found, at least one.
     """
-    *others, mask = map(re.escape, vocabulary.special_tokens)
-    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
-    marked = tf.strings.regex_replace(text, f"[{WHITE_SPACE}]*({mask})|({'|'.join(others)})",
-                                      _BREAK + rb"\1\2" + _BREAK)
-    parts = tf.strings.split(marked, _BREAK)
-    is_special = parts.values[:, tf.newaxis] == tf.constant(vocabulary.special_tokens)
-    special = tf.ragged.boolean_mask(
-        tf.broadcast_to(tf.constant(vocabulary.special_ids), tf.shape(is_special)), is_special)
-    plain = tokenize(tf.where(tf.reduce_any(is_special, axis=1), "", parts.values))
-    return parts.with_values(tf.concat([special, plain], axis=1)).merge_dims(1, 2)
+
+    def __init__(self, vocabulary, added_tokens):
+        super().__init__(name="written_tokens")
+        tokens = sorted(added_tokens, key=lambda added: -len(added.token))
+        self._tokens = tf.constant([added.token for added in tokens])
+        self._ids = tf.constant([vocabulary.id(added.token) for added in tokens], tf.int32)
+        stripping, others = ("|".join(re.escape(added.token) for added in tokens
+                                      if added.lstrip == lstrip) or _NOTHING
+                             for lstrip in (True, False))
+        self._pattern = f"([{WHITE_SPACE}]*)({stripping})|({others})"
+
+    def around(self, text, tokenize):
+        """Token ids of texts in which the tokens stand for what they name.
+
+        Args:
+            text: string `[n]`, valid UTF-8.
+            tokenize: string `[m]` -> a tuple of RaggedTensors `[m, (tokens)]`, ids int32 and, if
+                wanted, starts and ends int64, for the text in between.
+
+        Returns:
+            What `tokenize` gives, for the whole texts: RaggedTensors `[n, (tokens)]`.
+        """
+        marked = tf.strings.regex_replace(
+            text, self._pattern, _BREAK + _DROPPED + rb"\1" + _BREAK + rb"\2\3" + _BREAK)
+        parts = tf.strings.split(marked, _BREAK)
+        values = parts.values
+        dropped = tf.strings.substr(values, 0, 1) == _DROPPED
+        lengths = tf.cast(tf.strings.length(values), tf.int64) - tf.cast(dropped, tf.int64)
+        written = values[:, tf.newaxis] == self._tokens
+        is_token = tf.reduce_any(written, axis=1)
+        inner = tokenize(tf.where(is_token | dropped, "", values))
+        begins = tf.cumsum(lengths, exclusive=True)
+        begins -= tf.gather(tf.gather(tf.concat([begins, [0]], 0), parts.row_starts()),
+                            parts.value_rowids())
+        outer = (self._ids, begins[:, tf.newaxis], (begins + lengths)[:, tf.newaxis])
+        joined = []
+        for place, values_inside in enumerate(inner):
+            if place:  # offsets in a part
+                values_inside += begins[:, tf.newaxis]
+            whole = tf.ragged.boolean_mask(
+                tf.broadcast_to(outer[place], tf.shape(written)), written)
+            joined.append(parts.with_values(tf.concat([whole, values_inside], axis=1))
+                          .merge_dims(1, 2))
+        return tuple(joined)
+

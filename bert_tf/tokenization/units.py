@@ -16,9 +16,6 @@ from bert_tf.tokenization import normalization
 UNITS = ("word", "character")
 # Kinds of characters: what joins belongs to the character before it.
 _WHITE, _LETTER, _ALONE, _JOINS = range(4)
-# Ranges that google-research/bert `_is_chinese_char` names: every character is a word.
-_CHINESE = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF),
-            (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0x2F800, 0x2FA1F))
 
 
 class Units(NamedTuple):
@@ -166,7 +163,7 @@ def _character_kinds():
         kinds[first:after] = _JOINS
     for character in "$+<=>^`|~":  # ASCII that is not alphanumeric
         kinds[ord(character)] = _ALONE
-    for first, last in _CHINESE:
+    for first, last in normalization.CHINESE:
         kinds[first:last + 1] = _ALONE
     firsts = np.flatnonzero(np.diff(kinds, prepend=-1)).astype(np.int32)
     return firsts, kinds[firsts]

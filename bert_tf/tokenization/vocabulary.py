@@ -1,6 +1,7 @@
 """The list of pieces that a model knows; a piece's position is its id."""
 
 import os
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,15 @@ from bert_tf.storage import checksums, files, manifest
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX = "##"
 MANIFEST = ".manifest.json"  # after the name of a vocabulary: what it was made of
+
+
+class AddedToken(NamedTuple):
+    """A token that is found in a text as it is written, before the text is tokenized."""
+
+    token: str
+    lstrip: bool = False  # the white space before it goes away
+    rstrip: bool = False  # the white space after it goes away
+    special: bool = True  # means itself only where the caller allows it; else always
 
 
 class Vocabulary:
@@ -24,16 +34,24 @@ class Vocabulary:
             and a masked token are called, in this order.
         continues: whether a piece continues a word, `continues(token)`.
         pair_separators: how many separators stand between the segments of a pair.
+        pair_types: whether the second segment has type 1; None where it has if there is one
+            separator.
+        added_tokens: `AddedToken`s; None for the special ones, white space before the mask token
+            going away.
 
     Raises:
-        UsageError: a special token is missing, or an entry is empty or there twice.
+        UsageError: a special or an added token is missing, or an entry is empty or there twice.
     """
 
     def __init__(self, tokens, source="the vocabulary", special_tokens=SPECIAL_TOKENS,
-                 continues=lambda token: token.startswith(SUFFIX), pair_separators=1):
+                 continues=lambda token: token.startswith(SUFFIX), pair_separators=1,
+                 pair_types=None, added_tokens=None):
         self.tokens = list(tokens)
-        self.special_tokens = special_tokens
+        self.special_tokens = tuple(special_tokens)
         self.pair_separators = pair_separators
+        self.pair_types = pair_separators == 1 if pair_types is None else pair_types
+        self.added_tokens = default_added_tokens(self.special_tokens) if (
+            added_tokens is None) else tuple(added_tokens)
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         if "" in self._ids:
             raise UsageError(explain(f"{source} line {self._ids[''] + 1} is empty",
@@ -43,12 +61,14 @@ class Vocabulary:
                                if self._ids[token] != index)
             raise UsageError(f"{source} line {line}: {token!r} is there again "
                              f"in line {self._ids[token] + 1}")
-        missing = [token for token in special_tokens if token not in self._ids]
+        missing = [token for token in dict.fromkeys([
+            *special_tokens, *(added.token for added in self.added_tokens)])
+            if token not in self._ids]
         if missing:
-            learned = special_tokens == SPECIAL_TOKENS
+            learned = self.special_tokens == SPECIAL_TOKENS
             raise UsageError(explain(
                 f"{source} has no {' '.join(missing)}",
-                f"{' '.join(special_tokens)} among the tokens",
+                f"{' '.join(dict.fromkeys(special_tokens))} among the tokens",
                 "a vocabulary made by python -m bert_tf.learn_vocab" if learned else ""))
         self.special_ids = tuple(self._ids[token] for token in special_tokens)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
@@ -62,15 +82,26 @@ class Vocabulary:
         return self._ids.get(token, self.unk_id)
 
     @classmethod
-    def load(cls, path):
-        """Read a file of one token a line, which is as it was written where anything tells."""
+    def load(cls, path, **options):
+        """Read a file of one token a line, which is as it was written where anything tells.
+
+        Args:
+            path: of the file.
+            options: arguments of the class.
+        """
         checksums.check(os.path.dirname(path), (os.path.basename(path),))
         manifest.check_made(f"{path}{MANIFEST}")
         tokens = list(files.read_lines(path))
         while tokens and not tokens[-1]:
             tokens.pop()
-        return cls(tokens, path)
+        return cls(tokens, path, **options)
 
     def save(self, path):
         """Write a file of one token a line."""
         files.write_text(path, "".join(f"{token}\n" for token in self.tokens))
+
+
+def default_added_tokens(special_tokens):
+    """The special tokens as `AddedToken`s; white space before the last, the mask, goes away."""
+    return tuple(AddedToken(token, lstrip=token == special_tokens[-1])
+                 for token in dict.fromkeys(special_tokens))

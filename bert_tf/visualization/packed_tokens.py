@@ -86,7 +86,7 @@ def _cut(tokenizer, text):
         raise UsageError(explain(f"the text {text!r}", "Unicode, in UTF-8")) from error
     (analysed,) = pretokenize(tokenizer, [text])
     given = tf.constant([analysed])
-    ids = tokenizer.tokenize(given, split_special=True).values.numpy()
+    ids = tokenizer.tokenize(given, allow_special=True).values.numpy()
     both = _byte_offsets(tokenizer, given, ids)
     if both is None:
         return ids, np.full((len(ids), 2), -1)
@@ -99,7 +99,7 @@ def _byte_offsets(tokenizer, given, ids):
     from bert_tf.tokenization.tokenizer import Tokenizer
 
     if isinstance(tokenizer, Tokenizer):
-        return tokenizer.tokenize_with_offsets(given, split_special=True)[1:]
+        return tokenizer.tokenize_with_offsets(given, allow_special=True)[1:]
     if hasattr(tokenizer, "tokenize_with_offsets"):
         found, *both = tokenizer.tokenize_with_offsets(given)
         # Byte pairs know no places of text in which special tokens are written.

@@ -33,8 +33,9 @@ def open_tokenizer(path, **casing):
         UsageError: casing of what is no vocabulary file, or against what is said beside it.
     """
     from bert_tf.converters.formats import find_format, load_format
-    from bert_tf.converters.tokenizer_files import load_copied, tokenizer_folder
+    from bert_tf.converters.tokenizer_files import tokenizer_folder
     from bert_tf.models.find import model_folder
+    from bert_tf.tokenization.load import load_tokenizer
     from bert_tf.tokenization.tokenizer import Tokenizer
 
     if files.is_file(path):
@@ -48,7 +49,7 @@ def open_tokenizer(path, **casing):
         folder = load_format(find_format(path)).read(path).tokenizer
     if folder is None:
         raise NoTextError(explain(f"{path} has no tokenizer", "a model with one"))
-    return load_copied(folder)
+    return load_tokenizer(folder)
 
 
 def describe(tokenizer):

@@ -11,8 +11,12 @@ from safetensors.numpy import save
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.converters.hf_tokenizer import to_json
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
 
 # Keys of config.json that say nothing about what is computed from our inputs.
 _SILENT = {"transformers_version", "use_cache", "bos_token_id", "eos_token_id", "is_decoder",
@@ -309,8 +313,7 @@ def test_a_word_piece_vocabulary_in_tokenizer_json_alone(shared, tmp_path, norma
     folder = hf_models.changed(shared, "hf_bert", tmp_path / "in")
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map("t{}".format, range(395))]
     (tmp_path / "in" / "tokenizer.json").write_text(json.dumps({
-        "normalizer": normalizer, "model": {
-            "type": "WordPiece", "vocab": {token: i for i, token in enumerate(tokens)}}}))
+        **to_json(Tokenizer(Vocabulary(tokens))), "normalizer": normalizer}))
     (tmp_path / "in" / "tokenizer_config.json").write_text('{"model_max_length": 64}')
     checkpoint = hf_safetensors.read(folder)
     assert not checkpoint.notes
@@ -323,9 +326,8 @@ def test_a_word_piece_vocabulary_in_tokenizer_json_alone(shared, tmp_path, norma
 def test_a_byte_pair_vocabulary_in_tokenizer_json_alone(shared, tmp_path):
     folder = hf_models.changed(shared, "hf_roberta", tmp_path / "in")
     tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "b", "ab"]
-    (tmp_path / "in" / "tokenizer.json").write_text(json.dumps({"model": {
-        "type": "BPE", "merges": [["a", "b"]],
-        "vocab": {token: i for i, token in enumerate(tokens)}}}))
+    (tmp_path / "in" / "tokenizer.json").write_text(json.dumps(
+        to_json(BytePairTokenizer(tokens, [("a", "b")]))))
     ours.write(hf_safetensors.read(folder), str(tmp_path / "out"))
     tokenizer = load_tokenizer(str(tmp_path / "out"))
     assert tokenizer.tokenize(["aab"]).to_list() == [[5, 7]]

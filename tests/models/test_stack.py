@@ -20,7 +20,10 @@ MASK = INPUTS["input_mask"]
 
 
 def tiny(family, **changes):
-    own = {"albert": {"embedding_size": 8}, "electra": {"embedding_size": 8}}
+    own = {"albert": {"embedding_size": 8}, "electra": {"embedding_size": 8},
+           "mpnet": {"position_buckets": 8, "max_relative_position": 6},
+           "deberta": {"position_buckets": 4, "max_relative_position": 6},
+           "modernbert": {"local_attention": 4}}
     return ModelConfig.from_dict({**SIZES, "family": family, **own.get(family, {}), **changes})
 
 
@@ -138,12 +141,13 @@ def test_the_pooled_output_alone(family, changes):
 
 
 @pytest.mark.parametrize(("family", "changes"), [
-    ("bert", {}), ("roberta", {}), ("gpt", {}), ("bert", {"bilstm": True}),
+    ("bert", {}), ("roberta", {}), ("gpt", {}), ("bert", {"bilstm": True}), ("mpnet", {}),
+    ("deberta", {}), ("modernbert", {}),
     *(pytest.param("bert", changes, marks=pytest.mark.long) for changes in (
         {"position_embedding": "sinusoidal"}, {"pooling": "last"},
         {"feed_forward": "conv", "conv_kernel_size": 3})),
     *(pytest.param(family, {}, marks=pytest.mark.long) for family in FAMILIES
-      if family not in ("bert", "roberta", "gpt"))])
+      if family not in ("bert", "roberta", "gpt", "mpnet", "deberta", "modernbert"))])
 def test_without_padding(family, changes):
     """The same numbers and gradients at attended positions, whatever else the batch holds."""
     model = build_encoder(tiny(family, padding_id=0, **changes), encoder_outputs=True, seed=1)

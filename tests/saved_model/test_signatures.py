@@ -52,9 +52,9 @@ def texts_of(export, texts=TEXTS):
     return [text.replace("[MASK]", mask_token) for text in texts]
 
 
-def ids_of(export, *segments, split_special=False):
+def ids_of(export, *segments, allow_special=False):
     """The model's inputs, padded to the window, as a user would make them."""
-    pieces = [export.tokenizer.tokenize(tf.constant(texts), split_special) for texts in segments]
+    pieces = [export.tokenizer.tokenize(tf.constant(texts), allow_special) for texts in segments]
     return pack(export.tokenizer.vocabulary, pieces, SEQ_LENGTH, fixed=True)
 
 
@@ -151,7 +151,7 @@ def test_fill_mask_ranks_the_vocabulary(name, exported):
     export = exported(name)
     texts = texts_of(export)
     vocabulary = export.tokenizer.vocabulary
-    inputs = ids_of(export, texts, split_special=True)
+    inputs = ids_of(export, texts, allow_special=True)
     is_mask = inputs["input_word_ids"].numpy() == vocabulary.mask_id
     answer = export.call("fill_mask", text=texts)
     np.testing.assert_array_equal(answer["num_masks"], is_mask.sum(1))

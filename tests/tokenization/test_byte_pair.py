@@ -75,7 +75,7 @@ def test_special_tokens_in_text(tokenizer):
     assert vocabulary.special_ids == (1, 3, 0, 2, len(vocabulary) - 1)
     assert vocabulary.pair_separators == 2
     text = ["The \u3000<mask> fox<s></s>", "", "<pad>\0"]
-    ids = tokenizer.tokenize(text, split_special=True)
+    ids = tokenizer.tokenize(text, allow_special=True)
     the, fox = tokenizer.tokenize(["The", " fox"]).to_list()
     assert ids.to_list() == [[*the, vocabulary.mask_id, *fox, 0, 2], [],
                              [1, *tokenizer.tokenize(["\0"]).to_list()[0]]]
@@ -98,14 +98,14 @@ def test_an_exported_graph_has_core_ops_only(tokenizer, tmp_path):
     module = tf.Module()
     module.tokenizer = tokenizer
     module.serve = tf.function(
-        lambda text: {"ids": tokenizer.tokenize(text, split_special=True).to_tensor()},
+        lambda text: {"ids": tokenizer.tokenize(text, allow_special=True).to_tensor()},
         input_signature=[tf.TensorSpec([None], tf.string, "text")])
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
     assert unservable_ops(str(tmp_path)) == []
     assert not used_ops(str(tmp_path)) & SERVING_TEXT_OPS
     served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
     texts = ["The <mask> fox", *TEXTS]
-    expected = tokenizer.tokenize(texts, split_special=True).to_tensor()
+    expected = tokenizer.tokenize(texts, allow_special=True).to_tensor()
     assert tf.reduce_all(served(text=tf.constant(texts))["ids"] == expected)
 
 

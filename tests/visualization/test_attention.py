@@ -50,7 +50,7 @@ def test_probabilities_are_the_models(tokenizer, values, pair):
     assert seen["probabilities"].dtype == np.float32
     np.testing.assert_allclose(seen["probabilities"].sum(-1), 1, atol=1e-5)
     # The same tokens among padding.
-    pieces = [tokenizer.tokenize([text], split_special=True) for text in (TEXT, pair) if text]
+    pieces = [tokenizer.tokenize([text], allow_special=True) for text in (TEXT, pair) if text]
     outputs = encoder(pack(tokenizer.vocabulary, pieces, SEQ_LENGTH))
     for layer, expected in zip(seen["probabilities"], outputs["attention_probs"], strict=True):
         np.testing.assert_allclose(layer, expected[0, :, :length, :length], atol=1e-5)

@@ -24,7 +24,7 @@ TEXT = st.lists(st.sampled_from([*WORDS.split(), " ", "  ", "[MASK]", "<mask>", 
 def test_the_model_is_given_these_tokens(tokenizer, text, pair, max_length):
     tokenizer = tokenizer()
     vocabulary = tokenizer.vocabulary
-    pieces = [tokenizer.tokenize([each], split_special=True)
+    pieces = [tokenizer.tokenize([each], allow_special=True)
               for each in (text, pair) if each is not None]
     inputs = {name: value.numpy()[0] for name, value in pack(
         vocabulary, pieces, max_length, fixed=False).items()}

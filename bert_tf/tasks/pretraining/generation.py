@@ -1,16 +1,19 @@
 """Continuations of text from a language model, one token after the other, inside the graph."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.cache import NextTokens
 from bert_tf.randomness import example_bits, stream_key
 
 _BITS = 24  # of a draw: as many as a float32 in [0, 1) holds
 
 
 def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, temperature=1.0,
-             seed=0, end_id=None):
+             seed=0, end_id=None, use_cache=True, may_slide=True):
     """Continue every row of a batch.
 
     The most probable token is taken, or one is drawn from the `top_k` most probable ones by their
@@ -18,7 +21,9 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     its last `config.longest` tokens, at positions from 0 on. A draw is a function of the seed and
     of the token's position in its row, so that a row continues in any batch as it does alone.
 
-    Each token costs one run of the encoder over the batch's longest row so far.
+    Each token costs one run of the encoder over itself: keys and values of those before it are
+    kept. Beyond the window, where every token's position changes with each new one, it costs a run
+    over the window.
 
     Args:
         model: a `LanguageModel`.
@@ -32,6 +37,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         seed: of the draws; an integer, from which every row gets a seed of its own, or int32
             `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
+        use_cache: keep keys and values; without, every token costs a run over its whole row.
+        may_slide: False leaves out of a graph what rows beyond the window need; they end there.
 
     Returns: a dict of int32 `[batch, max_new_tokens]`: `output_word_ids`, the continuations, each
         from its first position on and with its `end_id`, and `output_mask`, 1 for what was
@@ -42,26 +49,83 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
             real token, where that can be known: not of arguments inside a graph.
     """
     _check(input_mask, max_new_tokens, top_k, temperature)
-    ids, mask = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask))
-    batch, prompts = tf.shape(ids)[0], tf.reduce_sum(mask, axis=1)
-    draws = _draws(seed, prompts, max_new_tokens)  # [B, new]
-    every_row = tf.range(batch)
+    ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
+    use_cache = use_cache and _can_be_cached(model.config)
+    run = functools.partial(_generate, model, use_cache, may_slide or not use_cache)
+    run = _compiled(model, (use_cache, may_slide), run)
+    rows = tf.shape(ids)[:1]
+    own = seed.shape.rank == 1
+    return run(ids, mask, tf.cast(max_new_tokens, tf.int32), tf.cast(top_k, tf.int32),
+               tf.cast(temperature, tf.float32), tf.broadcast_to(seed, rows),
+               tf.zeros(rows, tf.int32) if own else tf.range(rows[0]),
+               tf.constant(-1 if end_id is None else end_id))
 
-    def grow(step, tokens, lengths, open_):
-        logits = model.next_token_logits(_window(tokens, lengths, model.config.longest))
+
+def _compiled(model, options, run):
+    """`run` as one graph for arguments of any size, made once for the model as it is.
+
+    Eager calls run it, and graphs that call it, such as a server's signatures, have it in common.
+    """
+    # Adapters are further variables, quantized kernels others.
+    key = options, *((variable.path, variable.dtype) for variable in model.weights)
+    made = vars(model).setdefault("_generating", {})  # past Keras, which would track it
+    if key not in made:
+        row, rows = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None], tf.int32)
+        number = tf.TensorSpec([], tf.int32)
+        made[key] = tf.function(run, [rows, rows, number, number, tf.TensorSpec([]), row, row,
+                                      number], autograph=False)
+    return made[key]
+
+
+def _can_be_cached(config):
+    """Whether a position depends on those before it through keys and values alone."""
+    return (config.feed_forward != "conv" and config.relative_position == "none"
+            and not config.local_attention)
+
+
+def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, temperature, seeds,
+              streams, end_id):
+    longest, padding_id = model.config.longest, model.config.padding_id
+    batch, prompts = tf.shape(ids)[0], tf.reduce_sum(mask, axis=1)
+    draws = _draws(seeds, streams, prompts, max_new_tokens)  # [B, new]
+    every_row = tf.range(batch)
+    # One cell more than may be filled: a row that has ended still points after itself.
+    room = tf.fill([batch, max_new_tokens + 1], padding_id)
+    tokens = tf.concat([tf.where(mask > 0, ids, padding_id), room], 1)
+
+    def grow(logits, step, tokens, lengths, open_):
+        """Put a token after every row that is open."""
         new = _pick(logits / temperature, top_k, draws[:, step])
         cells = tf.stack([every_row, lengths], 1)
         tokens = tf.tensor_scatter_nd_update(tokens, cells, tf.where(
             open_, new, tf.gather_nd(tokens, cells)))
-        lengths += tf.cast(open_, tf.int32)
-        return step + 1, tokens, lengths, open_ if end_id is None else open_ & (new != end_id)
+        return step + 1, tokens, lengths + tf.cast(open_, tf.int32), open_ & (new != end_id)
 
-    # One cell more than may be filled: a row that has ended still points after itself.
-    room = tf.fill([batch, max_new_tokens + 1], model.config.padding_id)
-    tokens = tf.concat([tf.where(mask > 0, ids, model.config.padding_id), room], 1)
-    _, tokens, lengths, _ = tf.while_loop(
-        lambda step, tokens, lengths, open_: (step < max_new_tokens) & tf.reduce_any(open_),
-        grow, (0, tokens, prompts, tf.ones([batch], tf.bool)), parallel_iterations=1)
+    def goes_on(step, tokens, lengths, open_):
+        return (step < max_new_tokens) & tf.reduce_any(open_)
+
+    def within_window(step, tokens, lengths, open_, past):
+        longest_row = tf.reduce_max(tf.where(open_, lengths, 0))
+        return goes_on(step, tokens, lengths, open_) & (longest_row <= longest)
+
+    def cached_step(step, tokens, lengths, open_, past):
+        layout = NextTokens(past, tf.minimum(lengths, width) - 1, model.compute_dtype)
+        logits = model.token_logits({"input_word_ids": tokens[:, :width]}, layout)
+        return *grow(logits, step, tokens, lengths, open_), layout.past
+
+    def step_over_window(step, tokens, lengths, open_):
+        logits = model.next_token_logits(_window(tokens, lengths, longest))
+        return grow(logits, step, tokens, lengths, open_)
+
+    state = (0, tokens, prompts, tf.ones([batch], tf.bool))
+    if use_cache:
+        width = tf.minimum(tf.shape(tokens)[1] - 1, longest)
+        past = model.prompt_past(_window(tokens, prompts, longest)).padded_past(width)
+        *state, _ = tf.while_loop(within_window, cached_step, (*state, past),
+                                  parallel_iterations=1)
+    if may_slide:
+        state = tf.while_loop(goes_on, step_over_window, state, parallel_iterations=1)
+    _, tokens, lengths, _ = state
     places = prompts[:, tf.newaxis] + tf.range(max_new_tokens)
     return {"output_word_ids": tf.gather(tokens, places, batch_dims=1),
             "output_mask": tf.cast(places < lengths[:, tf.newaxis], tf.int32)}
@@ -86,7 +150,8 @@ def _check(input_mask, max_new_tokens, top_k, temperature):
 
 def _window(tokens, lengths, longest):
     """The last `longest` tokens of every row, cut to the longest row, and their mask."""
-    width = tf.minimum(tf.reduce_max(lengths), longest)
+    # Of no rows one position.
+    width = tf.minimum(tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1)), longest)
     starts = tf.maximum(lengths - width, 0)[:, tf.newaxis]
     places = starts + tf.range(width)
     return {"input_word_ids": tf.gather(tokens, places, batch_dims=1),
@@ -102,20 +167,15 @@ def _pick(logits, top_k, draw):
     return tf.gather(ids, tf.reduce_sum(below, axis=1), batch_dims=1)
 
 
-def _draws(seed, prompts, max_new_tokens):
+def _draws(seeds, streams, prompts, max_new_tokens):
     """Uniform float32 `[B, max_new_tokens]` in [0, 1) for the positions after the prompts."""
-    rows = tf.shape(prompts)[0]
-    seed = tf.cast(seed, tf.int32)
-    own = len(seed.shape) == 1
-    seeds = seed if own else tf.fill([rows], seed)
-    streams = tf.zeros([rows], tf.int32) if own else tf.range(rows)
-
     def of_row(values):
         seed, stream, first = values
         key = stream_key(seed, "generate", stream)
         return tf.reshape(example_bits(key, first, [max_new_tokens, 1]), [-1])
 
-    bits = tf.map_fn(of_row, (seeds, streams, prompts), fn_output_signature=tf.TensorSpec(
-        [max_new_tokens if isinstance(max_new_tokens, int) else None], tf.uint32))
+    # One row more, as `map_fn` cannot stack none of a length that is not known.
+    rows = [tf.pad(values, [[0, 1]]) for values in (seeds, streams, prompts)]
+    bits = tf.map_fn(of_row, rows, fn_output_signature=tf.TensorSpec([None], tf.uint32))[:-1]
     bits = tf.bitwise.right_shift(bits, tf.constant(32 - _BITS, tf.uint32))
     return tf.cast(tf.cast(bits, tf.int32), tf.float32) * 2.0**-_BITS

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.cache import Prompts
 from bert_tf.layers.dense import unflatten
 from bert_tf.layers.mlm_head import MaskedLMHead, decode
 from bert_tf.layers.pooling import last_token
@@ -69,6 +70,16 @@ class LanguageModel(Objective):
         """
         return self.decode(last_token(self._encode(batch), batch["input_mask"]))
 
+    def prompt_past(self, batch):
+        """Run over the rows of a batch and keep what further tokens need: a `cache.Prompts`."""
+        layout = Prompts.of_mask(batch["input_mask"], self.compute_dtype, causal=True)
+        self.backbone.hidden_of(_inputs(batch), layout)
+        return layout
+
+    def token_logits(self, batch, layout):
+        """Logits float32 `[b, vocab]` of what follows the tokens of a `cache.NextTokens` layout."""
+        return self.decode(self.backbone.hidden_of(_inputs(batch), layout))
+
     def decode(self, hidden, training=False):
         """Logits float32 `[…, vocab]` of what follows encoded tokens `[…, hidden]`."""
         table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
@@ -78,13 +89,7 @@ class LanguageModel(Objective):
         return unflatten(decode(hidden, table), hidden)
 
     def _encode(self, batch, training=False):
-        ids, mask = (tf.convert_to_tensor(batch[name])
-                     for name in ("input_word_ids", "input_mask"))
-        types = batch.get("input_type_ids")
-        inputs = {"input_word_ids": ids, "input_mask": mask,
-                  "input_type_ids": tf.zeros_like(ids) if types is None
-                  else tf.convert_to_tensor(types)}
-        return self.encoder(inputs, training=training)["sequence_output"]
+        return self.encoder(_inputs(batch), training=training)["sequence_output"]
 
     def weights_of(self, batch):
         """`{task: float32 [b, seq_length - 1]}`: 1 where a real token follows a real one."""
@@ -94,6 +99,15 @@ class LanguageModel(Objective):
     def labels_of(self, outputs, batch):
         """`{task: int32 [b, seq_length - 1]}`: the next token of every position but the last."""
         return {"language_model": batch["input_word_ids"][:, 1:]}
+
+
+def _inputs(batch):
+    """The encoder's inputs: of a batch without segments or a mask there is one, all real."""
+    ids = tf.convert_to_tensor(batch["input_word_ids"])
+    return {"input_word_ids": ids,
+            "input_mask": tf.convert_to_tensor(batch.get("input_mask", tf.ones_like(ids))),
+            "input_type_ids": tf.convert_to_tensor(batch.get("input_type_ids",
+                                                             tf.zeros_like(ids)))}
 
 
 def _check(config):

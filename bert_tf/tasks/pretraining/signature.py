@@ -64,7 +64,7 @@ def fill_mask(served, text):
     indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
     in the batch; a mask after the window is not counted.
     """
-    inputs = served.read({"text": text}, split_special=True)
+    inputs = served.read({"text": text}, allow_special=True)
     is_mask = inputs["input_word_ids"] == served.tokenizer.vocabulary.mask_id
     num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
     indices = tf.cast(tf.where(is_mask), tf.int32)
@@ -118,7 +118,7 @@ def generate(served, seed=None, **inputs):
     made = generation.generate(
         served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
         served.max_new_tokens, 1 if seed is None else served.top_k,
-        seed=0 if seed is None else seed, end_id=end_id)
+        seed=0 if seed is None else seed, end_id=end_id, may_slide=False)
     num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
     return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
 

@@ -27,11 +27,20 @@ KERAS_HUB = {"module": "keras_hub.src.models.bert.bert_backbone", "class_name": 
                  "vocabulary_size": 40, "num_layers": 2, "num_heads": 2, "hidden_dim": 8,
                  "intermediate_dim": 16, "dropout": 0.1, "max_sequence_length": 16,
                  "num_segments": 2, "dtype": "float32", "name": "b", "trainable": True}}
-TOKENIZER_JSON = {"model": {"type": "WordPiece", "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2}},
+_TEMPLATE = {"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+_IDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5, "b": 6, "ab": 7}
+TOKENIZER_JSON = {"model": {"type": "WordPiece", "vocab": _IDS, "unk_token": "[UNK]"},
                   "normalizer": {"type": "BertNormalizer", "lowercase": True,
-                                 "strip_accents": None}}
-BPE_JSON = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2},
-                      "merges": ["a b", ["a", "b"]]}}
+                                 "strip_accents": None}, "post_processor": _TEMPLATE,
+                  "pre_tokenizer": {"type": "BertPreTokenizer"},
+                  "added_tokens": [{"id": 4, "content": "[MASK]", "lstrip": True,
+                                    "rstrip": False, "special": True}]}
+BPE_JSON = {"model": {"type": "BPE", "vocab": _IDS, "merges": ["a b", ["a", "b"]]},
+            "pre_tokenizer": {"type": "ByteLevel", "use_regex": True}, "normalizer": None,
+            "post_processor": _TEMPLATE}
+UNIGRAM_JSON = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [
+    [token, -float(number)] for token, number in _IDS.items()]}, "normalizer": None,
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}, "post_processor": _TEMPLATE}
 CASINGS = ({"lower_case": True, "strip_accents": False, "pretokenize": "morphemes"},
            {"do_lower_case": True, "strip_accents": None}, {"add_prefix_space": True},
            {"do_lower_case": True, "keep_accents": False, "remove_space": True})
@@ -104,20 +113,19 @@ def _keras_hub():
 
 
 def _tokenizer_files():
-    from bert_tf.converters import tokenizer_json
-    from bert_tf.tokenization import byte_pair, sentence_piece, tokenizer
+    from bert_tf.tokenization import byte_pair, sentence_piece, tokenizer, tokenizer_json
     from bert_tf.tokenization.vocabulary import Vocabulary
 
     readers = (
-        tokenizer._read_config, byte_pair._read_add_prefix_space, sentence_piece._read_options,
-        byte_pair._read_tokens, byte_pair._read_merges, tokenizer_json.vocabulary_files,
-        tokenizer_json.casing, lambda path: Vocabulary.load(path))
+        tokenizer.read_options, byte_pair.read_options, sentence_piece.read_options,
+        byte_pair._read_tokens, byte_pair._read_merges,
+        lambda path: tokenizer_json.read_tokenizer(path, {}), lambda path: Vocabulary.load(path))
 
     def check(data):
         data = Bytes(data)
         reader = data.pick(readers)
-        path = write("tokenizer.json", bytes_or_json((*CASINGS, TOKENIZER_JSON, BPE_JSON),
-                                                     data.rest))
+        path = write("tokenizer.json", bytes_or_json(
+            (*CASINGS, TOKENIZER_JSON, BPE_JSON, UNIGRAM_JSON), data.rest))
         read = reader(path)
         if isinstance(read, Vocabulary):
             assert [read.id(token) for token in read.tokens] == [*range(len(read))]
@@ -348,8 +356,8 @@ TARGETS = (
     Target("tf_models_config", _tf_models_config, json_seeds((OFFICIAL, MODEL)), 250_000),
     Target("keras_hub", _keras_hub, json_seeds((KERAS_HUB, {})), 250_000),
     Target("tokenizer_files", _tokenizer_files, tuple(
-        bytes([reader]) + seed for reader in range(8)
-        for seed in json_seeds((*CASINGS, TOKENIZER_JSON, BPE_JSON))), 500_000),
+        bytes([reader]) + seed for reader in range(7)
+        for seed in json_seeds((*CASINGS, TOKENIZER_JSON, BPE_JSON, UNIGRAM_JSON))), 500_000),
     Target("manifest", _manifest, json_seeds((MANIFEST, TASK, {"files": STATE["files"]})), 250_000),
     Target("checkpoint_state", _checkpoint_state, json_seeds((STATE,)), 200_000),
     Target("safetensors", _safetensors, (_safetensors_seed(), _safetensors_seed(())), 300_000),

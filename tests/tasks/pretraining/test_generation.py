@@ -119,6 +119,44 @@ def test_inside_a_graph_with_everything_an_argument(model):
         np.testing.assert_array_equal(got[name], want[name])
 
 
+@pytest.mark.parametrize("changes", [
+    {}, {"family": "roberta", "attention": "causal", "type_vocab_size": 1,
+         "max_position_embeddings": 9},
+    {"family": "albert", "attention": "causal", "type_vocab_size": 2, "embedding_size": 8,
+     "position_embedding": "sinusoidal", "num_hidden_groups": 1},
+    {"family": "bert", "attention": "causal", "type_vocab_size": 2, "feed_forward": "conv"}],
+    ids=["gpt", "positions_from_padding", "shared_layers", "conv"])
+def test_kept_keys_and_values_change_nothing(changes):
+    """The same tokens as by runs over whole rows: within the window, into it and beyond it."""
+    model = LanguageModel(ModelConfig.from_dict({**GPT.to_dict(), "pooling": "last", **changes}),
+                          seed=3)
+    # 0, which pads, is among what the prompts hold.
+    ids, mask = padded([[5, 0, 7], [9], [3, 3, 4, 5, 8], [1] * 9], 10)
+    for rows, count in ((slice(0, 3), 3), (slice(0, 3), 9), (slice(0, 4), 3), (slice(1, 2), 7)):
+        for options in ({}, {"top_k": 5, "temperature": 1.5, "seed": 7}, {"end_id": 3}):
+            found, expected = (generate(model, ids[rows], mask[rows], count, use_cache=use_cache,
+                                        **options) for use_cache in (True, False))
+            for name, values in expected.items():
+                np.testing.assert_array_equal(found[name], values)
+    within = generate(model, ids[:3], mask[:3], 3, may_slide=False)
+    np.testing.assert_array_equal(within["output_word_ids"], generate(
+        model, ids[:3], mask[:3], 3, use_cache=False)["output_word_ids"])
+
+
+def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
+    own = LanguageModel(GPT, seed=5)
+    before = generate(own, *padded(PROMPTS), 4)["output_word_ids"].numpy()
+    own.set_weights(model.get_weights())
+    expected = generate(model, *padded(PROMPTS), 4)["output_word_ids"].numpy()
+    np.testing.assert_array_equal(generate(own, *padded(PROMPTS), 4)["output_word_ids"], expected)
+    own.backbone.enable_lora(2, ["query", "value", "dense"])
+    for variable in own.trainable_variables:
+        variable.assign(tf.random.stateless_normal(variable.shape, [1, 2]))
+    adapted = generate(own, *padded(PROMPTS), 4)["output_word_ids"].numpy()
+    assert (adapted != expected).any() and (before != expected).any()
+    assert adapted[1].tolist() == by_hand(own, PROMPTS[1], 4)
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"top_k": 0}, "top_k=0"), ({"top_k": np.int64(0)}, "top_k=0"), ({"top_k": 1.5}, "top_k"),
     ({"temperature": 0.0}, "temperature"), ({"temperature": float("nan")}, "temperature"),

@@ -1,0 +1,166 @@
+"""Tokenizers as Hugging Face folders have them: `tokenizer.json` beside the classic files."""
+
+import base64
+import os
+
+from bert_tf.errors import NoTextError
+from bert_tf.storage import files
+from bert_tf.tokenization import byte_pair, hf_options, sentence_piece, tokenizer
+from bert_tf.tokenization.library import LibraryTokenizer
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.sentence_piece_model import read_model
+from bert_tf.tokenization.tokenizer_config import NAME as CONFIG
+from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HANGUL, NAME
+
+# The class of transformers that reads `tokenizer.json` and nothing else.
+_ANY = "PreTrainedTokenizerFast"
+_METASPACE = {"type": "Metaspace", "replacement": sentence_piece.WORD,
+              "prepend_scheme": "always", "split": True}
+
+
+def write_tokenizer(source, folder, tokenizer_class, longest):
+    """Write the tokenizer in the folder `source` into a folder that transformers reads.
+
+    Args:
+        source: folder that `load_tokenizer` reads, or None, which writes nothing.
+        folder: exists.
+        tokenizer_class: the usual one of the model's family.
+        longest: tokens that the model can read.
+    """
+    if source is None:
+        return
+    stated = {"model_max_length": longest}
+    try:
+        ours = load_tokenizer(source)
+    except NoTextError:  # rules that we do not run
+        from bert_tf.converters.tokenizer_files import copy_tokenizer
+
+        copy_tokenizer(source, folder)
+        path = os.path.join(folder, CONFIG)
+        kept = files.read_json_object(path) if files.exists(path) else {}
+        files.write_json(path, {"tokenizer_class": tokenizer_class, **stated, **kept})
+        return
+    ours.save(folder)
+    if not isinstance(ours, LibraryTokenizer):
+        files.write_json(os.path.join(folder, NAME), to_json(ours))
+    vocabulary = ours.vocabulary
+    names = dict(zip(hf_options.ROLES, vocabulary.special_tokens, strict=True))
+    if not vocabulary.pair_types:
+        stated["model_input_names"] = ["input_ids", "attention_mask"]
+    if isinstance(ours, tokenizer.Tokenizer):
+        stated |= {"do_lower_case": ours.lower_case, "strip_accents": ours.strip_accents,
+                   "tokenize_chinese_chars": ours.tokenize_chinese_chars}
+        # What they have no name for is passed over there, and comes back with the rest.
+        if ours.pretokenize:
+            stated["pretokenize"] = ours.pretokenize
+    elif isinstance(ours, byte_pair.BytePairTokenizer):
+        stated["add_prefix_space"] = ours.add_prefix_space
+    elif isinstance(ours, sentence_piece.SentencePieceTokenizer):
+        stated |= {name: value for name, value in ours.options.items()
+                   if name in sentence_piece.OPTIONS}
+        if not ours.normalization.startswith("albert"):
+            # Its ids are not those of the file that these models have beside.
+            files.remove(os.path.join(folder, sentence_piece.MODEL_NAME))
+    files.write_json(os.path.join(folder, CONFIG), {
+        "tokenizer_class": tokenizer_class if _is_usual(ours, tokenizer_class) else _ANY,
+        **names, **stated})
+
+
+def to_json(ours):
+    """A `tokenizer.json` with the rules of one of our tokenizers, dict.
+
+    Where ours keeps to google-research's code, the final sigma of Greek, ALBERT's commas after
+    numbers and private-use characters differ.
+    """
+    make = {tokenizer.Tokenizer: _word_piece, byte_pair.BytePairTokenizer: _byte_pair,
+            sentence_piece.SentencePieceTokenizer: _unigram}[type(ours)]
+    vocabulary = ours.vocabulary
+    return {"version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{"id": vocabulary.id(added.token), "content": added.token,
+                              "single_word": False, "lstrip": added.lstrip, "rstrip": added.rstrip,
+                              "normalized": not added.special, "special": added.special}
+                             for added in sorted(vocabulary.added_tokens,
+                                                 key=lambda added: vocabulary.id(added.token))],
+            **make(ours), "post_processor": _template(vocabulary)}
+
+
+def _is_usual(ours, tokenizer_class):
+    """Whether the usual class would make the same of the classic files alone."""
+    kinds = {"Bert": tokenizer.Tokenizer, "Electra": tokenizer.Tokenizer,
+             "DistilBert": tokenizer.Tokenizer, "MPNet": tokenizer.Tokenizer,
+             "Roberta": byte_pair.BytePairTokenizer}
+    kind = kinds.get(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"),
+                     sentence_piece.SentencePieceTokenizer)
+    if not isinstance(ours, kind):
+        return False
+    if isinstance(ours, tokenizer.Tokenizer):
+        return ours.normalization != "nfc" or not ours.strip_accents
+    return not getattr(ours, "normalize_nfc", False)
+
+
+def _template(vocabulary):
+    cls, sep = vocabulary.special_tokens[2:4]
+
+    def special(token, kind=0):
+        return {"SpecialToken": {"id": token, "type_id": kind}}
+
+    def segment(name, kind=0):
+        return {"Sequence": {"id": name, "type_id": kind}}
+
+    single = [special(cls), segment("A"), special(sep)]
+    second = int(vocabulary.pair_types)
+    return {"type": "TemplateProcessing", "single": single, "pair": [
+        *single, *[special(sep)] * (vocabulary.pair_separators - 1), segment("B", second),
+        special(sep, second)],
+        "special_tokens": {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
+                           for token in (cls, sep)}}
+
+
+def _word_piece(ours):
+    ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    keeps_hangul = ours.normalization == "nfc"
+    normalizer = {"type": "BertNormalizer", "clean_text": True,
+                  "handle_chinese_chars": ours.tokenize_chinese_chars,
+                  "strip_accents": ours.strip_accents and not keeps_hangul,
+                  "lowercase": ours.lower_case}
+    if keeps_hangul:
+        after = KEEPS_HANGUL if ours.strip_accents else []
+        normalizer = {"type": "Sequence", "normalizers": [{"type": "NFC"}, normalizer, *after]}
+    return {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {"type": "WordPiece", "unk_token": ours.vocabulary.special_tokens[1],
+                      "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": ours.max_characters_per_word, "vocab": ids}}
+
+
+def _byte_pair(ours):
+    ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    level = {"type": "ByteLevel", "add_prefix_space": ours.add_prefix_space, "trim_offsets": True,
+             "use_regex": True}
+    return {"normalizer": {"type": "NFC"} if ours.normalize_nfc else None, "pre_tokenizer": level,
+            "decoder": {**level, "add_prefix_space": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                      "continuing_subword_prefix": "", "end_of_word_suffix": "",
+                      "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                      "vocab": ids, "merges": [list(pair) for pair in ours.merges]}}
+
+
+def _unigram(ours):
+    proto = read_model(ours.model, "the model")
+    steps = {"deberta": DEBERTA, "sentencepiece": []}.get(ours.normalization)
+    if steps is None:
+        steps = list(ALBERT_QUOTES) if ours.normalization == "albert_huggingface" else []
+        if not ours.options["keep_accents"]:
+            steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
+        if ours.options["do_lower_case"]:
+            steps += [{"type": "Lowercase"}]
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    if charsmap:
+        steps = [*steps, {"type": "Precompiled",
+                          "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
+    split = [] if ours.normalization == "deberta" else [{"type": "WhitespaceSplit"}]
+    return {"normalizer": {"type": "Sequence", "normalizers": steps} if steps else None,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*split, _METASPACE]},
+            "decoder": _METASPACE,
+            "model": {"type": "Unigram", "unk_id": ours.vocabulary.unk_id, "byte_fallback": False,
+                      "vocab": [[piece.piece, piece.score] for piece in proto.pieces]}}

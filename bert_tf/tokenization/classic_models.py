@@ -1,0 +1,102 @@
+"""SentencePiece models as checkpoints have them whose ids are not the model's.
+
+fairseq puts its own tokens first: XLM-R's ids are the model's plus one, CamemBERT's plus four, and
+`<mask>` comes last. Models are rewritten so that their ids are the checkpoint's.
+"""
+
+import os
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
+from bert_tf.tokenization import hf_options
+from bert_tf.tokenization.sentence_piece import (
+    MODEL_NAME,
+    SPECIAL_TOKENS,
+    SentencePieceTokenizer,
+    read_options,
+)
+from bert_tf.tokenization.sentence_piece_model import CONTROL, UNKNOWN, UNUSED, read_model
+from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
+
+MODEL_NAMES = (MODEL_NAME, "sentencepiece.bpe.model", "spm.model")
+_FAIRSEQ = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+_DEBERTA = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# What stands in front of the model's pieces, and how many of those are left out.
+_XLM_ROBERTA = (("<s>", "<pad>", "</s>", "<unk>"), 3)
+_CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
+
+
+def model_path(folder):
+    """Path of the SentencePiece model in a folder, None where there is none.
+
+    Raises:
+        UsageError: more than one is there, none of them `spiece.model`.
+    """
+    names = [name for name in files.list_folder(folder) if name.endswith(".model")]
+    named = [name for name in MODEL_NAMES if name in names]
+    if len(names) > 1 and MODEL_NAME not in names:
+        raise UsageError(explain(f"{folder} holds {', '.join(names)}", "one SentencePiece model"))
+    return files.inside(folder, (named or names)[0]) if names else None
+
+
+def load_model(path, config):
+    """The tokenizer of a SentencePiece model without `tokenizer.json`.
+
+    Args:
+        path: of the model.
+        config: dict, Hugging Face's `tokenizer_config.json` beside it, or `{}`.
+
+    Raises:
+        BertTfError: not a SentencePiece model.
+        UsageError: a special token is missing.
+    """
+    with files.open_binary(path) as stream:
+        data = stream.read()
+    proto = read_model(data, path)
+    pieces = [piece.piece for piece in proto.pieces]
+    options = read_options(os.path.join(os.path.dirname(path), CONFIG_NAME))
+    if pieces[1:3] == ["<s>", "</s>"] and "[CLS]" not in pieces:
+        camembert = "camembert" in _model_name(path, config)
+        front, skipped = _CAMEMBERT if camembert else _XLM_ROBERTA
+        rest = list(proto.pieces)[skipped:]
+        del proto.pieces[:]
+        kinds = {"<unk>": UNKNOWN, "<pad>": CONTROL}
+        for token in front:
+            proto.pieces.add(piece=token, score=0.0, type=kinds.get(token, UNUSED))
+        proto.pieces.extend(rest)
+        _append(proto, "<mask>")
+        return _tokenizer(proto, path, "sentencepiece", _FAIRSEQ, pair_separators=2,
+                          pair_types=False)
+    deberta = pieces[:1] == ["[PAD]"] or "deberta" in _model_name(path, config)
+    if deberta:
+        _append(proto, "[MASK]")
+        proto.normalizer_spec.precompiled_charsmap = b""  # as transformers does
+        return _tokenizer(proto, path, "deberta", _DEBERTA)
+    stated = hf_options.special_names(config, path)
+    options = {"special_tokens": SPECIAL_TOKENS, **options, **stated}
+    if "tokenizer_class" in config and "normalization" not in options:
+        options["normalization"] = "albert_huggingface"
+    return SentencePieceTokenizer(data, source=path, **options)
+
+
+def _tokenizer(proto, path, normalization, special_tokens, **options):
+    proto.trainer_spec.unk_id = [piece.type for piece in proto.pieces].index(UNKNOWN)
+    proto.trainer_spec.bos_id = proto.trainer_spec.eos_id = proto.trainer_spec.pad_id = -1
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return SentencePieceTokenizer(proto.SerializeToString(), source=path,
+                                  normalization=normalization, special_tokens=special_tokens,
+                                  **options)
+
+
+def _append(proto, token):
+    if all(piece.piece != token for piece in proto.pieces):
+        proto.pieces.add(piece=token, score=0.0, type=CONTROL)
+
+
+def _model_name(path, config):
+    """What says which model it is, in lower case."""
+    name = config.get("tokenizer_class")
+    beside = os.path.join(os.path.dirname(path), "config.json")
+    if not name and files.exists(beside):
+        name = files.read_json_object(beside).get("model_type")
+    return str(name).lower()

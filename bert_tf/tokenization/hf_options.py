@@ -1,0 +1,99 @@
+"""What Hugging Face's `tokenizer_config.json` says, in our terms."""
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
+
+ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+# The names of tokenizers whose classes have other special tokens than BERT's.
+_CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
+_TYPES = "token_type_ids"
+_OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
+         "pair_separators", "pair_types", "added_tokens")
+
+
+def word_piece(config, path):
+    """Options of our `Tokenizer` from the configuration of a BERT-like tokenizer.
+
+    Accents go with the case unless something else is said.
+
+    Args:
+        config: dict with `do_lower_case`.
+        path: its file, for messages.
+
+    Raises:
+        UsageError: a special token is no string.
+    """
+    lower_case, accents = config["do_lower_case"], config.get("strip_accents")
+    chinese = config.get("tokenize_chinese_chars", True)
+    options = {"lower_case": lower_case,
+               "strip_accents": lower_case if accents is None else accents,
+               "normalization": "huggingface", "max_characters_per_word": 100,
+               **({} if chinese is True else {"tokenize_chinese_chars": chinese})}
+    usual = _CLASSES.get(str(config.get("tokenizer_class", "")).removesuffix("Fast"))
+    names = special_tokens(config, path)
+    if usual or None not in names:
+        names = tuple(name or fallback for name, fallback in zip(names, usual or names,
+                                                                strict=True))
+        options["special_tokens"] = dict(zip(("pad", "unk", "cls", "sep", "mask"), names,
+                                             strict=True))
+        if names[2] == "<s>":
+            options |= {"pair_separators": 2}
+        decoder = config.get("added_tokens_decoder")
+        if isinstance(decoder, dict):
+            options["added_tokens"] = [each._asdict() for each in decoded_tokens(
+                decoder.values(), names, path)]
+    if not has_types(config):
+        options["pair_types"] = False
+    return options | {name: config[name] for name in _OURS if name in config}
+
+
+def special_tokens(config, path):
+    """The tokens that play the five `ROLES`, each a str, None where nothing is said.
+
+    Raises:
+        UsageError: one is neither a string nor an object with a `content`.
+    """
+    names = []
+    for role in ROLES:
+        token = config.get(role)
+        token = token.get("content") if isinstance(token, dict) else token
+        if token is not None and not (isinstance(token, str) and token):
+            raise UsageError(explain(f"{path}: {role}={config[role]!r}", "a token"))
+        names.append(token)
+    return tuple(names)
+
+
+def special_names(config, path):
+    """`special_tokens`, an argument of `Vocabulary`, where all five are stated; else `{}`."""
+    names = special_tokens(config, path)
+    return {} if None in names else {"special_tokens": names}
+
+
+def has_types(config):
+    """Whether the second segment of a pair is told from the first, as far as anything is said."""
+    names = config.get("model_input_names")
+    return not isinstance(names, list) or _TYPES in names
+
+
+def decoded_tokens(entries, special, path):
+    """`AddedToken`s of objects with `content`, `lstrip`, `rstrip`, `special`, …
+
+    Args:
+        entries: of a `tokenizer.json` or of the `added_tokens_decoder`.
+        special: the five special tokens, which are there anyway.
+        path: for messages.
+
+    Raises:
+        UsageError: an entry of another form.
+    """
+    added = {each.token: each for each in default_added_tokens(special)}
+    for entry in entries:
+        content = entry.get("content") if isinstance(entry, dict) else None
+        flags = [entry.get(name, False) for name in ("lstrip", "rstrip", "special")] if (
+            content) else [None]
+        if not isinstance(content, str) or not all(isinstance(flag, bool) for flag in flags):
+            raise UsageError(explain(f"{path}: the added token {entry!r}",
+                                     "an object with content, lstrip, rstrip and special"))
+        lstrip, rstrip, is_special = flags
+        added[content] = AddedToken(content, lstrip, rstrip, is_special or content in special)
+    return list(added.values())

@@ -1,0 +1,135 @@
+"""Tokenizers whose rules no graph can run, through the package tokenizers: in Python only."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.tokenization import hf_options, tokenizer_json
+from bert_tf.tokenization.base import BaseTokenizer
+from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
+from bert_tf.tokenization.tokenizer_config import (
+    read_config,
+    read_vocabulary_options,
+    vocabulary_options,
+)
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+class LibraryTokenizer(BaseTokenizer):
+    """Any `tokenizer.json`, run by the package tokenizers.
+
+    In a `tf.function` or a `tf.data.Dataset` of this process it works too (`tf.numpy_function`),
+    but in no SavedModel.
+
+    Args:
+        text: str, the content of the file.
+        reason: which of its rules no graph can run.
+        source: what an error names.
+        special_tokens, pair_separators, pair_types, added_tokens: as of `Vocabulary`.
+
+    Raises:
+        BertTfError: the package cannot read the file.
+        UsageError: the package is missing.
+    """
+
+    def __init__(self, text, reason, source="the tokenizer", special_tokens=SPECIAL_TOKENS,
+                 **vocabulary):
+        self.python_only = reason
+        self._text = text
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise UsageError(explain(f"{reason}; to run it needs the package tokenizers",
+                                     attempt="pip install 'bert_tf[convert]'")) from error
+        try:
+            self._library = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # the package has no class of its own
+            raise BertTfError(f"{source} cannot be read: {error}") from error
+        self._library.no_truncation()
+        self._library.no_padding()
+        ids = self._library.get_vocab(with_added_tokens=True)
+        tokens = sorted(ids, key=ids.get)
+        if [ids[token] for token in tokens] != list(range(len(tokens))):
+            raise UsageError(explain(f"{source}: the ids of its vocabulary have gaps",
+                                     "0, 1, 2, …"))
+        super().__init__(Vocabulary(tokens, source, special_tokens,
+                                    lambda token: token.startswith("##"), **vocabulary))
+        self._always_written = None  # the library finds them
+        self._library.encode_special_tokens = True
+
+    @property
+    def options(self):
+        """What `tokenizer_config.json` holds."""
+        return {"python_only": self.python_only,
+                **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, 1)}
+
+    def detokenize(self, ids):
+        """The text of ids `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
+        def decode(values, splits):
+            return np.array([self._library.decode(values[begin:end].tolist()).encode()
+                             for begin, end in zip(splits, splits[1:], strict=False)], object)
+
+        ids = ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids)
+        text = tf.numpy_function(decode, [ids.values, ids.row_splits], tf.string)
+        return tf.ensure_shape(text, [None])
+
+    def save(self, folder):
+        """Write `tokenizer.json` as it was read and `tokenizer_config.json`."""
+        files.write_text(os.path.join(folder, tokenizer_json.NAME), self._text)
+        files.write_json(os.path.join(folder, CONFIG_NAME), self.options)
+
+    @classmethod
+    def load(cls, folder):
+        """Read what `save` wrote."""
+        path = os.path.join(folder, CONFIG_NAME)
+        config = read_config(path)
+        described = read_vocabulary_options(config, path)
+        path = os.path.join(folder, tokenizer_json.NAME)
+        return cls(files.read_text(path), config.get("python_only") or "rules of its own", path,
+                   **described)
+
+    @classmethod
+    def of_json(cls, path, config, reason):
+        """The tokenizer of a `tokenizer.json` that none of ours runs.
+
+        Args:
+            path: the file.
+            config: dict, the `tokenizer_config.json` beside it.
+            reason: why none of ours does.
+
+        Raises:
+            UsageError: nothing says which its special tokens are.
+        """
+        names = hf_options.special_tokens(config, path)
+        if None in names:
+            missing = [role for role, name in zip(hf_options.ROLES, names, strict=True)
+                       if name is None]
+            raise UsageError(explain(f"{reason}; and the tokenizer_config.json beside it does not "
+                                     f"say which tokens are {', '.join(missing)}"))
+        return cls(files.read_text(path), reason, path, names)
+
+    def _tokenize(self, text):
+        return self._tokenize_with_offsets(text)[0]
+
+    def _tokenize_with_offsets(self, text):
+        def run(texts):
+            texts = [each.decode(errors="replace") for each in texts]
+            found = self._library.encode_batch(texts, add_special_tokens=False)
+            edges = [np.cumsum([0, *(len(character.encode()) for character in each)])
+                     for each in texts]
+            splits = np.cumsum([0, *(len(each.ids) for each in found)])
+            offsets = [edge[np.array(each.offsets, np.int64).reshape(-1, 2)]
+                       for each, edge in zip(found, edges, strict=True)]
+            offsets = np.concatenate([np.zeros([0, 2], np.int64), *offsets])
+            ids = np.array([token for each in found for token in each.ids], np.int32)
+            return ids, offsets[:, 0], offsets[:, 1], splits.astype(np.int64)
+
+        ids, starts, ends, splits = tf.numpy_function(
+            run, [text], [tf.int32, tf.int64, tf.int64, tf.int64])
+        for each in (ids, starts, ends, splits):
+            each.set_shape([None])
+        return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False)
+                     for each in (ids, starts, ends))

@@ -1,0 +1,84 @@
+"""`tokenizer_config.json`: the options of a tokenizer that its vocabulary does not state.
+
+Ours has the arguments of the tokenizer's class as keys; of those that concern special tokens it has
+the ones that are not usual for the class.
+"""
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.storage import checksums, files
+from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
+
+NAME = "tokenizer_config.json"
+_ROLES = ("pad", "unk", "cls", "sep", "mask")
+
+
+def vocabulary_options(vocabulary, special_tokens, pair_separators):
+    """The keys that describe a vocabulary's special tokens.
+
+    Args:
+        vocabulary: `Vocabulary`.
+        special_tokens, pair_separators: the usual values, which are left out.
+
+    Returns: dict for a `tokenizer_config.json`; `read_vocabulary_options` reads it.
+    """
+    options = {}
+    if vocabulary.special_tokens != tuple(special_tokens):
+        options["special_tokens"] = dict(zip(_ROLES, vocabulary.special_tokens, strict=True))
+    if vocabulary.pair_separators != pair_separators:
+        options["pair_separators"] = vocabulary.pair_separators
+    if vocabulary.pair_types != (vocabulary.pair_separators == 1):
+        options["pair_types"] = vocabulary.pair_types
+    if vocabulary.added_tokens != default_added_tokens(vocabulary.special_tokens):
+        options["added_tokens"] = [added._asdict() for added in vocabulary.added_tokens]
+    return options
+
+
+def read_vocabulary_options(config, path):
+    """What `vocabulary_options` gave, taken out of the dict `config`: arguments of `Vocabulary`.
+
+    Raises:
+        UsageError: a value of another form; `path` is named.
+    """
+    options = {}
+    if "special_tokens" in config:
+        names = config.pop("special_tokens")
+        if not isinstance(names, dict) or set(names) != set(_ROLES) or not all(
+                isinstance(name, str) and name for name in names.values()):
+            raise UsageError(explain(f"{path}: special_tokens={names!r}",
+                                     f"an object with a token for each of {', '.join(_ROLES)}"))
+        options["special_tokens"] = tuple(names[role] for role in _ROLES)
+    if "pair_separators" in config:
+        options["pair_separators"] = config.pop("pair_separators")
+        if type(options["pair_separators"]) is not int or options["pair_separators"] not in (1, 2):
+            raise UsageError(explain(
+                f"{path}: pair_separators={options['pair_separators']!r}", "1 or 2"))
+    if "pair_types" in config:
+        options["pair_types"] = config.pop("pair_types")
+        check_boolean(options["pair_types"], "pair_types", path)
+    if "added_tokens" in config:
+        added = config.pop("added_tokens")
+        try:
+            options["added_tokens"] = tuple(AddedToken(**each) for each in added)
+            right = all(isinstance(each.token, str) and each.token and all(
+                isinstance(flag, bool) for flag in each[1:]) for each in options["added_tokens"])
+        except TypeError:
+            right = False
+        if not right:
+            raise UsageError(explain(f"{path}: added_tokens={added!r}"[:200],
+                                     "a list of objects with token, lstrip, rstrip and special"))
+    return options
+
+
+def read_config(path):
+    """The object in a `tokenizer_config.json`, `{}` where there is none; errors as of `files`."""
+    if not files.exists(path):
+        return {}
+    folder, _, name = path.rpartition("/")
+    checksums.check(folder, (name,))
+    return files.read_json_object(path)
+
+
+def check_boolean(value, name, path):
+    """Raise UsageError unless the value of a key is true or false."""
+    if not isinstance(value, bool):
+        raise UsageError(explain(f"{path}: {name}={value!r}", "true or false"))

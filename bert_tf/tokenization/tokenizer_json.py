@@ -1,0 +1,262 @@
+"""Hugging Face's `tokenizer.json`, which describes a tokenizer whole, as one of ours.
+
+What it says decides, whatever stands beside it: it is what the checkpoint's users tokenize with.
+"""
+
+import base64
+import binascii
+import dataclasses
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.tokenization import hf_options
+from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
+from bert_tf.tokenization.vocabulary import Vocabulary
+
+NAME = "tokenizer.json"
+_ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>"), "unk_token": ("[UNK]", "<unk>"),
+               "mask_token": ("[MASK]", "<mask>")}
+_METASPACE = "\u2581"
+ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
+           for quote in ("``", "''")]
+_BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
+            {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
+
+
+# After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
+KEEPS_HANGUL = [{"type": "NFD"},
+                {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
+                {"type": "NFC"}]
+
+
+class UnknownRules(UsageError):
+    """A pipeline that none of our tokenizers runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Description:
+    """What a `tokenizer.json` says beside its normalizer, pre-tokenizer and model."""
+
+    tokens: list  # in the order of their ids
+    special: dict  # arguments of `Vocabulary`
+    path: str
+
+
+def is_tokenizer_json(path):
+    """Whether there is such a file; keras-hub has another of the same name."""
+    return files.exists(path) and "model" in files.read_json_object(path)
+
+
+def read_tokenizer(path, config):
+    """The tokenizer that a `tokenizer.json` describes.
+
+    Args:
+        path: the file.
+        config: dict, the `tokenizer_config.json` beside it, `{}` where there is none.
+
+    Returns: Tokenizer, BytePairTokenizer or SentencePieceTokenizer.
+
+    Raises:
+        BertTfError: the file is damaged.
+        UnknownRules: it has rules that none of ours has; the first is named.
+        UsageError: it contradicts itself.
+    """
+    values = files.read_json_object(path)
+    model = values.get("model")
+    kind = model.get("type") if isinstance(model, dict) else None
+    if kind is None and isinstance(model, dict):  # before tokenizers 0.10
+        kind = "BPE" if "merges" in model else "WordPiece"
+    makers = {"WordPiece": _word_piece, "BPE": _byte_pair, "Unigram": _unigram}
+    if kind not in makers:
+        raise UnknownRules(explain(f"{path}: a model of type {kind!r}",
+                                   f"one of {', '.join(makers)}"))
+    try:
+        description = _describe(values, model, config, path)
+        return makers[kind](values, model, config, description)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {error}") from error
+
+
+def _describe(values, model, config, path):
+    tokens = _all_tokens(values, model, path)
+    cls, sep, separators, types = _read_template(values.get("post_processor"), path)
+    stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
+    unknown = model.get("unk_token")
+    if model.get("type") == "Unigram":
+        unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+    found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
+    names = []
+    for role in hf_options.ROLES:
+        usual = [name for name in _ROLE_NAMES.get(role, ()) if name in tokens]
+        name = found.get(role) or stated[role] or (usual[0] if usual else None)
+        if name is None:
+            raise UnknownRules(f"{path}: nothing says which token is the {role}")
+        names.append(name)
+    added = hf_options.decoded_tokens(values.get("added_tokens") or [], names, path)
+    lowers = any(step.get("lowercase") for step in _steps(values.get("normalizer"), "normalizers"))
+    for entry in values.get("added_tokens") or []:
+        name = f"{path}: the added token {entry['content']!r}"
+        if entry.get("single_word") or entry.get("rstrip"):
+            raise UnknownRules(f"{name} has single_word or rstrip")
+        if lowers and entry.get("normalized") and not entry.get("special"):
+            raise UnknownRules(f"{name} is looked for in text in lower case")
+    return _Description(tokens, {
+        "special_tokens": tuple(names), "added_tokens": tuple(added),
+        "pair_separators": separators, "pair_types": types and hf_options.has_types(config)}, path)
+
+
+def _all_tokens(values, model, path):
+    """Tokens of the model and added ones, in the order of their ids."""
+    vocab = model["vocab"]
+    ids = {piece[0]: number for number, piece in enumerate(vocab)} if isinstance(
+        vocab, list) else dict(vocab)
+    repeated = isinstance(vocab, list) and len(ids) < len(vocab)
+    for entry in values.get("added_tokens") or []:
+        ids.setdefault(entry["content"], entry["id"])
+    tokens = sorted(ids, key=ids.get)
+    if repeated or [ids[token] for token in tokens] != list(range(len(tokens))):
+        raise UsageError(explain(f"{path}: the ids of its vocabulary have gaps, or one token has "
+                                 "several", "0, 1, 2, …"))
+    return tokens
+
+
+def _read_template(processor, path):
+    """`(cls, sep, separators between segments, whether the second has type 1)`."""
+    steps = _steps(processor, "processors")
+    steps = [step for step in steps if step["type"] != "ByteLevel"]  # which trims offsets
+    kind = steps[0]["type"] if len(steps) == 1 else None
+    if kind in ("RobertaProcessing", "BertProcessing"):
+        bert = kind == "BertProcessing"
+        return steps[0]["cls"][0], steps[0]["sep"][0], 1 if bert else 2, bert
+    if kind == "TemplateProcessing":
+        single, pair = ([_item(item) for item in steps[0][name]] for name in ("single", "pair"))
+        cls, sep = single[0][0], single[-1][0]
+        between = [(sep, 0)] * (len(pair) - 4)
+        last = pair[-1][1]
+        if single == [(cls, 0), ("A", 0), (sep, 0)] and len(between) in (1, 2) and pair == [
+                (cls, 0), ("A", 0), *between, ("B", last), (sep, last)] and last in (0, 1):
+            return cls, sep, len(between), last == 1
+    raise UnknownRules(explain(f"{path}: a post_processor of another form",
+                               "cls a sep, and cls a sep b sep or cls a sep sep b sep"))
+
+
+def _item(item):
+    (kind, value), = item.items()
+    return (value["id"] if kind in ("SpecialToken", "Sequence") else None), value["type_id"]
+
+
+def _word_piece(values, model, config, description):
+    from bert_tf.tokenization.tokenizer import SUFFIX, Tokenizer
+
+    path = description.path
+    steps = _steps(values.get("normalizer"), "normalizers")
+    composes, keeps_hangul = steps[:1] == [{"type": "NFC"}], steps[2:] == KEEPS_HANGUL
+    normalizer = (steps[composes:] or [{}])[0]
+    _expect(path, "normalizer", [step["type"] for step in steps[composes:]],
+            ["BertNormalizer", *(["NFD", "Replace", "NFC"] if composes and keeps_hangul else [])])
+    _expect(path, "clean_text", normalizer.get("clean_text", True), True)
+    _expect(path, "pre_tokenizer", (values.get("pre_tokenizer") or {}).get("type"),
+            "BertPreTokenizer")
+    _expect(path, "continuing_subword_prefix", model.get("continuing_subword_prefix", SUFFIX),
+            SUFFIX)
+    accents, lower_case = normalizer.get("strip_accents"), bool(normalizer.get("lowercase"))
+    return Tokenizer(
+        Vocabulary(description.tokens, path, **description.special), lower_case,
+        keeps_hangul or (lower_case if accents is None else bool(accents)),
+        config.get("pretokenize"), "nfc" if composes else "huggingface",
+        tokenize_chinese_chars=bool(normalizer.get("handle_chinese_chars", True)),
+        max_characters_per_word=model.get("max_input_chars_per_word", 100))
+
+
+def _byte_pair(values, model, _, description):
+    from bert_tf.tokenization.byte_pair import BytePairTokenizer
+
+    path = description.path
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
+                 "ignore_merges"):
+        _expect(path, name, model.get(name) or None, None)
+    normalizers = [step["type"] for step in _steps(values.get("normalizer"), "normalizers")]
+    if normalizers not in ([], ["NFC"]):
+        raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
+                                   "none, or NFC"))
+    steps = _steps(values.get("pre_tokenizer"), "pretokenizers")
+    _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["ByteLevel"])
+    _expect(path, "use_regex", steps[0].get("use_regex", True), True)
+    merges = [_pair(pair, path) for pair in model["merges"]]
+    return BytePairTokenizer(
+        description.tokens, merges, bool(steps[0].get("add_prefix_space")), path,
+        bool(normalizers), **description.special)
+
+
+def _unigram(values, model, _, description):
+    from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
+
+    path = description.path
+    _expect(path, "byte_fallback", model.get("byte_fallback") or None, None)
+    steps = _steps(values.get("pre_tokenizer"), "pretokenizers")
+    steps = [step for step in steps if step["type"] != "WhitespaceSplit"]
+    _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
+    scheme = steps[0].get("prepend_scheme") or (
+        "always" if steps[0].get("add_prefix_space", True) else "never")
+    _expect(path, "prepend_scheme", scheme, "always")
+    _expect(path, "replacement", steps[0].get("replacement"), _METASPACE)
+    _expect(path, "split", steps[0].get("split", True), True)
+    options, charsmap = _read_normalizer(values.get("normalizer"), path)
+    added = {each.token for each in description.special["added_tokens"]}
+    scores = dict(model["vocab"])
+    unknown = description.special["special_tokens"][1]
+    types = [UNKNOWN if token == unknown else CONTROL if token in added else NORMAL
+             for token in description.tokens]
+    proto = make_model([(token, scores.get(token, 0.0)) for token in description.tokens], types,
+                       charsmap)
+    return SentencePieceTokenizer(proto.SerializeToString(), source=path, **options,
+                                  **description.special)
+
+
+def _read_normalizer(normalizer, path):
+    """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
+    steps = _steps(normalizer, "normalizers")
+    steps = [step for step in steps if step != _BLANKS]  # the model does the same
+    if steps == DEBERTA:
+        return {"normalization": "deberta"}, b""
+    charsmap = b""
+    if steps and steps[-1]["type"] == "Precompiled":
+        try:
+            charsmap = base64.b64decode(steps.pop()["precompiled_charsmap"], validate=True)
+        except binascii.Error as error:
+            raise BertTfError(f"{path}: precompiled_charsmap is damaged: {error}") from error
+    if not steps:
+        return {"normalization": "sentencepiece"}, charsmap
+    kinds = [step["type"] for step in steps[2:]]
+    keeps, lowers = kinds[:2] != ["NFKD", "StripAccents"], kinds[-1:] == ["Lowercase"]
+    known = ([] if keeps else ["NFKD", "StripAccents"]) + (["Lowercase"] if lowers else [])
+    if steps[:2] == ALBERT_QUOTES and kinds == known:
+        return {"normalization": "albert_huggingface", "do_lower_case": lowers,
+                "keep_accents": keeps}, charsmap
+    raise UnknownRules(explain(
+        f"{path}: the normalizers {', '.join(step['type'] for step in steps)}",
+        "those of ALBERT, XLM-R, CamemBERT or DeBERTa-v3"))
+
+
+def _steps(step, key):
+    """A step, or those of a sequence, as a list."""
+    if step is None:
+        return []
+    if step["type"] == "Sequence":
+        return [inner for each in step[key] for inner in _steps(each, key)]
+    return [step]
+
+
+def _expect(path, name, found, expected):
+    if found != expected:
+        raise UnknownRules(explain(f"{path}: {name}={found!r}", repr(expected)))
+
+
+def _pair(pair, path):
+    """A merge: two pieces."""
+    pair = pair.split(" ") if isinstance(pair, str) else pair
+    if not isinstance(pair, list) or len(pair) != 2 or not all(
+            isinstance(piece, str) for piece in pair):
+        raise UsageError(explain(f"{path}: the merge {pair!r}", "two pieces"))
+    return tuple(pair)

@@ -1,0 +1,109 @@
+"""Families whose layers know distances: they learn, travel as files, and take mixed precision."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from bert_tf.tasks.replaced_tokens import ReplacedTokens
+from test_families import batch
+from test_stack import tiny
+
+from bert_tf.config import FAMILIES
+from bert_tf.converters.checkpoint import parameter_shapes
+from bert_tf.errors import UsageError
+from bert_tf.models.families import build_encoder
+from bert_tf.presets import generator_config
+from bert_tf.tasks.pretraining import Pretrainer
+
+NEW = ("distilbert", "xlm_roberta", "camembert", "mpnet", "deberta", "modernbert")
+POSITIONS = np.array([[1, 2], [0, 1], [1, 0]], "int32")
+
+
+def examples():
+    inputs = batch()
+    ids = np.take_along_axis(inputs["input_word_ids"], POSITIONS, 1)
+    return {**inputs, "masked_lm_positions": POSITIONS, "masked_lm_ids": ids,
+            "masked_lm_weights": np.ones(POSITIONS.shape, "float32")}
+
+
+def losses(model, data, steps=3):
+    """Of steps on one batch, and after them."""
+    optimizer, found = keras.optimizers.Adam(3e-3), []
+    for _ in range(steps + 1):
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(data, y_pred=model(data, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        assert all(gradient is not None for gradient in gradients)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        found.append(float(loss))
+    return found
+
+
+@pytest.mark.parametrize("padding_free", [False, True])
+@pytest.mark.parametrize("family", NEW)
+def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
+    """Every variable has a gradient."""
+    config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                  initializer_range=0.05)
+    model = Pretrainer(config, None, dtype="mixed_bfloat16", seed=1)
+    model.encoder.backbone.padding_free = padding_free
+    found = losses(model, examples())
+    assert found[-1] < found[1] < found[0]
+
+
+def test_deberta_learns_to_tell_replaced_tokens():
+    config = tiny("deberta", initializer_range=0.05, hidden_dropout_prob=0.0)
+    model = ReplacedTokens(config, generator_config(config), seed=1)
+    found = losses(model, examples())
+    assert found[-1] < found[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_checkpoints_names_and_shapes_are_the_models(family):
+    config = tiny(family)
+    model = build_encoder(config, seed=1)
+    assert {variable.path: tuple(variable.shape) for variable in model.weights} == (
+        parameter_shapes(config, {"task": "encoder"}))
+
+
+@pytest.mark.parametrize("family", ["mpnet", "deberta", "modernbert"])
+def test_a_keras_file_gives_the_same(family, tmp_path):
+    model = build_encoder(tiny(family), seed=1)
+    model.save(str(tmp_path / "encoder.keras"))
+    loaded = keras.saving.load_model(str(tmp_path / "encoder.keras"))
+    for one, other in zip(tf.nest.flatten(loaded(batch())), tf.nest.flatten(model(batch())),
+                          strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_probabilities_and_blocks_agree():
+    """Asked for probabilities, layers with a window compute the whole matrix."""
+    config = tiny("modernbert")
+    model = build_encoder(config, seed=1)
+    whole = build_encoder(config, attention_probs=True, seed=1)
+    outputs = whole(batch())
+    mask = batch()["input_mask"]
+    np.testing.assert_allclose(model(batch())["sequence_output"] * mask[..., None],
+                               outputs["sequence_output"] * mask[..., None], atol=1e-5)
+    place = np.arange(9)
+    far = np.abs(place[:, None] - place) > config.local_attention // 2
+    for layer, probs in enumerate(outputs["attention_probs"]):
+        of_tokens = probs.numpy() * mask[:, None, :, None]
+        assert (of_tokens[:, :, far] == 0).all() == bool(layer % 3)
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"local_attention": 5}, "local_attention=5; expected an even number"),
+    ({"relative_position": "rotary", "num_attention_heads": 16}, "heads of 1"),
+    ({"relative_position": "bias"}, "position_buckets=0"),
+    ({"relative_position": "disentangled", "position_buckets": 8}, "max_relative_position=0"),
+    ({"relative_position": "bias", "position_buckets": 8, "max_relative_position": 9,
+      "local_attention": 4}, "local_attention=4 with relative_position='bias'"),
+    ({"norm_position": "pre", "num_hidden_groups": 1}, "num_hidden_groups=1"),
+    ({"rotary_base": 0.0}, "rotary_base=0.0"),
+    ({"global_attention_every": 0}, "global_attention_every=0"),
+    ({"use_bias": False, "feed_forward": "conv"}, "use_bias=False"),
+])
+def test_contradictions_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        tiny("bert", **changes)

@@ -1,0 +1,100 @@
+"""A `tokenizer.json` with rules that no graph can run works in Python; a damaged one is refused."""
+
+import json
+
+import pytest
+import tensorflow as tf
+import tokenizers
+
+from bert_tf.converters.hf_tokenizer import to_json
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.saved_model.ops import unservable_ops
+from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer
+from bert_tf.tokenization.library import LibraryTokenizer
+from bert_tf.tokenization.load import load_tokenizer
+
+NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
+                 SPECIAL_TOKENS, strict=True))
+
+
+def byte_pair():
+    return to_json(BytePairTokenizer([*SPECIAL_TOKENS, "a", "b", "ab"], [("a", "b")]))
+
+
+def load(tmp_path, values, config=None):
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config or {}))
+    return load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("merge", ["a b", ["a", "b"]])
+def test_merges_are_written_in_either_form(tmp_path, merge):
+    values = byte_pair()
+    values["model"]["merges"] = [merge]
+    assert load(tmp_path, values).tokenize(["aab"]).to_list() == [[5, 7]]
+
+
+@pytest.mark.parametrize("merge", [None, 1, {}, [], ["a"], ["a", 1], "a", "a b c"])
+def test_a_merge_that_is_none(tmp_path, merge):
+    values = byte_pair()
+    values["model"]["merges"] = [merge]
+    with pytest.raises(UsageError, match="tokenizer.json: the merge .*; expected two pieces"):
+        load(tmp_path, values)
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("model", {"type": "BPE"}), ("model", {"type": "Unigram", "vocab": {}}),
+    ("model", {"type": "WordPiece", "vocab": {"a": 1}}), ("added_tokens", [{}]),
+    ("added_tokens", [{"id": 99, "content": "far"}]), ("post_processor", {"type": 3}),
+    ("post_processor", {"type": "TemplateProcessing", "single": [], "pair": []}),
+    ("normalizer", []), ("pre_tokenizer", {"type": "Sequence"})])
+def test_a_damaged_file_is_named(tmp_path, key, value):
+    with pytest.raises(BertTfError, match="tokenizer.json"):
+        load(tmp_path, {**byte_pair(), key: value})
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A tokenizer with rules of its own: words at white space only, in lower case."""
+    library = tokenizers.Tokenizer(tokenizers.models.WordLevel(
+        {token: index for index, token in enumerate([*SPECIAL_TOKENS, "the", "fox"])},
+        SPECIAL_TOKENS[1]))
+    library.normalizer = tokenizers.normalizers.Lowercase()
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    library.add_special_tokens(list(SPECIAL_TOKENS))
+    return json.loads(library.to_str())
+
+
+def test_other_rules_work_in_python(tmp_path, other):
+    tokenizer = load(tmp_path, other, NAMES)
+    assert isinstance(tokenizer, LibraryTokenizer)
+    assert "a model of type 'WordLevel'" in tokenizer.python_only
+    texts = ["The fox", "", "é THE cat", "a<mask>fox"]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert ids.to_list() == tokenizer.tokenize(texts).to_list() == [
+        [5, 6], [], [1, 5, 1], [1, 1, 1, 1, 6][:len(ids[3])]]
+    assert (starts[2].numpy().tolist(), ends[2].numpy().tolist()) == ([0, 3, 7], [2, 6, 10])
+    assert tokenizer.encode("the fox", "fox") == [2, 5, 6, 3, 6, 3]
+    assert tokenizer.encode("the <mask>", allow_special=True) == [2, 5, 4, 3]
+    assert tokenizer.decode([[2, 5, 6, 3], []]) == ["the fox", ""]
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(4).map(tokenizer.tokenize)
+    assert next(iter(dataset)).to_list() == ids.to_list()
+    tokenizer.save(str(tmp_path / "saved"))
+    again = load_tokenizer(str(tmp_path / "saved"))
+    assert again.python_only == tokenizer.python_only
+    assert again.encode(texts) == tokenizer.encode(texts)
+
+
+def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
+    tokenizer = load(tmp_path, other, NAMES)
+    module = tf.Module()
+    serve = tf.function(lambda text: {"ids": tokenizer.tokenize(text).to_tensor()},
+                        input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    tf.saved_model.save(module, str(tmp_path / "saved"), signatures=serve)
+    assert unservable_ops(str(tmp_path / "saved")) == [] or "PyFunc" in unservable_ops(
+        str(tmp_path / "saved"))
+
+
+def test_other_rules_without_special_tokens(tmp_path, other):
+    with pytest.raises(UsageError, match="does not say which tokens are pad_token, unk_token"):
+        load(tmp_path, other)
