@@ -18,6 +18,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.serving.wire.results import outputs_of, plain, preferred, results_by_name
 from bert_tf.storage import files
 
 _MASKS = ("[MASK]", "<mask>")
@@ -78,60 +79,77 @@ def main(argv=None):
 
 
 def _asker(client, signatures, arguments, texts):
-    """A function from a list of texts to as many dicts."""
-    name = arguments.signature or _chosen(signatures, arguments, texts)
+    """Return a function from a list of texts to as many dicts."""
+    description = client.describe() if "describe" in signatures else {}
+    results = {name: description.get("results", {}).get(name) or results_by_name(each["outputs"])
+               for name, each in signatures.items()}
+    name = arguments.signature or _chosen(signatures, results, description, arguments, texts)
     if name not in signatures:
         raise UsageError(explain(f"--signature {name}", f"one of {' '.join(signatures)}"))
-    inputs = signatures[name]["inputs"]
-
-    def pairs(lines):
-        if arguments.pair is not None:
-            return lines, [arguments.pair] * len(lines)
-        split = [line.split("\t") for line in lines]
-        for line, parts in zip(lines, split, strict=True):
-            if len(parts) != 2:
-                raise UsageError(explain(f"the text {line[:40]!r} for a model of pairs",
-                                         "--pair, or two texts with a tab between them"))
-        return tuple(map(list, zip(*split, strict=True)))
-
-    if "text_a" in inputs:
-        if name in ("predict", "serving_default") and "labels" in signatures[name]["outputs"]:
-            return lambda lines: client.classify(*pairs(lines))
-        return lambda lines: client.predict(
-            name, **dict(zip(("text_a", "text_b"), pairs(lines), strict=True)))
-    if "question" in inputs:
-        if arguments.question is None:
-            raise UsageError(explain(f"{arguments.model} answers questions", "--question"))
-        return lambda lines: client.answer(arguments.question, lines)
-    if arguments.pair is not None or arguments.question is not None:
-        raise UsageError(explain(f"--pair or --question for the signature {name}",
-                                 f"its inputs alone: {' '.join(inputs)}"))
-    if inputs.keys() != {"text"}:
+    inputs = signatures[name]["inputs"].keys()
+    if "question" in inputs and arguments.question is None:
+        raise UsageError(explain(f"{arguments.model} answers questions", "--question"))
+    given = {"pair": {"text_a", "text_b"}, "question": {"question", "context"}}
+    for flag, names in given.items():
+        if getattr(arguments, flag) is not None and inputs != names:
+            raise UsageError(explain(f"--{flag} for the signature {name}",
+                                     f"its inputs alone: {' '.join(inputs)}"))
+    if inputs not in ({"text"}, *given.values()):
         raise UsageError(explain(f"--signature {name} takes {' '.join(inputs)}",
                                  "a signature of text"))
-    if name == "predict" and "labels" in signatures[name]["outputs"]:
-        return client.classify
-    if name == "tag":
-        return lambda lines: [{"entities": found} for found in client.tag(lines)]
-    if name == "generate":
-        return lambda lines: [{"continuation": row["text"], "tokens": row["tokens"]}
-                              for row in client.predict(name, text=lines)]
-    if name == "fill_mask":
-        return lambda lines: [{"masks": found} for found in client.fill_mask(lines)]
-    return lambda lines: client.predict(name, text=lines)
+
+    def columns(lines):
+        if inputs == {"text"}:
+            return {"text": lines}
+        if "question" in inputs:
+            return {"question": [arguments.question] * len(lines), "context": lines}
+        return dict(zip(("text_a", "text_b"), _pairs(lines, arguments.pair), strict=True))
+
+    return lambda lines: [_values(results[name], row)
+                          for row in client.predict(name, **columns(lines))]
 
 
-def _chosen(signatures, arguments, texts):
-    """The signature that suits what was given."""
-    if arguments.question is not None:
-        return "answer"
-    for name in ("answer", "predict", "tag", "generate"):
-        if name in signatures:
+def _pairs(lines, second):
+    """Return two lists of texts: of `second` beside each line, or of lines with a tab."""
+    if second is not None:
+        return lines, [second] * len(lines)
+    split = [line.split("\t") for line in lines]
+    for line, parts in zip(lines, split, strict=True):
+        if len(parts) != 2:
+            raise UsageError(explain(f"the text {line[:40]!r} for a model of pairs",
+                                     "--pair, or two texts with a tab between them"))
+    return tuple(map(list, zip(*split, strict=True)))
+
+
+def _values(results, row):
+    """A row's results; of labels and single spans the parts, of tokens and vectors the outputs."""
+    values = {}
+    for name, result in results.items():
+        if result["kind"] in ("tokens", "vector"):
+            values |= {output: row[output] for output in outputs_of(result)}
+        elif result["kind"] in ("label", "span"):
+            values |= plain(result, row)
+        else:
+            values[name] = plain(result, row)
+    return values or row
+
+
+def _chosen(signatures, results, description, arguments, texts):
+    """Return the name of the signature that suits what was given, see `preferred`."""
+    inputs = {"text"}
+    if arguments.question is not None or any("question" in each["inputs"]
+                                             for each in signatures.values()):
+        inputs = {"question", "context"}
+    elif arguments.pair is not None or description.get("pair"):
+        inputs = {"text_a", "text_b"}
+    has_mask = any(mask in text for text in texts
+                   for mask in (*_MASKS, description.get("mask_token") or _MASKS[0]))
+    for name in preferred(results):
+        kinds = {result["kind"] for result in results[name].values()}
+        if signatures[name]["inputs"].keys() == inputs and name != "serving_default" and (
+                has_mask or "candidates" not in kinds):
             return name
-    if arguments.pair is not None:
-        return "sentence_order" if "sentence_order" in signatures else "next_sentence"
-    has_mask = any(mask in text for text in texts for mask in _MASKS)
-    return "fill_mask" if has_mask and "fill_mask" in signatures else "embed"
+    return "serving_default"
 
 
 def _print(text, result, form):

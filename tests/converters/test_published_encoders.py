@@ -9,7 +9,7 @@ from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.storage import variables
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 FOLDERS = ("distilbert_mlm", "xlm_roberta_mlm", "xlm_roberta_st", "camembert_mlm", "mpnet_st",
            "deberta_v3_encoder", "modernbert_mlm", "modernbert_st", "roberta_st_korean",

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from bert_tf.tasks.replaced_tokens import ReplacedTokens
 from test_families import batch
 from test_stack import tiny
 
@@ -13,7 +12,8 @@ from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.presets import generator_config
-from bert_tf.tasks.pretraining import Pretrainer
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
 NEW = ("distilbert", "xlm_roberta", "camembert", "mpnet", "deberta", "modernbert")
 POSITIONS = np.array([[1, 2], [0, 1], [1, 0]], "int32")

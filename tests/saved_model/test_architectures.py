@@ -1,16 +1,14 @@
 """Encoders whose attention knows distances are exported like BERT: same numbers, servable ops."""
 
-from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TEXTS, Caller, config_of, word_piece
+from tiny_model import SEQ_LENGTH, TEXTS, Caller, config_of, only_signatures, word_piece
 
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.ops import unservable_ops
 from bert_tf.saved_model.save import export_saved_model
-from bert_tf.saved_model.signatures import BY_IDS, BY_TEXT
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 
@@ -26,10 +24,7 @@ def test_an_export_gives_what_the_model_gives(family, dtype, tolerance, tmp_path
     config = config_of(tokenizer, family=family, initializer_range=0.2, **OPTIONS[family])
     folder = str(tmp_path / "model")
     build_encoder(config, seed=7).save_pretrained(folder, tokenizer)
-    tables = [mock.patch.dict(table, {name: row for name, row in table.items()
-                                      if name in ("embed", "encode", "encode_ids")}, clear=True)
-              for table in (BY_IDS, BY_TEXT)]
-    with tables[0], tables[1]:
+    with only_signatures("embed", "encode", "encode_ids"):
         version = export_saved_model(folder, str(tmp_path / "served"), dtype=dtype)
     assert unservable_ops(version) == []
     served = Caller(version)

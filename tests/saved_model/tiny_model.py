@@ -153,15 +153,20 @@ def save_model(folder, name="bert"):
 
 def own_signatures(name):
     """A context in which exports have the signatures in `MODELS` alone: others are tested once."""
-    def own(rows_of):
-        return lambda served: {key: row for key, row in rows_of(served).items()
-                               if key in MODELS[name][2]}
+    return only_signatures(*MODELS[name][2])
 
-    patches = contextlib.ExitStack()
-    for function in ("type_signatures", "common_signatures"):
-        patches.enter_context(mock.patch.object(
-            signature_module, function, own(getattr(signature_module, function))))
-    return patches
+
+@contextlib.contextmanager
+def only_signatures(*names):
+    """A context in which exports have the signatures of these names alone."""
+    def own(rows_of):
+        return lambda served: {key: row for key, row in rows_of(served).items() if key in names}
+
+    with contextlib.ExitStack() as patches:
+        for function in ("type_signatures", "common_signatures"):
+            patches.enter_context(mock.patch.object(
+                signature_module, function, own(getattr(signature_module, function))))
+        yield
 
 
 def export_once(folder, name, dtype="float32"):

@@ -86,8 +86,8 @@ def test_a_table_for_people(task_models, capsys):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["span", "a"], "span answers questions; expected --question"),
-    (["bert", "a", "--question", "b"], "--signature answer; expected one of describe"),
-    (["classifier", "a", "--pair", "b"], "--pair or --question for the signature predict"),
+    (["bert", "a", "--question", "b"], "--question for the signature serving_default"),
+    (["classifier", "a", "--pair", "b"], "--pair for the signature serving_default"),
     (["several", "a"], "expected --pair, or two texts with a tab between them"),
     (["bert", "a", "--signature", "embed_ids"], "expected a signature of text"),
     (["bert", "a", "--signature", "tags"], "--signature tags; expected one of describe")])

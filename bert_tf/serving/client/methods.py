@@ -92,22 +92,12 @@ class Methods(Steps):
         Returns: for each a dict of `label`, `score`, its probability, and `probabilities`, a dict
             by label. Where a text may have several labels also `chosen`, a list of those it has.
         """
-        rows, single = yield from self._predicted(texts, text_pairs)
-        if rows and "label" not in rows[0]:
-            raise UsageError(explain(f"{self._spec.name} gives numbers, no labels",
-                                     attempt="regress"))
-        results = [client_rows.classification(row) for row in rows]
-        return results[0] if single else results
+        return (yield from self._predicted(texts, text_pairs, "label", "labels", "regress"))
 
     @_asks
     def regress(self, texts, text_pairs=None):
         """Numbers for texts, or for pairs of texts: a list of float, for one text a float."""
-        rows, single = yield from self._predicted(texts, text_pairs)
-        if rows and "label" in rows[0]:
-            raise UsageError(explain(f"{self._spec.name} gives labels, no numbers",
-                                     attempt="classify"))
-        results = [row["score"] for row in rows]
-        return results[0] if single else results
+        return (yield from self._predicted(texts, text_pairs, "number", "numbers", "classify"))
 
     @_asks
     def answer(self, question, context):
@@ -121,15 +111,16 @@ class Methods(Steps):
             `answers`, a list of the best ones.
         """
         questions, contexts = _beside(question, context)
-        rows = yield from self.rows("answer", question=questions, context=contexts)
-        results = [client_rows.answers(row) for row in rows]
+        rows = yield from self.values("answer", question=questions, context=contexts)
+        results = [{**row["answer"], "no_answer_score": row["no_answer_score"],
+                    "answers": row["answers"]} for row in rows]
         return results[0] if isinstance(question, str) and isinstance(context, str) else results
 
     @_asks
     def tag(self, texts):
         """Entities: for each text a list of dicts of `text`, `label`, `start`, `end`, `score`."""
         texts, single = _listed(texts)
-        results = [client_rows.entities(row) for row in (yield from self.rows("tag", text=texts))]
+        results = [row["entities"] for row in (yield from self.values("tag", text=texts))]
         return results[0] if single else results
 
     @_asks
@@ -139,8 +130,7 @@ class Methods(Steps):
         Returns: for each text, for each mask, a list of dicts of `token` and `score`, best first.
         """
         texts, single = _listed(texts)
-        rows = yield from self.rows("fill_mask", text=texts)
-        results = [client_rows.candidates(row) for row in rows]
+        results = [row["masks"] for row in (yield from self.values("fill_mask", text=texts))]
         return results[0] if single else results
 
     @_asks
@@ -154,10 +144,22 @@ class Methods(Steps):
         return (yield from self.rows(signature or "serving_default", **inputs))
 
     @_asks
+    def ask(self, signature="", **inputs):
+        """What any signature says, as plain values.
+
+        Args, errors: as of `predict`.
+
+        Returns: for each row a dict by the names of the signature's results (see `describe`): of
+            labels and spans dicts, of several of them lists, of numbers floats, of vectors arrays;
+            `bert_tf/serving/wire/results.py` has the table.
+        """
+        return (yield from self.values(signature or "serving_default", **inputs))
+
+    @_asks
     def describe(self):
         """What the model says of itself, a dict: `labels`, `seq_length`, `pretokenize` and so on.
 
-        See `bert_tf.saved_model.description`.
+        See `bert_tf.saved_model.signatures.description`.
         """
         return (yield from self.description())
 
@@ -186,13 +188,19 @@ class Methods(Steps):
                  "error_message": each.status.error_message}
                 for each in response.model_version_status]
 
-    def _predicted(self, texts, text_pairs):
-        """Rows of a classifier's signature, and whether a single one was asked for."""
+    def _predicted(self, texts, text_pairs, kind, given, other):
+        """Results of a classifier's signature, which have to be of a kind; of one text, one."""
         texts, single = _listed(texts)
-        if text_pairs is None:
-            return (yield from self.rows("predict", text=texts)), single
-        pairs, _ = _listed(text_pairs)
-        return (yield from self.rows("predict", text_a=texts, text_b=pairs)), single
+        inputs = {"text": texts}
+        if text_pairs is not None:
+            inputs = {"text_a": texts, "text_b": _listed(text_pairs)[0]}
+        rows = yield from self.values("predict", **inputs)
+        results = self.results("predict")
+        name = next((name for name in results if results[name]["kind"] == kind), None)
+        if name is None:
+            raise UsageError(explain(f"{self._spec.name} gives no {given}", attempt=other))
+        values = [row[name] for row in rows]
+        return values[0] if single else values
 
 
 def _listed(texts):

@@ -15,6 +15,7 @@ from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.address import Address
 from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire import results as wire_results
 from bert_tf.serving.wire.request import ServingError, Spec
 from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 from bert_tf.tokenization.texts import text_list
@@ -64,6 +65,7 @@ class Steps:
         self._pretokenize = pretokenize
         self._pad_to = pad_to
         self._signatures = {}  # name: SignatureDef, as last heard of
+        self._description = None  # what `describe` tells; {} where it is not there
         self._reached = False  # whether the server ever answered
 
     @functools.cached_property
@@ -95,14 +97,25 @@ class Steps:
         if len({len(array) for array in arrays.values()}) > 1:
             sizes = ", ".join(f"{len(array)} of {key}" for key, array in arrays.items())
             raise UsageError(explain(sizes, "as many of each"))
+        if name != _DESCRIBE:
+            yield from self.described()
         analysed = yield from self._analysed(texts)
         rows = yield from self._answered(name, signature, {**arrays, **{
             key: np.array(column, object) for key, column in (analysed or {}).items()}})
         if analysed is None:
             return rows
-        return [client_rows.in_original(row, *({key: values[index] for key, values in each.items()}
-                                               for each in (texts, analysed)))
+        results = self.results(name)
+        return [client_rows.in_original(row, results, *(
+                    {key: values[index] for key, values in each.items()}
+                    for each in (texts, analysed)))
                 for index, row in enumerate(rows)]
+
+    def values(self, name, **inputs):
+        """The plain values of the results of each row that the signature `name` answers."""
+        rows = yield from self.rows(name, **inputs)
+        results = self.results(name)
+        return [{key: wire_results.plain(result, row) for key, result in results.items()}
+                for row in rows]
 
     def _answered(self, name, signature, arrays):
         """Rows of what is asked in batches."""
@@ -110,7 +123,8 @@ class Steps:
         requests = [self._wire.predict(name, signature, {
             key: array[start:start + self._batch_size] for key, array in arrays.items()})
             for start in range(0, count, self._batch_size)]
-        rows = [row for outputs in (yield requests) for row in client_rows.rows_of(outputs)]
+        answered, results = (yield requests), self.results(name)
+        rows = [row for outputs in answered for row in client_rows.rows_of(outputs, results)]
         if len(rows) != count:
             raise RequestError("INTERNAL", f"{self._address.text}, model {self._spec.name}: "
                                            f"{len(rows)} rows in answer to {count}")
@@ -130,14 +144,9 @@ class Steps:
         return version
 
     def _analysed(self, texts):
-        """Texts cut into morphemes; None for a model that takes text as it is."""
-        if not texts:
-            return None
-        if self._pretokenize is None:
-            has = _DESCRIBE in self._signatures
-            description = (yield from self.description()) if has else {}
-            self._pretokenize = description.get("pretokenize") or "none"
-        if self._pretokenize == "none":
+        """Texts split into morphemes; None for a model that takes text as it is."""
+        pretokenize = self._pretokenize or (yield from self.described()).get("pretokenize")
+        if not texts or pretokenize in (None, "none"):
             return None
 
         def cut():
@@ -150,6 +159,21 @@ class Steps:
         """What the signature `describe` tells, a dict."""
         [row] = yield from self.rows(_DESCRIBE, text=[""])
         return json.loads(row["description"])
+
+    def described(self):
+        """The same, asked for once; of a model without that signature nothing."""
+        if self._description is None:
+            self._description = {}
+            if _DESCRIBE in self._signatures:
+                self._description = yield from self.description()
+        return self._description
+
+    def results(self, name):
+        """What the outputs of a signature mean, `{name: result}`, after `described`."""
+        described = (self._description or {}).get("results")
+        if described is None:
+            return wire_results.results_by_name(self._signatures[name].outputs)
+        return described.get(name, {})
 
     def _read(self, request, answer):
         self._reached = True

@@ -1,7 +1,8 @@
 """What the outputs of a signature mean: results of a few kinds, whatever the task.
 
 The signature `describe` has them as `results`: by signature and name, `{"kind": kind, part: name}`,
-the name being that of an output `[B, …]`, of `of` that of the input which a result is cut from.
+the name being that of an output `[B, …]`, of `of` that of the input which a result is cut from. `name`
+is what the text of a span is called, `text` where it is not there.
 Clients and pages know the kinds and nothing about tasks.
 
 | kind | parts | a row's plain value |
@@ -21,19 +22,16 @@ The order is that in which people want them of a model.
 
 import json
 
-import numpy as np
-
-_OPTIONAL = {"of", "given", "chosen", "count", "label", "score", "id", "vector", "position"}
 # Of exports until 0.1, whose `describe` says nothing of results: known by their outputs' names.
 _EARLIER = {
-    "answer": {"kind": "span", "of": "context", "text": "answer", "score": "score",
-               "start": "start", "end": "end", "given": "has_answer"},
+    "answer": {"kind": "span", "of": "context", "name": "answer", "text": "answer",
+               "score": "score", "start": "start", "end": "end", "given": "has_answer"},
     "label": {"kind": "label", "label": "label", "score": "score", "labels": "labels",
               "probabilities": "probabilities"},
     "entities": {"kind": "spans", "of": "text", "text": "entities", "label": "labels",
                  "score": "scores", "start": "starts", "end": "ends", "count": "num_entities"},
-    "answers": {"kind": "spans", "of": "context", "text": "answers", "score": "scores",
-                "start": "starts", "end": "ends"},
+    "answers": {"kind": "spans", "of": "context", "name": "answer", "text": "answers",
+                "score": "scores", "start": "starts", "end": "ends"},
     "masks": {"kind": "candidates", "text": "tokens", "score": "scores", "position": "positions",
               "count": "num_masks"},
     "continuation": {"kind": "continuation", "of": "text", "text": "text"},
@@ -50,7 +48,7 @@ _TOKENS = {"id": "output_word_ids", "score": "probability", "vector": "sequence_
 
 def outputs_of(result):
     """Return the names of a result's outputs, a list of str."""
-    return [name for part, name in result.items() if part not in ("kind", "of")]
+    return [name for part, name in result.items() if part not in ("kind", "of", "name")]
 
 
 def results_by_name(outputs):
@@ -103,9 +101,11 @@ def plain(result, row):
 
 
 def _span(result, row):
+    name = result.get("name", "text")
     if "given" in result and not row[result["given"]]:
-        return dict.fromkeys(("text", "score", "start", "end"))
-    return {part: row[result[part]] for part in ("text", "score", "start", "end")}
+        return dict.fromkeys((name, "score", "start", "end"))
+    return {name: row[result["text"]],
+            **{part: row[result[part]] for part in ("score", "start", "end")}}
 
 
 def _label(result, row):
@@ -120,8 +120,10 @@ def _label(result, row):
 
 
 def _spans(result, row):
-    found = _beside(result, row, ("text", "label", "start", "end", "score"))
-    return found if "count" in result else [each for each in found if each["text"]]
+    name = result.get("name", "text")
+    found = [{name: each.pop("text"), **each}
+             for each in _beside(result, row, ("text", "label", "start", "end", "score"))]
+    return found if "count" in result else [each for each in found if each[name]]
 
 
 def _candidates(result, row):
@@ -144,7 +146,7 @@ def _beside(result, row, parts):
 
 
 def _listed(values):
-    return values.tolist() if isinstance(values, np.ndarray) else values
+    return values.tolist() if hasattr(values, "tolist") else values
 
 
 _PLAIN = {

@@ -31,6 +31,7 @@ def result(kind, **outputs):
         kind: one of those in `bert_tf/serving/wire/results.py`, which says what parts it has; so
             clients and pages know how to show it.
         outputs: by the name of a part the name of the output, or of the input that it is `of`.
+            `name` is what a span is called, where not `text`.
     """
     return {"kind": kind, **outputs}
 

@@ -50,7 +50,7 @@ def _by_text(served, rows, by_ids):
 
 
 def _generation(inputs, seed=None):
-    results = {"continuation": result("tokens", id="output_word_ids", **_TOKENS)}
+    results = {"tokens": result("tokens", id="output_word_ids", **_TOKENS)}
     if "text" in inputs:
         results = {"continuation": result("continuation", of="text", text="text"), **results}
     return Signature(generate, {**inputs, **(seed or {})}, "language_model", results,

@@ -18,11 +18,11 @@ def signatures(served):
             served.tokenizer, "tokenize_with_offsets"):
         return {}
     return {"answer": Signature(answer, texts("question", "context"), "span", {
-        "answer": result("span", of="context", text="answer", score="score", start="start",
-                         end="end", given="has_answer"),
+        "answer": result("span", of="context", name="answer", text="answer", score="score",
+                         start="start", end="end", given="has_answer"),
         "no_answer_score": result("number", value="no_answer_score"),
-        "answers": result("spans", of="context", text="answers", score="scores", start="starts",
-                          end="ends")}, main=True, compared=_compared)}
+        "answers": result("spans", of="context", name="answer", text="answers", score="scores",
+                          start="starts", end="ends")}, main=True, compared=_compared)}
 
 
 def answer(served, question, context):

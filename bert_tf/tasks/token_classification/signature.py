@@ -34,7 +34,7 @@ def tag(served, text):
 def _compared(served, inputs, actual, expected, tolerance):
     """See `Signature.compared`: of labels as likely as each other another may be predicted."""
     clear = clear_texts(served, inputs["text"], tolerance)
-    return *(_only(answer, clear) for answer in (actual, expected)), {}
+    return *(only(answer, clear) for answer in (actual, expected)), {}
 
 
 def clear_texts(served, text, tolerance):
@@ -47,8 +47,8 @@ def clear_texts(served, text, tolerance):
     return tf.reduce_all(clear, axis=1).numpy()
 
 
-def _only(answer, rows):
-    """What `tag` answers, as arrays, for some `rows`, bool `[B]`, of its batch."""
+def only(answer, rows):
+    """Return what `tag` answers, as arrays, for some `rows`, bool `[B]`, of its batch."""
     answer = {name: values[rows] for name, values in answer.items()}
     most = np.max(answer["num_entities"], initial=0)
     return {name: values if values.ndim == 1 else values[:, :most]

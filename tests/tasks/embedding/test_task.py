@@ -79,7 +79,7 @@ def test_what_likeness_cannot_tell(folder, capsys):
     flags = ["--model", str(folder / "model"), "--output_dir", str(folder / "out")]
     assert cli.run(evaluate.main, ["--task", "rte", "--data", str(folder / "nli.tsv"),
                                    *flags]) == 2
-    assert "tell only how alike two texts are; try stsb" in capsys.readouterr().err
+    assert "say only how similar two texts are; try stsb" in capsys.readouterr().err
     assert cli.run(evaluate.main, ["--task", "cola", "--data", str(folder / "nli.tsv"),
                                    *flags]) == 2
     assert "whose task is encoder" in capsys.readouterr().err

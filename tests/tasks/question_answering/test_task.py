@@ -152,7 +152,7 @@ def test_what_is_no_better_than_no_model_is_noted(answers, note):
     lines = [{"id": str(number), "answer": answer} for number, answer in enumerate(answers)]
     notes = kind.notes(made, lines, kind.metrics(made, lines))
     assert len(notes) == (note is not None) and (note or "") in "".join(notes)
-    assert kind.given(made[0]) == {"question": "what", "context": "fine", "gold": ["fine"]}
+    assert made[0].given() == {"question": "what", "context": "fine", "gold": ["fine"]}
 
 
 def test_fit_learns_to_answer():

@@ -118,7 +118,7 @@ def predicted(tags, *entities):
 def test_the_report_has_the_wrong_sentences(tmp_path):
     kind = make()
     dev = [sentence(1, "O B-x I-x O"), sentence(2, "O B-x O O"), sentence(3, "O O O O")]
-    assert kind.given(dev[0]) == {"text": "the finedull end", "gold": ["O", "B-x", "I-x", "O"],
+    assert dev[0].given() == {"text": "the finedull end", "gold": ["O", "B-x", "I-x", "O"],
                                   "words": ["the", "fine", "dull", "end"]}
     lines = [predicted("O B-x I-x O", ("finedull", "x", 4, 12)), predicted("O O O O"),
              predicted("O O O B-y", ("end", "y", 13, 16))]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_model import SEQ_LENGTH, TEXTS, TOP_K, byte_pair, sentence_piece, word_piece
 
 from bert_tf.saved_model.served_model import ServedModel
-from bert_tf.saved_model.signatures import continuation
+from bert_tf.tasks.pretraining.signature import continuation
 
 TOKENIZERS = {"word_piece": word_piece, "sentence_piece": sentence_piece, "byte_pair": byte_pair}
 
