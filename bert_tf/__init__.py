@@ -33,6 +33,7 @@ _PUBLIC = {
     "learn_vocab": "bert_tf.learn_vocab",
     "LearnVocabConfig": "bert_tf.learn_vocab",
     "create_examples": "bert_tf.create_data",
+    "PretrainingInput": "bert_tf.data.pretraining_input",
     "CreateDataConfig": "bert_tf.data.options",
     "pretrain": "bert_tf.pretrain",
     "PretrainConfig": "bert_tf.pretrain.config",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.converters import safetensors_file, tokenizer_files
+from bert_tf.converters import safetensors_file, tokenizer_files, weight_files
 from bert_tf.errors import BertTfError
 from bert_tf.storage import files
 
@@ -181,4 +181,4 @@ def test_checkpoints_of_others_take_no_files_from_elsewhere(tmp_path):
     for name in ("../secret", "/etc/passwd", "vocab.txt"):
         (folder / safetensors_file.INDEX).write_text(json.dumps({"weight_map": {"a": name}}))
         with pytest.raises(BertTfError, match="a file beside it|leads out"):
-            safetensors_file.read_folder(str(folder))
+            weight_files.read_folder(str(folder))

@@ -34,9 +34,13 @@ def find_format(path):
 
 
 def refuse_pickle(path):
-    """Raise BertTfError if `path` is a file that PyTorch's users know as a pickle."""
+    """Raise BertTfError if `path` is a file that PyTorch's users know as a pickle.
+
+    A `pytorch_model.bin` is read where it stands in its folder (`torch_file`).
+    """
     if os.fspath(path).endswith(PICKLES) and files.is_file(path):
         raise BertTfError(explain(
             f"{path} is a pickle, and reading a pickle runs whatever program is in it",
-            attempt="saving it where it comes from as safetensors (save_pretrained of a current "
-                    "transformers)"))
+            "a folder with config.json and model.safetensors or pytorch_model.bin",
+            "saving it where it comes from as safetensors (save_pretrained of a current "
+            "transformers)"))

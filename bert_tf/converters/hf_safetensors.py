@@ -1,4 +1,4 @@
-"""Hugging Face folders: config.json, safetensors, tokenizer files.
+"""Hugging Face folders: config.json, safetensors or pytorch_model.bin, tokenizer files.
 
 BERT, RoBERTa, ALBERT, ELECTRA and GPT as transformers 4 and 5 save them; a folder with the
 subfolders `discriminator` and `generator` is one ELECTRA model of both.
@@ -9,7 +9,7 @@ import os
 import numpy as np
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import hf_config, safetensors_file, tokenizer_files
+from bert_tf.converters import hf_config, safetensors_file, tokenizer_files, weight_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
 from bert_tf.converters.hf_names import ENCODER, MASKED_LM, MODELS, PREFIXES, ROWS, usual_names
@@ -32,7 +32,7 @@ def read(path):
     """The `Checkpoint` in a folder.
 
     Raises:
-        BertTfError: a file is missing or damaged, or the weights are a pickle.
+        BertTfError: a file is missing or damaged, or the weights are a pickle of another kind.
         UsageError: a tensor is missing, has no place or a wrong shape, or the configuration is
             one that we cannot compute.
     """
@@ -62,8 +62,8 @@ def _read_model(folder):
     source = os.path.join(folder, CONFIG)
     values = _read_object(folder)
     family = hf_config.family_of(values, source)
-    _refuse_missing_weights(folder)
-    tensors, dropped = usual_names(safetensors_file.read_folder(folder), family, folder)
+    _refuse_other_pickles(folder)
+    tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder)
     task = _judge_task(values, family, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}
@@ -105,11 +105,10 @@ def _read_object(folder):
     return files.read_json_object(path)
 
 
-def _refuse_missing_weights(folder):
-    names = files.list_folder(folder)
-    if safetensors_file.FILE in names or safetensors_file.INDEX in names:
+def _refuse_other_pickles(folder):
+    if weight_files.holds_weights(folder):
         return
-    for name in names:
+    for name in files.list_folder(folder):
         if name.endswith(PICKLES):
             refuse_pickle(os.path.join(folder, name))
 

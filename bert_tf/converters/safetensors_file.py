@@ -6,7 +6,6 @@ NaN or infinite, or where `checksums.json` is beside the file, as in a folder th
 
 import json
 import math
-import os
 
 import numpy as np
 
@@ -20,34 +19,13 @@ _MOST_HEADER = 16 << 20  # bytes; a header takes about 100 a tensor
 _FLOATS = ("F32", "F16", "BF16", "F64")
 
 
-def read_folder(folder):
-    """`Tensors`, float32, of `model.safetensors` in a folder, or of the files its index names.
+def read_file(path):
+    """`Tensors` of one file, float32 whatever the file's float type.
 
     Raises:
-        BertTfError: no such file, or it is damaged.
+        BertTfError: the file is missing or damaged.
         UsageError: the package safetensors is missing.
     """
-    if files.exists(os.path.join(folder, FILE)) or not files.exists(os.path.join(folder, INDEX)):
-        return read_file(files.inside(folder, FILE))
-    index = os.path.join(folder, INDEX)
-    values = files.read_json(index)
-    names = values.get("weight_map") if isinstance(values, dict) else None
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise BertTfError(f"{index} has no weight_map from tensor names to file names")
-    parts = {}
-    for name in sorted(set(names.values())):
-        if os.path.basename(name) != name:
-            raise BertTfError(explain(f"{index} names {name!r}", "a file beside it"))
-        parts[name] = read_file(files.inside(folder, name))
-    for tensor, name in names.items():
-        if tensor not in parts[name]:
-            raise BertTfError(f"{index}: {name} lacks {tensor}")
-    return Tensors({tensor: parts[name].shapes[tensor] for tensor, name in names.items()},
-                   lambda tensor: parts[names[tensor]][tensor])
-
-
-def read_file(path):
-    """`Tensors` of one file, float32 whatever the file's float type; errors as `read_folder`."""
     _check_header_length(path)
     local = files.local(path)
     with _opened(path, local) as stream:

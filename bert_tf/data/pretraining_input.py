@@ -66,6 +66,12 @@ def shuffled(position, count, seed):
 class PretrainingInput:
     """The examples of one split of a folder that `create_examples` filled.
 
+    Pre-training models take it in `fit` and `evaluate`, which count `train` in epochs of
+    `steps_per_epoch` steps:
+
+        model.compile("adam")
+        model.fit(bert_tf.PretrainingInput(folder, "train", batch_size=32, seed=0))
+
     Args:
         data_dir: the folder.
         split: `train` (shuffled anew every epoch, without end) or `eval` (in order, each example
@@ -106,6 +112,7 @@ class PretrainingInput:
         self.seq_length = options["seq_length"]
         self.label = made["pair_labels"]
         self.pad_id = vocabulary["pad_id"]
+        self.vocab_size = vocabulary["size"]
         shards = made["splits"][split]["shards"]
         self.records = records.Records(files.inside(data_dir, shard["name"]) for shard in shards)
         self.num_examples = len(self.records)
@@ -163,6 +170,23 @@ class PretrainingInput:
         batches = first.map(plain(lambda position: self._batch(position, size)),
                             num_parallel_calls=2, deterministic=True)
         return batches.prefetch(2 * len(share))
+
+    @property
+    def steps_per_epoch(self):
+        """Batches that hold every example once."""
+        count = self.num_examples if self.split == "train" else self.length
+        return -(-count // self.batch_size)
+
+    def for_fit(self, first_epoch=0):
+        """What Keras' `fit` takes: `dataset` without the scalar `first_example`.
+
+        Args:
+            first_epoch: of `train`, epochs of `steps_per_epoch` steps that went before.
+        """
+        start = first_epoch * self.steps_per_epoch if self.split == "train" else 0
+        return self.dataset(start).map(tf.autograph.experimental.do_not_convert(
+            lambda batch: {name: value for name, value in batch.items()
+                           if name != "first_example"}))
 
     def _batch(self, first, size):
         position = first + tf.range(size, dtype=tf.int64)

@@ -176,7 +176,7 @@ def test_any_value_of_any_key_is_read_or_refused_in_one_line(shared, tmp_path, n
                 assert "\n" not in str(error), (key, value)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.ckpt"])
+@pytest.mark.parametrize("name", ["weights.bin", "model.pt", "weights.ckpt"])
 def test_a_pickle_is_refused_with_the_reason(shared, tmp_path, capsys, name):
     folder = hf_models.changed(shared, "hf_bert", tmp_path / "in")
     (tmp_path / "in" / "model.safetensors").rename(tmp_path / "in" / name)

@@ -3,10 +3,13 @@
 import collections
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import mirrored
 
+from bert_tf.config import ModelConfig
 from bert_tf.data import records
 from bert_tf.data.pretraining_input import (
     PretrainingInput,
@@ -15,6 +18,8 @@ from bert_tf.data.pretraining_input import (
     shuffled,
 )
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.tasks.language_model import LanguageModel
+from bert_tf.tasks.pretraining import Pretrainer
 
 
 @pytest.fixture(scope="module")
@@ -253,3 +258,49 @@ def test_a_sound_record_that_is_no_example(make):
     data = PretrainingInput(folder, "train", batch_size=8, seed=1)
     with pytest.raises(BertTfError, match="no tf.train.Example"), explained_errors():
         _batches(data, num_steps=1)
+
+
+def _model(task, manifest, **options):
+    config = ModelConfig.from_dict({
+        "vocab_size": manifest["vocabulary"]["size"], "hidden_size": 16, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32,
+        "attention": "causal" if task is LanguageModel else "bidirectional"})
+    return task(config, seed=1, **options)
+
+
+@pytest.mark.parametrize(("task", "objective"), [(Pretrainer, None), (LanguageModel, "lm")])
+def test_fit_takes_it(task, objective, dynamic):
+    train, dev = (PretrainingInput(dynamic[0], split, batch_size=8, seed=1, objective=objective)
+                  for split in ("train", "eval"))
+    model = _model(task, dynamic[1])
+    model.compile(keras.optimizers.Adam(3e-3))
+    history = model.fit(train, validation_data=dev, epochs=3, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+    assert model.optimizer.iterations.numpy() == 3 * train.steps_per_epoch
+    assert train.steps_per_epoch == -(-train.num_examples // 8)
+    np.testing.assert_allclose(model.evaluate(dev, verbose=0, return_dict=True)["loss"],
+                               history["val_loss"][-1], rtol=1e-5)
+    # Going on at a later epoch goes on with its examples.
+    _same(*([{name: value.numpy() for name, value in batch.items()} for batch in data.take(2)]
+            for data in (train.for_fit(2), train.for_fit().skip(2 * train.steps_per_epoch))))
+
+
+def test_fit_on_two_replicas_gives_what_one_gives(dynamic):
+    train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)
+    losses = []
+    for replicas in (1, 2):
+        with mirrored(replicas).scope():
+            model = _model(Pretrainer, dynamic[1])
+            model.compile(keras.optimizers.SGD(0.1))
+        losses.append(model.fit(train, epochs=2, steps_per_epoch=3, verbose=0).history["loss"])
+    # Dropout is drawn anew.
+    np.testing.assert_allclose(losses[0], losses[1], rtol=0.02)
+
+
+def test_fit_refuses_examples_of_another_vocabulary(dynamic):
+    train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)
+    size = dynamic[1]["vocabulary"]["size"]
+    model = _model(Pretrainer, {"vocabulary": {"size": size + 1}})
+    model.compile("adam")
+    with pytest.raises(UsageError, match=f"a vocabulary of {size} tokens.*{size + 1}"):
+        model.fit(train)

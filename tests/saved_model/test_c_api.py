@@ -163,6 +163,58 @@ def test_no_input_ends_the_process_or_is_misread(name, exported):
             assert all(words in answer["error"] for words in expected), told
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bert", "gpt", "albert", "span", "tagger"])
+def test_a_million_characters_are_answered(name, exported):
+    """Of a sentence, of blanks, and but for byte pairs, which take minutes there, of one word."""
+    export = exported(name)
+    everything = good_inputs(export)
+    texts = ["the quick fox. " * 66_667, " " * 1_000_000, "\u1100" * 333_334]
+    texts += ["a" * 1_000_000, "네" * 333_334] if name != "gpt" else []
+    requests = []
+    for signature, function in export.call.signatures.items():
+        names = set(function.structured_input_signature[1])
+        for text in texts if names & {"text", "context"} else ():
+            requests.append((signature, {**{key: everything[key][:2] for key in names},
+                                         "context" if "context" in names else "text":
+                                         [text, "fox"]}))
+    assert len(requests) >= 3 * len(texts) - len(texts)
+    for (signature, _), answer in zip(requests, answers(export.version, requests), strict=True):
+        assert "code" not in answer, f"{signature}: {answer}"
+        assert {output["shape"][0] for output in answer.values()} == {2}, signature
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bert", "gpt", "electra"])
+def test_random_ids_are_answered_or_refused(name, exported):
+    """As the model's tables say, whichever they are."""
+    export = exported(name)
+    config = export.model.config
+    limits = {"input_word_ids": config.vocab_size, "input_mask": 2,
+              "input_type_ids": max(1, config.type_vocab_size)}
+    draw = np.random.default_rng(7)
+    requests = []
+    for signature, function in export.call.signatures.items():
+        names = sorted(function.structured_input_signature[1])
+        if "input_word_ids" not in names:
+            continue
+        for _ in range(40):
+            spread = draw.choice([1, 1, 2, 1000])
+            inputs = {key: draw.integers(-(spread > 1), spread * limits[key], (3, 9)).tolist()
+                      if key in limits else draw.integers(-2**31, 2**31, 3).tolist()
+                      for key in names}
+            requests.append((signature, inputs))
+    refused = 0
+    for (signature, inputs), answer in zip(requests, answers(export.version, requests),
+                                           strict=True):
+        right = all(0 <= number < limits[key] for key, rows in inputs.items() if key in limits
+                    for row in rows for number in row)
+        assert ("code" not in answer) == right, f"{signature} of {inputs}: {answer}"
+        assert right or answer["code"] == INVALID_ARGUMENT
+        refused += not right
+    assert len(requests) / 8 < refused < len(requests)
+
+
 def test_an_op_without_its_library_is_an_error(exported):
     version = exported("bert").version
     libraries = [name for name in LIBRARIES.values() if "wordpiece" not in name]

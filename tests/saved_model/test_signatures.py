@@ -146,6 +146,15 @@ def test_ids_in_gives_the_same_as_text_in(each):
                     np.testing.assert_array_equal(cut, values)
 
 
+def test_a_row_without_a_token_is_all_padding(each):
+    inputs = {name: ids.numpy() for name, ids in ids_of(each, TEXTS[:2]).items()}
+    inputs["input_mask"][1] = 0  # whose first position is computed, as one that may be pooled
+    answer = each.call("encode_ids", **inputs)
+    assert answer["num_tokens"][0] > 0 and answer["num_tokens"][1] == 0
+    assert answer["sequence_output"][0].any() and not answer["sequence_output"][1].any()
+    assert set(answer["tokens"][1]) == {b""}
+
+
 @pytest.mark.parametrize("name", ["bert", "roberta", "albert"])
 def test_fill_mask_ranks_the_vocabulary(name, exported):
     export = exported(name)

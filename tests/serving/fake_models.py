@@ -13,8 +13,8 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from bert_tf.serving.server import config, server
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
-from bert_tf.serving.server.loaded_version import Signature
 from bert_tf.serving.server.rest_server import make_app
+from bert_tf.serving.server.signature import Signature
 from bert_tf.serving.wire.request import ServingError
 
 PRIVATE = "/srv/secret/models"

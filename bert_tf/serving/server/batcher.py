@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from bert_tf.serving.server.cancelling import Cancellation
+from bert_tf.serving.server.signature import Cancellation
 from bert_tf.serving.wire.messages import error
 
 

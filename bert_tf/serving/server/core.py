@@ -5,13 +5,13 @@ import time
 
 from bert_tf.serving.server import inference
 from bert_tf.serving.server.batcher import Batcher
-from bert_tf.serving.server.decoder import Decoder
-from bert_tf.serving.server.loaded_version import DEFAULT_SIGNATURE
+from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
 from bert_tf.serving.server.model_store import ModelStore
-from bert_tf.serving.server.model_version import VersionStatus
-from bert_tf.serving.wire.decoding import Limits
+from bert_tf.serving.server.models import Models, VersionStatus
+from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.request import Limits
 
 __all__ = ["Core", "VersionStatus"]
 
@@ -33,24 +33,25 @@ class Core:
         self._settings = settings
         self._check_names = settings.flags.enable_signature_method_name_check
         self.metrics = Metrics()
-        self._store = ModelStore(settings, self.metrics)
+        self._models = Models()
+        self._store = ModelStore(self._models, settings, self.metrics)
         self._batcher = Batcher(settings.batching, self.metrics,
                                 settings.flags.grpc_max_threads)
         self._decoder = Decoder()
         self._limits = Limits(settings.flags.max_request_rows, settings.max_message_bytes)
 
     async def decode(self, function, data, *arguments, deadline=None):
-        """What `function(data, *arguments, limits)` of `decoding` makes of a request's bytes."""
+        """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes."""
         return await self._decoder.run(function, data, *arguments, self._limits,
                                        deadline=deadline)
 
     def check(self, spec):
         """Refuse a request whose model is not there, before more of it is read."""
-        self._store.find(spec)
+        self._models.find(spec)
 
     def input_types(self, spec):
         """`{signature: {input: number of its DataType}}` of the version that would answer."""
-        return self._store.find(spec).loaded.input_types
+        return self._models.find(spec).loaded.input_types
 
     async def predict(self, spec, inputs, outputs=(), deadline=None):
         """Run a signature.
@@ -63,7 +64,7 @@ class Core:
         Returns: the `Spec` with the version that answered and the signature's name, and
             `{name: np.ndarray}`.
         """
-        version = self._store.find(spec)
+        version = self._models.find(spec)
         name = spec.signature or DEFAULT_SIGNATURE
         signature = version.loaded.signatures.get(name)
         if signature is None:
@@ -100,7 +101,7 @@ class Core:
         if len({spec.name for spec, _ in tasks}) > 1:
             raise error("two_models")
         # The version is the first task's, as in RunMultiInferenceWithServerCore.
-        version = self._store.find(tasks[0][0])
+        version = self._models.find(tasks[0][0])
         seen, results = set(), []
         with version.used():
             for spec, method_name in tasks:
@@ -115,7 +116,7 @@ class Core:
         return results
 
     async def _infer(self, kind, spec, examples, deadline):
-        version = self._store.find(spec)
+        version = self._models.find(spec)
         name = spec.signature or DEFAULT_SIGNATURE
         with version.used():
             started = time.monotonic()
@@ -144,12 +145,12 @@ class Core:
 
     def folder(self, spec):
         """The `Spec` with the version that would answer, and the path of the version's folder."""
-        version = self._store.find(spec)
+        version = self._models.find(spec)
         return dataclasses.replace(spec, version=version.number, label=None), version.path
 
     def metadata(self, spec):
         """The `Spec` with the version, and `{signature name: SignatureDef}` of it."""
-        version = self._store.find(spec)
+        version = self._models.find(spec)
         return (dataclasses.replace(spec, version=version.number, label=None),
                 version.loaded.definitions)
 
@@ -158,19 +159,19 @@ class Core:
 
         A label names none here, as in TensorFlow Serving.
         """
-        return self._store.status(name, version)
+        return self._models.status(name, version)
 
     def count(self, name, api, entrypoint, status, seconds):
         """Count a request that was answered, as of `Metrics.request`.
 
         Not one for a model that is not there: such names would fill the memory.
         """
-        if status == "OK" or self._store.has(name):
+        if status == "OK" or name in self._models.by_name:
             self.metrics.request(name, api, entrypoint, status, seconds)
 
     def models(self):
         """Sorted names of the configured models."""
-        return self._store.models()
+        return sorted(self._models.by_name)
 
     async def reload(self, config):
         """Let a `ModelServerConfig` take the place of the present one; wait for what is new."""

@@ -25,11 +25,10 @@ from tensorflow_serving.apis import (
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.serving.server import config
-from bert_tf.serving.server.decoder import AT_ONCE
-from bert_tf.serving.server.encoding import encoded
+from bert_tf.serving.server.codec import AT_ONCE, encoded
 from bert_tf.serving.server.wanted_versions import check_roots
-from bert_tf.serving.wire import decoding, tensor_proto
-from bert_tf.serving.wire.decoding import read_spec
+from bert_tf.serving.wire import grpc_messages, tensor_proto
+from bert_tf.serving.wire.grpc_messages import read_spec
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
@@ -166,11 +165,11 @@ class _PredictionService:
     def handler(self):
         """The service as gRPC takes it."""
         answers = {
-            "Predict": (decoding.predict_message, self._predict),
-            "Classify": (decoding.examples_message, self._classify),
-            "Regress": (decoding.examples_message, self._regress),
-            "MultiInference": (decoding.tasks_message, self._multi_inference),
-            "GetModelMetadata": (decoding.metadata_message, self._metadata)}
+            "Predict": (grpc_messages.read_predict, self._predict),
+            "Classify": (grpc_messages.read_examples, self._classify),
+            "Regress": (grpc_messages.read_examples, self._regress),
+            "MultiInference": (grpc_messages.read_tasks, self._multi_inference),
+            "GetModelMetadata": (grpc_messages.read_metadata, self._metadata)}
 
         def method(api, decode, answer):
             async def called(message, context):
@@ -191,7 +190,7 @@ class _PredictionService:
             self._core.count(name, api, "GRPC", status, time.monotonic() - started)
 
         async with _answering(context, count):
-            spec = None if api == "MultiInference" else decoding.first_spec(message)
+            spec = None if api == "MultiInference" else grpc_messages.first_spec(message)
             if spec is not None:
                 name = spec.name
                 if len(message) > AT_ONCE:

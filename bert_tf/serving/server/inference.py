@@ -6,7 +6,7 @@ What a signature must be and what may come out of it is TensorFlow Serving's
 
 import numpy as np
 
-from bert_tf.serving.server.loaded_version import DEFAULT_SIGNATURE
+from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire.messages import error
 
 _INPUTS = "inputs"  # the name of the input, in both

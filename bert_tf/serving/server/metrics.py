@@ -118,15 +118,3 @@ class Metrics:
     def text(self):
         """All of them, bytes."""
         return _UNWANTED_TOTAL.sub(rb"\1", generate_latest(self._registry))
-
-    def app(self, app, path):
-        """An ASGI application that answers `path` with the metrics and passes the rest on."""
-        async def wrapped(scope, receive, send):
-            if scope["type"] != "http" or scope["path"] != path:
-                await app(scope, receive, send)
-                return
-            body = self.text()
-            await send({"type": "http.response.start", "status": 200, "headers": [
-                (b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]})
-            await send({"type": "http.response.body", "body": body})
-        return wrapped

@@ -3,8 +3,8 @@
 Versions come and go as in TensorFlow Serving: `sources/storage_path/
 file_system_storage_path_source.cc` says which are aspired to (`wanted_versions`), `core/
 availability_preserving_policy.cc` in which order they are loaded and unloaded, `core/
-basic_manager.cc` and `model_servers/server_core.cc` which one a request gets. States change in the
-event loop only; files are listed, versions loaded and dropped in a thread.
+basic_manager.cc` and `model_servers/server_core.cc` which one a request gets (`models`). States
+change in the event loop only; files are listed, versions loaded and dropped in a thread.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import time
 from bert_tf.errors import BertTfError
 from bert_tf.serving.server import config
 from bert_tf.serving.server.loaded_version import LoadedVersion
-from bert_tf.serving.server.model_version import Model, Version
+from bert_tf.serving.server.models import Model, Version
 from bert_tf.serving.server.wanted_versions import checked_configs, find_versions
 from bert_tf.serving.server.warm_up import warm_up
 from bert_tf.serving.wire.messages import error
@@ -27,20 +27,21 @@ _log = logging.getLogger(__name__)
 
 
 class ModelStore:
-    """The models of one server.
+    """What finds, loads and drops the versions of one server.
 
     Args:
+        models: `Models`, empty.
         settings: `Settings`.
         metrics: `Metrics`.
     """
 
-    def __init__(self, settings, metrics):
+    def __init__(self, models, settings, metrics):
+        self._models = models.by_name
+        self._gone = models.gone
+        self._labels = models.labels
         self._settings = settings
         self._flags = settings.flags
         self._metrics = metrics
-        self._models = {}
-        self._gone = {}  # models that are configured no more, until their versions have ended
-        self._labels = {}  # (model, label): version number
         self._changed = asyncio.Condition()
         self._configuring = asyncio.Lock()
         self._loading = asyncio.Lock()
@@ -48,52 +49,6 @@ class ModelStore:
         self._poller = None
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "load")
         self._said = {}
-
-    # What requests ask for.
-
-    def find(self, spec):
-        """The `Version` that answers a request.
-
-        Raises:
-            ServingError: there is none that is available.
-        """
-        if not spec.name:
-            raise error("no_name")
-        number = spec.version
-        if spec.label is not None:
-            number = self._labels.get((spec.name, spec.label))
-            if number is None:
-                raise error("unknown_label", label=spec.label)
-        model = self._models.get(spec.name)
-        if number is None:
-            version = model and model.latest()
-        else:
-            version = model and model.versions.get(number)
-            version = version if version and version.state == "AVAILABLE" else None
-        if version is None:
-            which = f"Latest({spec.name})" if number is None else f"Specific({spec.name}, {number})"
-            raise error("not_found", request=which)
-        return version
-
-    def status(self, name, number=None):
-        """`VersionStatus` of a model's versions, highest first, or of one."""
-        model = self._models.get(name) or self._gone.get(name)
-        versions = model.versions if model else {}
-        if number is not None:
-            if number not in versions:
-                raise error("no_version", version=number, name=name)
-            return [versions[number].status()]
-        if not versions:
-            raise error("no_versions", name=name)
-        return [versions[number].status() for number in sorted(versions, reverse=True)]
-
-    def has(self, name):
-        """Whether a model of that name is configured."""
-        return name in self._models
-
-    def models(self):
-        """Sorted names of the configured models."""
-        return sorted(self._models)
 
     # What is configured.
 
@@ -131,7 +86,8 @@ class ModelStore:
                     model = self._gone.pop(name, None) or Model(one)
                     model.config = one
                     self._models[name] = model
-            self._labels = labels
+            self._labels.clear()
+            self._labels.update(labels)
             await self._poll()
             if self._poller is None and self._flags.file_system_poll_wait_seconds > 0:
                 self._poller = self._spawn(self._keep_polling())

@@ -19,16 +19,21 @@ import urllib.parse
 from google.protobuf import json_format
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from bert_tf.serving.server import page
-from bert_tf.serving.server.encoding import encoded
-from bert_tf.serving.wire import decoding
-from bert_tf.serving.wire.decoding import TooLargeError
+from bert_tf.serving.server.codec import encoded
+from bert_tf.serving.server.metrics import CONTENT_TYPE
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec
-from bert_tf.serving.wire.rest_examples import write_classifications, write_regressions
-from bert_tf.serving.wire.rest_json import write_predict
+from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec, TooLargeError
+from bert_tf.serving.wire.rest_examples import (
+    read_examples,
+    write_classifications,
+    write_regressions,
+)
+from bert_tf.serving.wire.rest_json import read_predict, write_predict
 from bert_tf.serving.wire.rest_text import dump
 
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
@@ -58,15 +63,20 @@ class RestSettings:
     cors: bool = False
 
 
-def make_app(core, settings=None, attention=None):
+def make_app(core, settings=None, attention=None, metrics_path=None):
     """The ASGI application.
 
     Args:
         core: `bert_tf.serving.server.core.Core`, whose event loop this runs in.
         settings: `RestSettings`.
         attention: draws what models attend to, as of `page.routes`; None for no such pages.
+        metrics_path: where the metrics are; None for nowhere.
     """
-    return Starlette(routes=page.routes(core, attention), middleware=[
+    async def metrics(request):
+        return Response(core.metrics.text(), media_type=CONTENT_TYPE)
+
+    routes = [Route(metrics_path, metrics)] if metrics_path else []
+    return Starlette(routes=routes + page.routes(core, attention), middleware=[
         Middleware(RestApi, core=core, settings=settings or RestSettings())])
 
 
@@ -130,7 +140,7 @@ class RestApi:
 
     async def _predict(self, spec, scope, receive, deadline):
         signature, inputs, row_form = await self._decoded(
-            scope, receive, deadline, decoding.predict_json, self.core.input_types(spec))
+            scope, receive, deadline, read_predict, self.core.input_types(spec))
         _, outputs = await self.core.predict(
             dataclasses.replace(spec, signature=signature), inputs, deadline=deadline)
         return await encoded(outputs, write_predict, row_form)
@@ -142,8 +152,7 @@ class RestApi:
         return write_regressions(await self._on_examples(self.core.regress, *request))
 
     async def _on_examples(self, method, spec, scope, receive, deadline):
-        signature, examples = await self._decoded(
-            scope, receive, deadline, decoding.examples_json)
+        signature, examples = await self._decoded(scope, receive, deadline, read_examples)
         _, results = await method(dataclasses.replace(spec, signature=signature), examples,
                                   deadline=deadline)
         return results
@@ -179,7 +188,7 @@ class RestApi:
         limit, headers = self.settings.max_body_bytes, dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > limit:
-            raise TooLargeError.of(limit)
+            raise error("rest_too_large", limit=limit)
         parts, size, more = [], 0, True
         try:
             while more:
@@ -190,7 +199,7 @@ class RestApi:
                 size += len(parts[-1])
                 self._held += len(parts[-1])
                 if size > limit:
-                    raise TooLargeError.of(limit)
+                    raise error("rest_too_large", limit=limit)
                 if self._held > _MOST_HELD:
                     raise error("rest_busy")
                 more = message.get("more_body", False)

@@ -117,9 +117,8 @@ class _RestServer:
 
         flags = settings.flags
         app = make_app(core, RestSettings(flags.rest_api_timeout_in_ms, settings.max_message_bytes,
-                                          flags.rest_api_enable_cors_support), attention)
-        if settings.monitoring_path:
-            app = core.metrics.app(app, settings.monitoring_path)
+                                          flags.rest_api_enable_cors_support), attention,
+                       settings.monitoring_path)
         self._socket = _listen(flags.host, flags.rest_api_port)
         self.port = self._socket.getsockname()[1]
         server = uvicorn.Config(

@@ -13,10 +13,11 @@ from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import prediction_log_pb2
 
 from bert_tf.serving.server import inference
-from bert_tf.serving.server.loaded_version import DEFAULT_SIGNATURE
+from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire import protocol, tensor_proto
-from bert_tf.serving.wire.decoding import Limits, examples_of
+from bert_tf.serving.wire.grpc_messages import examples_of
 from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.request import Limits
 from bert_tf.storage import files
 
 MAX_RECORDS = 1000

@@ -4,7 +4,7 @@ Codes are TensorFlow Serving's wherever that has the case, the words our own: wh
 given, and what would be right. `serving/README.md` lists what is refused here alone.
 """
 
-from bert_tf.serving.wire.request import ServingError
+from bert_tf.serving.wire.request import ServingError, TooLargeError
 
 _BY_CODE = {
     "INVALID_ARGUMENT": {
@@ -133,9 +133,16 @@ def error(name, /, **values):
     code, text = _MESSAGES[name]
     values = {key: value[:_LONGEST_VALUE] if type(value) is str else value
               for key, value in values.items()}
-    return quoted(code, text.format(**values))
+    said = quoted(code, text.format(**values))
+    return TooLargeError(code, said.message) if name == "rest_too_large" else said
 
 
 def quoted(code, text):
     """The `ServingError` of a code and of words that are not of the table, cut."""
     return ServingError(code, text[:_LONGEST if text.isascii() else _LONGEST // 2])
+
+
+def check_rows(values, limits):
+    """Refuse a list of more rows than `Limits` allow."""
+    if len(values) > limits.rows:
+        raise error("rows", given=len(values), wanted=limits.rows)

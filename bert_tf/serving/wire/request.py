@@ -1,6 +1,7 @@
-"""What a request names and how it fails: the words that every protocol shares."""
+"""What a request names and may hold, and how it fails: the words that every protocol shares."""
 
 import dataclasses
+from typing import NamedTuple
 
 # gRPC's code -> the HTTP status that TF Serving's REST API gives for it
 # (model_servers/http_server.cc: `ToHTTPStatusCode`).
@@ -28,6 +29,18 @@ class Spec:
     signature: str = ""
 
 
+class Limits(NamedTuple):
+    """What a request may hold.
+
+    Attributes:
+        rows: of a tensor, and examples.
+        body_bytes: of a body, once it is unpacked.
+    """
+
+    rows: int
+    body_bytes: int
+
+
 class ServingError(Exception):
     """A request that is answered with an error.
 
@@ -43,3 +56,7 @@ class ServingError(Exception):
 
     def __reduce__(self):  # pickled where another process raised it
         return type(self), (self.code, self.message)
+
+
+class TooLargeError(ServingError):
+    """A body of more bytes than are taken; HTTP has a status of its own for it, 413."""

@@ -8,20 +8,30 @@ official guide): an example is an object of features, each a value or a list of 
 import numpy as np
 
 from bert_tf.serving.wire import protocol
-from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.messages import check_rows, error
 from bert_tf.serving.wire.rest_json import decode_base64, is_base64
-from bert_tf.serving.wire.rest_text import dump, show
+from bert_tf.serving.wire.rest_text import dump, read, show
 
 
-def read_examples(document):
-    """The examples of a request, each a serialized `tf.Example`; list of bytes.
+def read_examples(body, packed, limits):
+    """The body of a request: the signature's name, and serialized `tf.Example`s, a list of bytes.
 
     Args:
-        document: dict, the request's JSON.
+        body: bytes.
+        packed: whether they are gzip.
+        limits: `Limits`.
 
     Raises:
         ServingError: `INVALID_ARGUMENT`.
     """
+    document, name = read(body, packed, limits)
+    if type(document.get("examples")) is list:
+        check_rows(document["examples"], limits)
+    return name, examples_of(document)
+
+
+def examples_of(document):
+    """The serialized `tf.Example`s of a request's JSON, a dict."""
     context = _example(document["context"]) if "context" in document else None
     examples = document.get("examples")
     if type(examples) is not list or not examples:

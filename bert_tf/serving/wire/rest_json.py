@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.serving.wire import protocol
-from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.messages import check_rows, error
 from bert_tf.serving.wire.request import ServingError
-from bert_tf.serving.wire.rest_text import dump, show
+from bert_tf.serving.wire.rest_text import dump, read, show
+from bert_tf.serving.wire.tensor_proto import MOST_TEXTS
 
 _BYTES_SUFFIX = "_bytes"
 _MAX_RANK = 254  # of a tf.TensorShape
@@ -54,20 +55,45 @@ def _kind(number):
     return _KINDS.get(_NUMPY_NAMES.get(name, name)) or _Kind(name)
 
 
-def read_predict(document, signature):
-    """The input tensors of a request.
+def read_predict(body, packed, signatures, limits):
+    """The body of a request; what it holds is bounded before it is decoded.
 
     Args:
-        document: dict, the request's JSON.
-        signature: `SignatureDef` that it asks for.
+        body: bytes.
+        packed: whether they are gzip.
+        signatures: `{name: {input: number of its DataType}}` of the model.
+        limits: `Limits`.
 
-    Returns: `(inputs, row_form)`: `{name: np.ndarray}`, strings as object arrays of bytes; whether
-        the answer goes by rows too.
+    Returns: the signature's name as given, `{name: np.ndarray}` with strings as object arrays of
+        bytes, and whether the answer goes by rows.
 
     Raises:
         ServingError: `INVALID_ARGUMENT`, or `UNIMPLEMENTED` for a type that JSON cannot give.
     """
-    kinds = {name: _kind(info.dtype) for name, info in sorted(signature.inputs.items())}
+    document, name = read(body, packed, limits)
+    types = signatures.get(name or "serving_default")
+    if types is None:
+        raise error("no_named_signature", signature=name or "serving_default")
+    columns = document.get("inputs")
+    for values in (document.get("instances"), columns,
+                   *(columns.values() if type(columns) is dict else ())):
+        if type(values) is list:
+            check_rows(values, limits)
+    inputs, row_form = tensors_of(document, types)
+    for alias, value in inputs.items():
+        if value.dtype == object and value.size > MOST_TEXTS:
+            raise error("tensor", alias=alias)
+    return name, inputs, row_form
+
+
+def tensors_of(document, types):
+    """`({name: np.ndarray}, whether by rows)` of a request's JSON, a dict.
+
+    Args:
+        document: dict.
+        types: `{input: number of its DataType}` of the signature that it asks for.
+    """
+    kinds = {name: _kind(number) for name, number in sorted(types.items())}
     row_form = "instances" in document
     if row_form == ("inputs" in document):
         raise error("json_key")

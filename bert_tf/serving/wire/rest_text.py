@@ -10,6 +10,7 @@ import json
 import math
 import re
 import reprlib
+import zlib
 
 import numpy as np
 import orjson
@@ -27,6 +28,38 @@ _STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|-NaN|Inf(?!inity)', re.DOTAL
 # An escape; its group is there where that is half of a surrogate pair.
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
 show = reprlib.repr  # a value as error messages have it: short
+
+
+def read(body, packed, limits):
+    """What a request says, and the name of the signature that it asks for, `""` for the default.
+
+    Args:
+        body: bytes.
+        packed: whether they are gzip.
+        limits: `Limits`.
+
+    Returns: dict, str.
+
+    Raises:
+        ServingError: it is no JSON object, or too large.
+    """
+    document = parse(_gunzip(body, limits.body_bytes) if packed else body)
+    name = document.get("signature_name", "")
+    if type(name) is not str:
+        raise error("json_signature", value=show(name))
+    return document, name
+
+
+def _gunzip(body, limit):
+    """What gzip packed; `b""` of what is no gzip, as TensorFlow Serving takes it."""
+    unpack = zlib.decompressobj(wbits=31)
+    try:
+        text = unpack.decompress(body, limit + 1)
+    except zlib.error:
+        return b""
+    if len(text) > limit:
+        raise error("rest_too_large", limit=limit)
+    return text if unpack.eof else b""
 
 
 def parse(body):

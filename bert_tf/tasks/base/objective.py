@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.errors import UsageError, explain
 from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.tasks.base.cross_entropy import cross_entropy
 
@@ -31,6 +32,29 @@ class Objective(OnEncoder, keras.Model):
         # Made here, as variables that appear inside a step break `fit` on several replicas.
         if self.loss is None and not self.accuracies:
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
+
+    def fit(self, x=None, *args, **kwargs):
+        """As of Keras; also on a `PretrainingInput`, which knows its `steps_per_epoch`."""
+        if kwargs.get("validation_data") is not None:
+            kwargs["validation_data"] = self._fed(kwargs["validation_data"])
+        if hasattr(x, "for_fit"):
+            if x.split == "train" and kwargs.get("steps_per_epoch") is None:
+                kwargs["steps_per_epoch"] = x.steps_per_epoch
+            x = self._fed(x, kwargs.get("initial_epoch", 0))
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """As of Keras; also on a `PretrainingInput`."""
+        return super().evaluate(self._fed(x), *args, **kwargs)
+
+    def _fed(self, x, first_epoch=0):
+        """What Keras takes for `x`, which may be a `PretrainingInput`."""
+        if not hasattr(x, "for_fit"):
+            return x
+        if x.vocab_size != self.config.vocab_size:
+            raise UsageError(explain(f"examples made with a vocabulary of {x.vocab_size} tokens",
+                                     f"{self.config.vocab_size}, the model's vocab_size"))
+        return x.for_fit(first_epoch)
 
     @property
     def metrics(self):

@@ -181,7 +181,7 @@ def _safetensors():
 
 
 def _shards():
-    from bert_tf.converters import safetensors_file
+    from bert_tf.converters import safetensors_file, weight_files
 
     inside = os.path.join(folder(), "shards")
     os.makedirs(inside, exist_ok=True)
@@ -190,10 +190,51 @@ def _shards():
 
     def check(data):
         write(f"shards/{safetensors_file.INDEX}", bytes_or_json((INDEX,), data))
-        tensors = safetensors_file.read_folder(inside)
+        tensors = weight_files.read_folder(inside)
         assert all(tensors[name].shape == tensors.shapes[name] for name in tensors)
 
     return check
+
+
+def _torch():
+    """A whole archive of any bytes, and a sound one with a pickle of any bytes."""
+    from bert_tf.converters import tensor_pickle, torch_file
+
+    def check(data):
+        if data[:1] == b"\0":
+            for record in tensor_pickle.read_records(data[1:], "fuzz").values():
+                assert math.prod(record.shape) <= record.storage.size
+            return
+        pickled = data[1:] if data[:1] == b"\1" else None
+        path = write("fuzz.bin", torch_seed(pickled) if pickled is not None else data)
+        tensors = torch_file.read_file(path)
+        for name, shape in tensors.shapes.items():
+            assert tensors[name].shape == shape
+
+    return check
+
+
+def torch_seed(pickled=None):
+    """An archive as `torch.save` writes it, with two tensors of one storage."""
+    import zipfile
+
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("m/data.pkl", torch_pickle() if pickled is None else pickled)
+        archive.writestr("m/byteorder", "little")
+        archive.writestr("m/data/0", bytes(24))
+    return stream.getvalue()
+
+
+def torch_pickle(name=b"ctorch._utils\n_rebuild_tensor_v2\n", offset=0, size=b"K\x02K\x03\x86",
+                 strides=b"K\x03K\x01\x86", key=b"0", numbers=6, storage=b"FloatStorage"):
+    """The pickle of one tensor, instruction by instruction."""
+    def text(value):
+        return b"X" + len(value).to_bytes(4, "little") + value
+
+    return (b"\x80\x02}q\x00(" + text(b"a") + name + b"((" + text(b"storage") + b"ctorch\n"
+            + storage + b"\n" + text(key) + text(b"cpu") + b"K" + bytes([numbers]) + b"tQK"
+            + bytes([offset]) + size + strides + b"\x89ccollections\nOrderedDict\n)RtR" + b"u.")
 
 
 def _tensor_bundle():
@@ -361,6 +402,8 @@ TARGETS = (
     Target("manifest", _manifest, json_seeds((MANIFEST, TASK, {"files": STATE["files"]})), 250_000),
     Target("checkpoint_state", _checkpoint_state, json_seeds((STATE,)), 200_000),
     Target("safetensors", _safetensors, (_safetensors_seed(), _safetensors_seed(())), 300_000),
+    Target("torch", _torch, lambda: (torch_seed(), b"\0" + torch_pickle(), b"\1" + torch_pickle()),
+           300_000),
     Target("shards", _shards, json_seeds((INDEX,)), 200_000),
     Target("tensor_bundle", _tensor_bundle, _bundle_seed, 500_000),
     Target("hdf5", _hdf5, _hdf5_seed, 100_000, 4096),

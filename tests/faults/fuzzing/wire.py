@@ -49,15 +49,15 @@ def _rest_json():
 
     def check(data):
         data = Bytes(data)
-        signature = data.pick(signatures)
+        types = {name: info.dtype for name, info in data.pick(signatures).inputs.items()}
         document = rest_text.parse(_body(BODIES, data))
-        inputs, row_form = rest_json.read_predict(document, signature)
+        inputs, row_form = rest_json.tensors_of(document, types)
         assert all(value.dtype == object or value.dtype.kind in "iufb" for value in inputs.values())
         if not inputs or any(not value.size for value in inputs.values()):
             return
         answer = json.loads(rest_json.write_predict(inputs, False).decode(
             "utf-8", "surrogateescape"))["outputs"]
-        again, _ = rest_json.read_predict({"inputs": answer}, signature)
+        again, _ = rest_json.tensors_of({"inputs": answer}, types)
         for name, value in inputs.items():
             # Bytes that are no UTF-8 come back as themselves.
             np.testing.assert_array_equal(again[name], value)
@@ -72,7 +72,7 @@ def _rest_examples():
 
     def check(data):
         document = rest_text.parse(_body(EXAMPLES, Bytes(data)))
-        for example in rest_examples.read_examples(document):
+        for example in rest_examples.examples_of(document):
             tf.train.Example.FromString(example)
 
     return check
@@ -85,7 +85,7 @@ class Core:
         self.signatures = {"serving_default": _signatures()[0], "s": _signatures()[1]}
 
     async def decode(self, function, data, *arguments, deadline=None):
-        from bert_tf.serving.wire.decoding import Limits
+        from bert_tf.serving.wire.request import Limits
 
         return function(data, *arguments, Limits(4096, 4096))
 

@@ -23,9 +23,8 @@ from server_harness import PATIENCE, wait_until
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from bert_tf.serving.server import config
-from bert_tf.serving.server.cancelling import Cancellation
-from bert_tf.serving.server.loaded_version import Signature
 from bert_tf.serving.server.rest_server import RestSettings
+from bert_tf.serving.server.signature import Cancellation, Signature
 from bert_tf.serving.wire.request import ServingError, Spec
 
 pytestmark = pytest.mark.usefixtures("fake_versions")

@@ -11,7 +11,8 @@ from fake_models import PRIVATE, Loaded, add_version, rest_of, running, settings
 from server_harness import PATIENCE, free_ports, refused
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from bert_tf.serving.server import decoder, loaded_version
+from bert_tf.serving.server import codec
+from bert_tf.serving.server.signature import serving_error
 from bert_tf.serving.wire.request import ServingError, Spec
 
 pytestmark = pytest.mark.usefixtures("fake_versions")
@@ -26,7 +27,7 @@ def test_a_model_is_looked_up_before_anything_is_decoded(tmp_path, monkeypatch):
         asked.append(len(data))
         raise ServingError("UNIMPLEMENTED", "decoded")
 
-    monkeypatch.setattr(decoder.Decoder, "run", decode)
+    monkeypatch.setattr(codec.Decoder, "run", decode)
     large = "a" * (2 << 20)
     settings = settings_of(tmp_path, f"--port={port}")
     with running(settings) as (run, core), rest_of(core, run) as address:
@@ -57,7 +58,7 @@ def test_predict_asks_for_names_of_methods_where_that_is_configured(
         tmp_path, flags, method, code):
     add_version(tmp_path / "m")
     with running(settings_of(tmp_path, *flags)) as (run, core):
-        signature = core._store.find(Spec("m")).loaded.signatures["serving_default"]
+        signature = core._models.find(Spec("m")).loaded.signatures["serving_default"]
         signature.definition.method_name = method
         try:
             _, outputs = run(core.predict(Spec("m"), {"x": np.int32([2])}))
@@ -108,7 +109,7 @@ def test_clients_see_no_stacks_no_paths_and_no_exceptions(
 
 def test_errors_of_tensorflow_are_told_in_one_line():
     problem = tf.errors.InvalidArgumentError(None, None, STACK + "wrong: a/b and/or 1/2")
-    assert loaded_version._serving_error(problem).message == "wrong: a/b and/or 1/2"
+    assert serving_error(problem).message == "wrong: a/b and/or 1/2"
 
 
 def test_errors_that_repeat_long_texts_are_told_at_once():
@@ -117,4 +118,4 @@ def test_errors_that_repeat_long_texts_are_told_at_once():
         for stack in (STACK, ""):
             problem = tf.errors.InvalidArgumentError(
                 None, None, f"{stack}wrong: {part * 1_000_000} [Op:x]")
-            assert loaded_version._serving_error(problem).message.startswith("wrong:")
+            assert serving_error(problem).message.startswith("wrong:")

@@ -1,5 +1,6 @@
 """JSON of the REST API to tensors and back, against Python's json and NumPy."""
 
+import gzip
 import json
 
 import numpy as np
@@ -9,23 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tensorflow.core.example import example_pb2
-from tensorflow.core.protobuf import meta_graph_pb2
 
-from bert_tf.serving.wire.request import ServingError
+from bert_tf.serving.wire import rest_text
+from bert_tf.serving.wire.request import Limits, ServingError
 from bert_tf.serving.wire.rest_examples import (
+    examples_of,
     read_examples,
     write_classifications,
     write_regressions,
 )
-from bert_tf.serving.wire.rest_json import read_predict, write_predict
+from bert_tf.serving.wire.rest_json import read_predict, tensors_of, write_predict
 from bert_tf.serving.wire.rest_text import parse
 
+LIMITS = Limits(rows=4, body_bytes=1 << 20)
+SIGNATURES = {"serving_default": {"text": 7}, "ids": {"ids": 3}}
 
-def signature(**dtypes):
-    made = meta_graph_pb2.SignatureDef()
-    for name, dtype in dtypes.items():
-        made.inputs[name].dtype = tf.as_dtype(dtype).as_datatype_enum
-    return made
+
+def types(**dtypes):
+    return {name: tf.as_dtype(dtype).as_datatype_enum for name, dtype in dtypes.items()}
 
 
 def read(body, **dtypes):
@@ -33,7 +35,7 @@ def read(body, **dtypes):
     if not isinstance(body, str | bytes):
         body = json.dumps(body)
     body = body.encode() if isinstance(body, str) else body
-    return read_predict(parse(body), signature(**dtypes))[0]
+    return tensors_of(parse(body), types(**dtypes))[0]
 
 
 def refusal(function, *arguments, **words):
@@ -252,7 +254,7 @@ def test_examples_with_context():
         "context": {"language": "ko", "weight": 0.5},
         "examples": [{"text": "\xeb\x84\xa4", "ids": [1, 2], "weight": [1.5, Infinity, -NaN]},
                      {"text": [{"b64": "/w=="}, "b"], "flag": [1, true, false], "none": []}]}""")
-    first, second = map(example_pb2.Example.FromString, read_examples(document))
+    first, second = map(example_pb2.Example.FromString, examples_of(document))
 
     def values(example):
         return {name: list(getattr(feature, feature.WhichOneof("kind")).value)
@@ -279,7 +281,7 @@ def test_examples_with_context():
     ({"context": 1, "examples": [{}]}, "example 1"),
     ({"context": [{}], "examples": [{}]}, "example [{}]")])
 def test_examples_that_are_refused(body, named):
-    code, message = refusal(read_examples, body)
+    code, message = refusal(examples_of, body)
     assert code == "INVALID_ARGUMENT" and named in message, message
 
 
@@ -291,3 +293,32 @@ def test_results():
         b'{"results":[Infinity,-Infinity,NaN]}')
     for write in (write_classifications, write_regressions):
         assert refusal(write, [])[0] == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("key", ["instances", "inputs"])
+def test_a_body_is_bounded_before_it_is_decoded(key):
+    body = json.dumps({key: ["네", "b"]}).encode()
+    for sent, packed in ((body, False), (gzip.compress(body), True)):
+        name, inputs, by_rows = read_predict(sent, packed, SIGNATURES, LIMITS)
+        assert (name, by_rows) == ("", key == "instances")
+        assert inputs["text"].tolist() == ["네".encode(), b"b"]
+    for value in (["a"] * 5, {"text": ["a"] * 5}):
+        if key == "instances" and type(value) is dict:
+            continue
+        body = json.dumps({key: value}).encode()
+        assert "5 rows" in refusal(read_predict, body, False, SIGNATURES, LIMITS)[1]
+    body = json.dumps({"examples": [{"a": 1}] * 5}).encode()
+    assert "5 rows" in refusal(read_examples, body, False, LIMITS)[1]
+
+
+def test_the_number_of_values_is_bounded_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(rest_text, "_MOST_VALUES", 10)
+    monkeypatch.setattr(rest_text, "_MOST", 10)
+    assert parse(b'{"a": ["%s"]}' % (b'[,\\"' * 100))  # in a text they are no values
+    assert refusal(parse, b'{"a": [%s0]}' % (b"0," * 11))[1] == (
+        "JSON of more than 10 values")
+    assert "lists and objects" in refusal(parse, b'{"a": %s' % (b"[" * 10))[1]
+    monkeypatch.setattr(rest_text, "_MOST_BEYOND", 100)
+    assert np.isnan(parse(b'{"a": NaN}')["a"])
+    assert "at most 100" in refusal(parse, b'{"a": NaN}' + b" " * 100)[1]
+    assert parse(b'{"a": 1}' + b" " * 100) == {"a": 1}

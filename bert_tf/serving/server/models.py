@@ -1,8 +1,10 @@
-"""A configured model, its versions, and the state each of them is in."""
+"""The models that there are: which version answers a request, and the state each one is in."""
 
 import asyncio
 import contextlib
 import dataclasses
+
+from bert_tf.serving.wire.messages import error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,3 +83,52 @@ class Model:
         available = [number for number, version in self.versions.items()
                      if version.state == "AVAILABLE"]
         return self.versions[max(available)] if available else None
+
+
+class Models:
+    """All models of a server, as requests see them; `ModelStore` is what changes them.
+
+    Attributes:
+        by_name: `{name: Model}` of those that are configured.
+        gone: `{name: Model}` of those that are no more, until their versions have ended.
+        labels: `{(model, label): version number}`.
+    """
+
+    def __init__(self):
+        self.by_name, self.gone, self.labels = {}, {}, {}
+
+    def find(self, spec):
+        """The `Version` that answers a request.
+
+        Raises:
+            ServingError: there is none that is available.
+        """
+        if not spec.name:
+            raise error("no_name")
+        number = spec.version
+        if spec.label is not None:
+            number = self.labels.get((spec.name, spec.label))
+            if number is None:
+                raise error("unknown_label", label=spec.label)
+        model = self.by_name.get(spec.name)
+        if number is None:
+            version = model and model.latest()
+        else:
+            version = model and model.versions.get(number)
+            version = version if version and version.state == "AVAILABLE" else None
+        if version is None:
+            which = f"Latest({spec.name})" if number is None else f"Specific({spec.name}, {number})"
+            raise error("not_found", request=which)
+        return version
+
+    def status(self, name, number=None):
+        """`VersionStatus` of a model's versions, highest first, or of one."""
+        model = self.by_name.get(name) or self.gone.get(name)
+        versions = model.versions if model else {}
+        if number is not None:
+            if number not in versions:
+                raise error("no_version", version=number, name=name)
+            return [versions[number].status()]
+        if not versions:
+            raise error("no_versions", name=name)
+        return [versions[number].status() for number in sorted(versions, reverse=True)]

@@ -1,8 +1,9 @@
-"""Large requests are decoded in processes of their own, so that nobody waits for them.
+"""How large requests are decoded and large answers encoded, so that nobody waits for them.
 
 One call of a parser holds Python's lock for seconds where a request is made for that, and for as
-long nothing else of a server moves, whichever thread the call is in. Small requests, which cannot
-take long, are decoded at once: there a process would cost more than it saves.
+long nothing else of a server moves, whichever thread the call is in: large requests are decoded in
+processes of their own. Answers are the model's to make and not a client's: large ones are encoded
+in a thread. Small ones of both are done at once: there anything else would cost more than it saves.
 """
 
 import asyncio
@@ -20,13 +21,14 @@ from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
 AT_ONCE = 16 << 10  # bytes up to which a request is decoded in the caller's thread
+ENCODED_AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is encoded there
 _MEDIUM = 1 << 20  # bytes up to which it does not wait for those that are larger
 _MOST_SECONDS = 30  # for one request
 _MOST_MEMORY = 3 << 30  # bytes of a process, addresses included
 
 
 class Decoder:
-    """Runs functions of `decoding`; its processes begin with the first request they are for."""
+    """Runs functions of `wire`; its processes begin with the first request they are for."""
 
     def __init__(self):
         self._medium, self._large = _Lane("medium"), _Lane("large")
@@ -58,6 +60,20 @@ class Decoder:
         """End the processes."""
         self._medium.close()
         self._large.close()
+
+
+async def encoded(outputs, function, *arguments):
+    """`function(outputs, *arguments)`, in a thread where the outputs are large.
+
+    The event loop goes on between its steps: neither protobuf nor orjson gives up Python's lock
+    within one call, so that what a single tensor takes, everybody waits for.
+
+    Args:
+        outputs: `{name: np.ndarray}`.
+    """
+    if sum(array.nbytes for array in outputs.values()) <= ENCODED_AT_ONCE:
+        return function(outputs, *arguments)
+    return await asyncio.to_thread(function, outputs, *arguments)
 
 
 class _Lane:

@@ -1,0 +1,198 @@
+"""Requests and answers in bytes: large ones are read and made where nobody waits for them."""
+
+import asyncio
+import gzip
+import json
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from decoder_jobs import breaks, dies, fails, hangs, process, takes_too_much
+from server_harness import PATIENCE
+from tensorflow_serving.apis import predict_pb2
+
+from bert_tf.serving.server import codec, grpc_server, rest_server
+from bert_tf.serving.server.codec import AT_ONCE, Decoder
+from bert_tf.serving.wire import grpc_messages, rest_json, tensor_proto
+from bert_tf.serving.wire.request import Limits, ServingError, Spec, TooLargeError
+
+LIMITS = Limits(rows=4, body_bytes=1 << 20)
+SIGNATURES = {"serving_default": {"text": 7}, "ids": {"ids": 3}}
+
+
+@pytest.fixture
+def decode():
+    """`decode(function, data, …)` by a `Decoder`."""
+    made = Decoder()
+
+    def run(*arguments, **options):
+        return asyncio.run(made.run(*arguments, **options))
+
+    yield run
+    made.close()
+
+
+def request(text, **fields):
+    made = predict_pb2.PredictRequest(**fields)
+    made.model_spec.name = "m"
+    made.inputs["text"].CopyFrom(tf.make_tensor_proto(text))
+    return made.SerializeToString()
+
+
+def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
+    assert decode(process, bytes(AT_ONCE)) == os.getpid()
+    medium = decode(process, bytes(AT_ONCE + 1))
+    large = decode(process, bytes(2 << 20))
+    assert len({os.getpid(), medium, large}) == 3
+    assert decode(process, bytes(AT_ONCE + 1)) == medium  # which stays
+    with pytest.raises(ServingError, match="20000 bytes") as refused:
+        decode(fails, bytes(20_000))
+    assert refused.value.code == "OUT_OF_RANGE"
+    with pytest.raises(ServingError, match="its log says why") as refused:
+        decode(breaks, bytes(20_000))
+    with pytest.raises(ServingError, match="too much memory"):
+        decode(takes_too_much, bytes(20_000))
+    assert decode(process, bytes(AT_ONCE + 1)) == medium
+
+    with pytest.raises(ServingError, match="too much memory"):  # the system ended it, maybe
+        decode(dies, bytes(20_000))
+    monkeypatch.setattr(codec, "_MOST_SECONDS", 0.5)
+    with pytest.raises(ServingError) as refused:
+        decode(hangs, bytes(20_000))
+    assert refused.value.code == "DEADLINE_EXCEEDED"
+    monkeypatch.undo()
+    with pytest.raises(ServingError) as refused:
+        decode(hangs, bytes(20_000), deadline=time.monotonic() + 0.5)
+    assert refused.value.code == "DEADLINE_EXCEEDED"
+    assert decode(process, bytes(AT_ONCE + 1)) != medium
+
+    texts = ["네", "b" * 20_000]
+    spec, inputs, outputs = decode(grpc_messages.read_predict, request(texts), LIMITS)
+    assert (spec, outputs) == (Spec("m"), ())
+    assert inputs["text"].tolist() == [text.encode() for text in texts]
+    with pytest.raises(TooLargeError):
+        decode(rest_json.read_predict, gzip.compress(os.urandom(40_000) * 100, 1), True, SIGNATURES,
+               LIMITS)
+
+
+def test_a_small_request_passes_larger_ones_that_wait():
+    """In place of the process functions of this one, which tell when they run."""
+    begun, goes, order = threading.Event(), threading.Event(), []
+
+    def hold(data):
+        begun.set()
+        assert goes.wait(PATIENCE)
+
+    def note(data):
+        order.append(len(data) >> 20)
+
+    async def run():
+        made = Decoder()
+        made._large.call = lambda function, data, arguments, deadline: function(data)
+        try:
+            held = asyncio.ensure_future(made.run(hold, bytes(9 << 20)))
+            await asyncio.to_thread(begun.wait, PATIENCE)
+            waiting = [asyncio.ensure_future(made.run(note, bytes(size << 20)))
+                       for size in (8, 3, 5, 3, 2)]
+            await asyncio.sleep(0)  # all of them wait now
+            waiting[2].cancel()
+            await asyncio.wait([waiting[2]])  # before the thread may take it
+            goes.set()
+            await asyncio.gather(held, *waiting, return_exceptions=True)
+        finally:
+            goes.set()
+            made.close()
+
+    asyncio.run(run())
+    assert order == [2, 3, 3, 8]
+
+
+def test_what_waits_ends_with_the_decoder():
+    begun, goes = threading.Event(), threading.Event()
+
+    def hold(data):
+        begun.set()
+        assert goes.wait(PATIENCE)
+
+    async def run():
+        made = Decoder()
+        made._large.call = lambda function, data, arguments, deadline: function(data)
+        both = [asyncio.ensure_future(made.run(hold, bytes(size << 20))) for size in (2, 3)]
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        made.close()
+        goes.set()
+        return await asyncio.gather(*both, return_exceptions=True)
+
+    first, second = asyncio.run(run())
+    assert first is None and isinstance(second, asyncio.CancelledError)
+
+
+SPEC = Spec("m", 3, signature="s")
+
+
+class Answers:
+    """A core that answers with what it was made of."""
+
+    def __init__(self, outputs):
+        self.outputs = outputs
+
+    async def predict(self, *_, **options):
+        return SPEC, self.outputs
+
+    def input_types(self, spec):
+        return {}
+
+
+def over_grpc(outputs):
+    service = grpc_server._PredictionService(Answers(outputs), False)
+    return asyncio.run(service._predict(SPEC, {}, (), None))
+
+
+def over_rest(outputs):
+    api = rest_server.RestApi(None, Answers(outputs), rest_server.RestSettings())
+
+    async def decoded(*_):
+        return "", {}, True
+
+    api._decoded = decoded
+    return asyncio.run(api._predict(SPEC, {}, None, None))
+
+
+def read_grpc(data):
+    response = predict_pb2.PredictResponse.FromString(data)
+    return {name: tensor_proto.read(proto) for name, proto in response.outputs.items()}
+
+
+def read_rest(data):
+    rows = json.loads(data)["predictions"]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.mark.parametrize("module, writer, ask, read", [
+    (tensor_proto, "write", over_grpc, read_grpc),
+    (rest_server, "write_predict", over_rest, read_rest)])
+def test_large_answers_are_made_in_a_thread(monkeypatch, module, writer, ask, read):
+    threads, write = [], getattr(module, writer)
+
+    def noted(*arguments):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return write(*arguments)
+
+    monkeypatch.setattr(module, writer, noted)
+    rng = np.random.default_rng(1)
+    for rows, at_once in ((4, True), (2_000, False)):
+        outputs = {"x": rng.normal(size=(rows, 128)).astype(np.float32),
+                   "n": rng.integers(0, 9, (rows, 16))}
+        threads.clear()
+        data = ask(outputs)
+        assert threads and set(threads) == {at_once}
+        found = read(data)
+        for name, array in outputs.items():
+            np.testing.assert_array_equal(found[name].astype(array.dtype), array)
+        monkeypatch.setattr(codec, "ENCODED_AT_ONCE", 0 if at_once else 1 << 40)
+        assert ask(outputs) == data and set(threads) == {True, False}
+        monkeypatch.undo()
+        monkeypatch.setattr(module, writer, noted)

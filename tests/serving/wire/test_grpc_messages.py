@@ -1,0 +1,62 @@
+"""Messages of gRPC to tensors and examples, and what they may hold."""
+
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import inference_pb2, predict_pb2, regression_pb2
+
+from bert_tf.serving.wire import grpc_messages
+from bert_tf.serving.wire.request import Limits, ServingError, Spec
+
+LIMITS = Limits(rows=4, body_bytes=1 << 20)
+
+
+def refusal(function, *arguments):
+    with pytest.raises(ServingError) as refused:
+        function(*arguments)
+    return refused.value.code, refused.value.message
+
+
+def request(text, **fields):
+    made = predict_pb2.PredictRequest(**fields)
+    made.model_spec.name = "m"
+    made.inputs["text"].CopyFrom(tf.make_tensor_proto(text))
+    return made.SerializeToString()
+
+
+def test_predict_messages():
+    message = request(["a"], output_filter=["x"], model_spec={"version_label": "", "name": "m"})
+    spec, _, outputs = grpc_messages.read_predict(message, LIMITS)
+    assert spec == Spec("m", label="") == grpc_messages.first_spec(message) and outputs == ("x",)
+    assert "5 rows; expected at most 4" in refusal(
+        grpc_messages.read_predict, request(["a"] * 5), LIMITS)[1]
+    for damaged in (b"\xff", message[:-1], b"\x0a\xff\xff\xff\xff\xff"):
+        assert refusal(grpc_messages.read_predict, damaged, LIMITS) == (
+            "INVALID_ARGUMENT", "the request is damaged")
+    assert grpc_messages.first_spec(b"") is None
+    assert grpc_messages.first_spec(b"\x0a\xff\xff\xff\xff\xff") is None
+    assert grpc_messages.first_spec(b"\x12\x00") is None
+
+
+def test_examples_are_their_bytes():
+    def example(text):
+        feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text]))
+        return tf.train.Example(features=tf.train.Features(feature={"text": feature}))
+
+    made = regression_pb2.RegressionRequest()
+    made.model_spec.name = "m"
+    given = made.input.example_list_with_context
+    given.context.CopyFrom(example(b"context"))
+    given.examples.extend([example(b"a"), tf.train.Example()])
+    spec, examples = grpc_messages.read_examples(made.SerializeToString(), LIMITS)
+    values = [tf.train.Example.FromString(one).features.feature["text"].bytes_list.value
+              for one in examples]
+    assert spec == Spec("m") and values == [[b"a"], [b"context"]]
+    given.examples.extend([tf.train.Example()] * 3)
+    assert "5 rows" in refusal(grpc_messages.read_examples, made.SerializeToString(), LIMITS)[1]
+
+    made = inference_pb2.MultiInferenceRequest()
+    made.input.example_list.examples.add()
+    made.tasks.add(method_name="x").model_spec.name = "m"
+    assert grpc_messages.read_tasks(made.SerializeToString(), LIMITS) == (
+        Spec("m"), [(Spec("m"), "x")], [b""])
+    assert refusal(grpc_messages.read_tasks, b"", LIMITS)[1] == "the request has no examples"
