@@ -77,7 +77,7 @@ async function loadSignatures(wanted) {
   } finally {
     if (own === loads) {
       chosen = found;
-      offer($("signature"), wantedFirst(Object.keys(chosen.signatures)), wanted);
+      offer($("signature"), wantedFirst(chosen.signatures, chosen.description), wanted);
       showForm();
     }
   }
@@ -103,9 +103,9 @@ function showForm() {
   $("about").textContent = name ? "" : "No version of this model is available.";
   if (!name) return;
   history.replaceState(null, "", `#${[$("model").value, name].map(encodeURIComponent).join("/")}`);
-  const view = viewOf(chosen.signatures[name], chosen.description);
+  const view = viewOf(name, chosen.signatures[name], chosen.description);
   $("about").textContent = joined(" ", view.about, chosen.description.pretokenize &&
-    `Text has to be cut into ${chosen.description.pretokenize} for this model.`);
+    `Text has to be split into ${chosen.description.pretokenize} for this model.`);
   fill($("fields"), ...view.fields.map((field) =>
     element("label", {}, field.label,
       element("textarea", { name: field.name, rows: field.rows ?? 2, dir: "auto",
@@ -117,7 +117,8 @@ function showForm() {
 function linkAttention() {
   const model = $("model").value;
   const values = new FormData($("form"));
-  const { attended } = viewOf(chosen.signatures[$("signature").value], chosen.description);
+  const name = $("signature").value;
+  const { attended } = viewOf(name, chosen.signatures[name], chosen.description);
   fill($("attention"), ...(chosen.hasAttention ? attended : []).map((fields) => element("a", {
     href: attentionPath(model, version(), fields.map(({ name }) => values.get(name))),
     target: "_blank", rel: "noreferrer" },
@@ -128,7 +129,7 @@ async function submit(event) {
   event.preventDefault();
   const own = ++run;
   const [model, name] = [$("model").value, $("signature").value];
-  const view = viewOf(chosen.signatures[name], chosen.description);
+  const view = viewOf(name, chosen.signatures[name], chosen.description);
   const values = Object.fromEntries(new FormData($("form")));
   $("answer").setAttribute("aria-busy", "true");
   try {
