@@ -37,7 +37,7 @@ from finetune_rows import (
 )
 from peers import ngrams
 
-from bert_tf.finetuning.results import spread
+from bert_tf.finetune.results import spread
 from bert_tf.storage import files
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.split import split_examples

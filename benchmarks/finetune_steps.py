@@ -23,8 +23,8 @@ from finetune_rows import ROWS
 
 from bert_tf import cli
 from bert_tf.data.task_input import TaskInput
-from bert_tf.finetuning import options
-from bert_tf.finetuning.run import FinetuningRun
+from bert_tf.finetune import options
+from bert_tf.finetune.run import FinetuningRun
 from bert_tf.storage import files
 from bert_tf.tasks.registry import find_task, read_task
 from bert_tf.training.config import TrainConfig

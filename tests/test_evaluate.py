@@ -10,7 +10,7 @@ from sklearn import metrics
 from tiny_model import own_signatures
 
 from bert_tf import cli, evaluate, finetune
-from bert_tf.finetuning.trained_on import write_trained_on
+from bert_tf.finetune.trained_on import write_trained_on
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -120,7 +120,7 @@ def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path,
 
 def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
     assert measure(folder, "model", tmp_path) == 0
-    monkeypatch.setattr("bert_tf.finetuning.measure.from_pretrained", None)
+    monkeypatch.setattr("bert_tf.evaluate.run.from_pretrained", None)
     assert measure(folder, "model", tmp_path) == 0
     assert "this is measured already" in capsys.readouterr().out
     assert measure(folder, "run", tmp_path) == 2

@@ -14,7 +14,7 @@ from sentiment import TINY, config, examples, tokenizer, write_table
 from sklearn import metrics
 
 from bert_tf import cli, evaluate, finetune, query
-from bert_tf.finetuning import trial
+from bert_tf.finetune import trial
 from bert_tf.serving.server import config as serving_config
 from bert_tf.storage import files, variables
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer

@@ -94,7 +94,7 @@ def flags(folder, tmp_path):
 
 def test_finetuning_takes_it_from_the_vocabulary(folder, flags, tmp_path):
     from bert_tf.errors import UsageError
-    from bert_tf.finetuning.init import find_start
+    from bert_tf.finetune.init import find_start
 
     def start(name, **changes):
         namespace = argparse.Namespace(**{**vars(flags), **changes})
@@ -176,7 +176,7 @@ def test_answers_are_learned_in_analysed_text(folder):
 
 
 def _flags(*given):
-    from bert_tf.finetuning.options import add_finetune_flags
+    from bert_tf.finetune.options import add_finetune_flags
 
     parser = argparse.ArgumentParser()
     add_finetune_flags(parser)
@@ -229,7 +229,7 @@ def test_answers_served_of_analysed_text_are_cut_from_the_original():
 def test_an_export_says_that_text_must_be_analysed(folder, tmp_path):
     from bert_tf.config import ModelConfig
     from bert_tf.errors import UsageError
-    from bert_tf.finetuning.init import find_start
+    from bert_tf.finetune.init import find_start
     from bert_tf.models.families import build_encoder
     from bert_tf.saved_model.save import EXPORT, export_saved_model
     from bert_tf.storage import files

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from bert_tf.tasks.pretraining.language_model import LanguageModel
 from harness import mirrored
 
 from bert_tf.config import ModelConfig
@@ -19,6 +18,7 @@ from bert_tf.data.pretraining_input import (
     shuffled,
 )
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 

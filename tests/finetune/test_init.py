@@ -10,7 +10,7 @@ from sentiment import WORDS, config, examples, tokenizer
 from bert_tf.converters import google_tf1, hf_safetensors, keras_hub, ours, tf_models
 from bert_tf.converters.formats import find_format
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.finetuning.init import find_start
+from bert_tf.finetune.init import find_start
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 

@@ -5,8 +5,8 @@ import argparse
 import pytest
 
 from bert_tf.errors import DivergedError
-from bert_tf.finetuning.results import spread
-from bert_tf.finetuning.run import FinetuningRun
+from bert_tf.finetune.results import spread
+from bert_tf.finetune.run import FinetuningRun
 
 
 class Monitored:

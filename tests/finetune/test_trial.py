@@ -8,7 +8,7 @@ import tensorflow as tf
 from sentiment import config, examples, tokenizer
 
 from bert_tf.errors import UsageError
-from bert_tf.finetuning.trial import Settings, Trial, freeze, layer_rates, train_config
+from bert_tf.finetune.trial import Settings, Trial, freeze, layer_rates, train_config
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier

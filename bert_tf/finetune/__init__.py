@@ -20,7 +20,7 @@ import sys
 import time
 
 from bert_tf import cli
-from bert_tf.finetuning import options
+from bert_tf.finetune import options
 from bert_tf.storage import locks
 
 
@@ -47,8 +47,8 @@ def main(argv=None):
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration()] * arguments.num_devices)
 
-    from bert_tf.finetuning.results import first_prediction, shown
-    from bert_tf.finetuning.run import FinetuningRun
+    from bert_tf.finetune.results import first_prediction, shown
+    from bert_tf.finetune.run import FinetuningRun
     from bert_tf.saved_model.next_commands import (
         print_next,
         python_command,
@@ -79,7 +79,3 @@ def main(argv=None):
         "ask it, from another terminal": query_command(
             arguments.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"))})
     print(f"\n{time.monotonic() - started:.0f} s in all")
-
-
-if __name__ == "__main__":
-    sys.exit(cli.run(main))

@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf import cli, evaluate, finetune
 from bert_tf.errors import UsageError
-from bert_tf.finetuning.options import add_finetune_flags, columns, complete, dev_share
+from bert_tf.finetune.options import add_finetune_flags, columns, complete, dev_share
 
 NEEDED = ["--task", "cola", "--train", "t.tsv", "--dev", "0.1", "--output_dir", "runs/x"]
 

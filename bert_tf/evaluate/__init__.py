@@ -12,7 +12,7 @@ import shlex
 import sys
 
 from bert_tf import cli
-from bert_tf.finetuning import options
+from bert_tf.finetune import options
 from bert_tf.options import WriteOptions
 from bert_tf.storage import files, locks
 
@@ -44,8 +44,8 @@ def main(argv=None):
     words = sys.argv[1:] if argv is None else argv
     command = shlex.join(["python", "-m", "bert_tf.evaluate", *words])
 
-    from bert_tf.finetuning.measure import Measurement
-    from bert_tf.finetuning.results import about_f1, shown
+    from bert_tf.evaluate.run import Measurement
+    from bert_tf.finetune.results import about_f1, shown
 
     with locks.held(arguments.output_dir):
         results = Measurement(arguments, command).finish()
@@ -55,7 +55,3 @@ def main(argv=None):
     for note in results.get("notes", ()):
         print(f"note: {note}")
     print(f"written to {arguments.output_dir}")
-
-
-if __name__ == "__main__":
-    sys.exit(cli.run(main))

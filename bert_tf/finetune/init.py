@@ -10,7 +10,7 @@ from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.finetuning.options import SCRATCH
+from bert_tf.finetune.options import SCRATCH
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
 from bert_tf.storage import checksums, files

@@ -15,9 +15,9 @@ import time
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
-from bert_tf.finetuning.init import find_start
-from bert_tf.finetuning.options import SCRATCH, columns, dev_share, read_examples
-from bert_tf.finetuning.results import (
+from bert_tf.finetune.init import find_start
+from bert_tf.finetune.options import SCRATCH, columns, dev_share, read_examples
+from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
     TEST,
@@ -29,8 +29,8 @@ from bert_tf.finetuning.results import (
     write_measured,
     write_results,
 )
-from bert_tf.finetuning.trained_on import TRAINED_ON, write_trained_on
-from bert_tf.finetuning.trial import RECORD, Settings, Trial
+from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
+from bert_tf.finetune.trial import RECORD, Settings, Trial
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
-from bert_tf.finetuning import options as flags
-from bert_tf.finetuning.results import (
+from bert_tf.finetune import options as flags
+from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
     described,
@@ -17,7 +17,7 @@ from bert_tf.finetuning.results import (
     write_measured,
     write_results,
 )
-from bert_tf.finetuning.trained_on import trained_on_notes
+from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.storage import checksums, files, manifest

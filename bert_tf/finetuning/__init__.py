@@ -1,1 +1,0 @@
-"""From labelled text to a tuned, measured, served model: what `finetune` and `evaluate` wire."""
