@@ -41,8 +41,8 @@ def save_pretrained(folder, model, tokenizer=None):
         raise UsageError(explain(f"{model.name} is quantized, and a model folder holds floats",
                                  attempt="model.save('NAME.keras'), or saving before quantize"))
     reader = getattr(model, "reader", None)
-    if tokenizer is None and reader is not None:
-        tokenizer = reader.tokenizer
+    if tokenizer is None:
+        tokenizer = getattr(model if reader is None else reader, "tokenizer", None)
     with checksums.new_folder(folder) as temporary:
         model.config.save(os.path.join(temporary, CONFIG))
         reading = {} if reader is None else {"reading": reader.reading()}

@@ -18,6 +18,7 @@ from bert_tf.saved_model.description import describe
 from bert_tf.saved_model.embeddings import embed
 from bert_tf.saved_model.entities import tag
 from bert_tf.tasks import generation
+from bert_tf.tasks.continuation import added_text
 
 
 def encode(served, **inputs):
@@ -94,13 +95,8 @@ def continuation(served, prompt, ids, num_tokens, text):
     answer = {"output_word_ids": tf.where(real, ids, 0), **served.tokens(ids, real),
               "num_tokens": num_tokens}
     if text:
-        # What the new tokens add: whether a blank comes first is known with those before.
-        new = tf.RaggedTensor.from_tensor(ids, num_tokens)
-        before = served.tokenizer.detokenize(prompt)
-        both = served.tokenizer.detokenize(tf.concat([prompt, new], axis=1))
-        start = tf.strings.length(before)
-        added = tf.strings.substr(both, start, tf.strings.length(both) - start)
-        answer["text"] = tf.strings.unicode_transcode(added, "UTF-8", "UTF-8")
+        answer["text"] = added_text(served.tokenizer, prompt,
+                                    tf.RaggedTensor.from_tensor(ids, num_tokens))
     return answer
 
 

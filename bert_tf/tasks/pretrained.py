@@ -1,9 +1,10 @@
 """Any of our models, read from its folder."""
 
+import contextlib
 import os
 
 from bert_tf.config import ModelConfig
-from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.errors import NoTextError, UsageError, check_choice, explain
 from bert_tf.models.families import build_encoder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
@@ -17,7 +18,7 @@ from bert_tf.tasks.sentence_embedder import SentenceEmbedder
 from bert_tf.tasks.span import Span
 from bert_tf.tasks.tagger import Tagger
 from bert_tf.tasks.word_reader import WordReader
-from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.load import holds_tokenizer, load_tokenizer
 
 TASKS = {"encoder": build_encoder, "pretraining": Pretrainer, "language_model": LanguageModel,
          "replaced_tokens": ReplacedTokens, "classifier": Classifier, "span": Span,
@@ -105,6 +106,9 @@ def from_pretrained(path, task=None, config=None, **options):
         _refuse_further(tensors, held, prefix)
     variables.assign_variables(held, tensors, prefix)
     model.fresh_variables = tuple(sorted(fresh))
+    if task == "language_model" and holds_tokenizer(folder):
+        with contextlib.suppress(NoTextError):  # rules that we do not run: ids alone are taken
+            model.tokenizer = load_tokenizer(folder)
     return model
 
 
