@@ -96,9 +96,17 @@ def _scores(query, key, position_key, position_query):
     """`[b, N, S, H]` twice, `[N, 2 S - 1, H]` twice -> `[b, N, F, T]`."""
     # Query f is at distance f - t of key t, which stands in column t - f + S - 1; to key t query f
     # is in column f - t + S - 1 of the same order turned round.
-    content_to_position = _shifted(tf.matmul(query, position_key, transpose_b=True))
-    position_to_content = _shifted(tf.matmul(key, position_query[:, ::-1], transpose_b=True))
+    content_to_position = _shifted(_products(query, position_key))
+    position_to_content = _shifted(_products(key, position_query[:, ::-1]))
     return content_to_position + tf.linalg.matrix_transpose(position_to_content)
+
+
+def _products(heads, positions):
+    """`[b, N, S, H]` and `[N, distances, H]` -> `[b, N, S, distances]`."""
+    if heads.shape[1] == 1:
+        # oneDNN, in TensorFlow 2.20, crashes where one head stands for many rows.
+        return tf.matmul(heads[:, 0], positions, transpose_b=True)[:, tf.newaxis]
+    return tf.matmul(heads, positions, transpose_b=True)
 
 
 def _shifted(scores):

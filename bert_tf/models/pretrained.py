@@ -57,8 +57,8 @@ def save_pretrained(folder, model, tokenizer=None):
         raise UsageError(explain(f"{model.name} is quantized, and a model folder holds floats",
                                  attempt="model.save('NAME.keras'), or saving before quantize"))
     preprocessor = getattr(model, "preprocessor", None)
-    if tokenizer is None and preprocessor is not None:
-        tokenizer = preprocessor.tokenizer
+    if tokenizer is None:
+        tokenizer = getattr(model if preprocessor is None else preprocessor, "tokenizer", None)
     with checksums.new_folder(folder) as temporary:
         model.config.save(os.path.join(temporary, CONFIG))
         reading = {} if preprocessor is None else {"reading": preprocessor.reading()}

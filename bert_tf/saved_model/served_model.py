@@ -13,6 +13,7 @@ from bert_tf.models.pretrained import CHECKPOINT
 from bert_tf.storage import variables
 from bert_tf.tasks.embedding.signature import served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
+from bert_tf.tasks.pretraining.continuation import prompt_of
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
@@ -92,9 +93,7 @@ class ServedModel:
             first = tf.range(tf.shape(real)[1]) == 0
             real |= first & ~tf.reduce_any(real, axis=1, keepdims=True)
             return tf.ragged.boolean_mask(inputs["input_word_ids"], real)[:, -room:]
-        pieces = self.tokenizer.tokenize(inputs["text"])[:, 1 - room:]
-        first = tf.fill([tf.size(inputs["text"]), 1], self.tokenizer.vocabulary.cls_id)
-        return tf.concat([first, pieces], axis=1)
+        return prompt_of(self.tokenizer, inputs["text"], room)
 
     def _fit(self, inputs):
         """Cut `inputs` to the window and pad with `padding_id`."""

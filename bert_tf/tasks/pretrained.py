@@ -1,14 +1,15 @@
 """Any of our models, read from its folder."""
 
+import contextlib
 import dataclasses
 import os
 
 from bert_tf.config import ModelConfig
-from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.errors import NoTextError, UsageError, check_choice, explain
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
 from bert_tf.tasks.registry import model_classes
-from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.load import holds_tokenizer, load_tokenizer
 
 # Parts of an encoder that `config` may add to a saved one.
 _ADDED = {"bilstm": lambda config: config.bilstm,
@@ -139,6 +140,9 @@ def _assign(model, saved, new_heads, unused):
         _refuse_further(tensors, held, saved.source)
     variables.assign_variables(held, tensors, saved.source)
     model.fresh_variables = tuple(sorted(fresh))
+    if hasattr(model, "tokenizer") and model.tokenizer is None and holds_tokenizer(saved.folder):
+        with contextlib.suppress(NoTextError):  # rules that we do not run: ids alone are taken
+            model.tokenizer = load_tokenizer(saved.folder)
 
 
 def _refuse_further(tensors, model_variables, source):

@@ -98,6 +98,19 @@ def test_disentangled_scores(training):
     np.testing.assert_allclose(probs, softmax(scores / np.sqrt(3 * 4)), atol=1e-5)
 
 
+def test_one_head_for_many_rows_has_a_gradient():
+    """Of these shapes a product that repeats the head crashed in oneDNN."""
+    layer = SelfAttention(16, 1, score_terms=3, seed=1)
+    shared = RelativeEmbeddings(16, 32, 64, seed=3)
+    shared.build()
+    hidden = tf.constant(RANDOM.normal(size=(4, 64, 16)), tf.float32)
+    layout = Padded.of_mask(np.ones((4, 64), "int32"), "float32")
+    with tf.GradientTape() as tape:
+        context = layer(layout.tokens(hidden), layout=layout, relative=shared.of_layout(layout))
+        loss = tf.reduce_sum(tf.square(context))
+    assert np.abs(tape.gradient(loss, shared.embeddings.value)).max() > 0
+
+
 def test_rotations_of_pairs_as_complex_numbers():
     heads = RANDOM.normal(size=(2, 3, 7, 8)).astype("float32")
     pairs = heads[..., :4] + 1j * heads[..., 4:]

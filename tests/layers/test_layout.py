@@ -47,6 +47,22 @@ def test_what_goes_in_comes_out(mask):
             np.testing.assert_allclose(tape.gradient(loss, rows), wanted, atol=1e-6)
 
 
+@settings(deadline=None, max_examples=30)
+@given(MASKS)
+def test_kept_gaps_leave_every_token_at_its_position(mask):
+    """Place by place in a rectangle are the positions of a row, up to its last real token."""
+    batch, length = mask.shape
+    layout = PaddingFree(mask, "float32", rectangles=3, keep_gaps=True)
+    position = np.broadcast_to(np.arange(length, dtype="float32"), mask.shape)[..., None]
+    tokens = layout.tokens(tf.constant(position))
+    for places, padding, width in zip(layout.heads(tokens, 1), layout.paddings, layout.widths,
+                                      strict=True):
+        places, real = places.numpy()[:, 0, :, 0], padding.numpy()[:, 0, 0] == 0
+        expected = np.broadcast_to(np.arange(width), places.shape)
+        np.testing.assert_array_equal(places[real], expected[real])
+    assert sum((padding.numpy() == 0).sum() for padding in layout.paddings) == mask.sum()
+
+
 @settings(deadline=None, max_examples=60)
 @given(MASKS, st.booleans())
 def test_rectangles_hold_sequences_and_adders_hide_the_rest(mask, causal):

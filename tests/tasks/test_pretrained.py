@@ -27,7 +27,7 @@ from bert_tf.tasks.registry import model_classes
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 SIZES = {key: value for key, value in TINY.to_dict().items() if key in (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -60,7 +60,7 @@ class Words:
     """Stands for a tokenizer."""
 
     def save(self, folder):
-        pathlib.Path(folder, "vocab.txt").write_text("[PAD]\n")
+        pathlib.Path(folder, "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "a"]))
 
 
 def test_every_task_is_here():

@@ -10,6 +10,10 @@ from bert_tf.layers.mlm_head import MaskedLMHead, decode
 from bert_tf.layers.pooling import last_token
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
+from bert_tf.tasks.pretraining import generation
+from bert_tf.tasks.pretraining.continuation import added_text, prompt_of
+from bert_tf.tokenization.morphemes import pretokenize
+from bert_tf.tokenization.texts import text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -39,6 +43,7 @@ class LanguageModel(Objective):
 
     saved_as = "language_model"
     tasks = ("language_model",)
+    tokenizer = None  # for `generate` on text; `from_pretrained` reads the folder's
 
     def __init__(self, config, dtype=None, seed=None, name="language_model", **kwargs):
         super().__init__(dtype=dtype, name=name, **kwargs)
@@ -69,6 +74,39 @@ class LanguageModel(Objective):
             batch: as of `call`; padding is on the right, every row has a real token.
         """
         return self.decode(last_token(self._encode(batch), batch["input_mask"]))
+
+    def generate(self, texts, max_new_tokens=32, top_k=1, temperature=1.0, seed=0):
+        """Continue texts up to their end or by `max_new_tokens`; see `bert_tf.generate` for ids.
+
+        A text begins with `[CLS]`; of a long one the end is read, so that what is added fits into
+        the window, unless that is shorter than `max_new_tokens`.
+
+        Args:
+            texts: a str, or a list of them.
+            max_new_tokens, top_k, temperature, seed: as of `bert_tf.generate`.
+
+        Returns: what is to be put after it: a str, or a list of them.
+
+        Raises:
+            UsageError: an option is out of range, or the model has no tokenizer, or another's.
+        """
+        if self.tokenizer is None:
+            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
+                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder), "
+                                     "or bert_tf.generate(model, ids, mask, …)"))
+        if len(self.tokenizer.vocabulary) != self.config.vocab_size:
+            raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
+                                     f"vocab_size={self.config.vocab_size}"))
+        if isinstance(texts, str | bytes):
+            return self.generate([texts], max_new_tokens, top_k, temperature, seed)[0]
+        texts = pretokenize(self.tokenizer, text_list(texts))
+        prompt = prompt_of(self.tokenizer, tf.constant(texts, tf.string, [len(texts)]),
+                           max(2, self.config.longest - max_new_tokens))
+        made = generation.generate(
+            self, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
+            max_new_tokens, top_k, temperature, seed, self.tokenizer.vocabulary.sep_id)
+        new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
+        return [text.decode() for text in added_text(self.tokenizer, prompt, new).numpy()]
 
     def prompt_past(self, batch):
         """Run over the rows of a batch and keep what further tokens need: a `cache.Prompts`."""

@@ -16,6 +16,7 @@ from bert_tf.tasks.base.signature import (
     result,
 )
 from bert_tf.tasks.pretraining import generation
+from bert_tf.tasks.pretraining.continuation import added_text
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
@@ -130,13 +131,8 @@ def continuation(served, prompt, ids, num_tokens, text):
     answer = {"output_word_ids": tf.where(real, ids, 0), **served.tokens(ids, real),
               "num_tokens": num_tokens}
     if text:
-        # What the new tokens add: whether a blank comes first is known with those before.
-        new = tf.RaggedTensor.from_tensor(ids, num_tokens)
-        before = served.tokenizer.detokenize(prompt)
-        both = served.tokenizer.detokenize(tf.concat([prompt, new], axis=1))
-        start = tf.strings.length(before)
-        added = tf.strings.substr(both, start, tf.strings.length(both) - start)
-        answer["text"] = tf.strings.unicode_transcode(added, "UTF-8", "UTF-8")
+        answer["text"] = added_text(served.tokenizer, prompt,
+                                    tf.RaggedTensor.from_tensor(ids, num_tokens))
     return answer
 
 

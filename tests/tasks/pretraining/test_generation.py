@@ -6,8 +6,11 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.generation import generate
 from bert_tf.tasks.pretraining.language_model import LanguageModel
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 GPT = ModelConfig.from_dict({
     "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 2,
@@ -179,3 +182,36 @@ def test_prompts_of_every_size(model):
     cut = long[:, -longest:]
     np.testing.assert_array_equal(*(generate(model, ids, np.ones_like(ids), 2)["output_word_ids"]
                                     for ids in (long, cut)))
+
+
+def test_text_is_continued_by_text(tmp_path):
+    words = ["the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", ".", "a", "cat"]
+    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *words]), lower_case=True)
+    config = GPT.replace(vocab_size=len(tokenizer.vocabulary), max_position_embeddings=12)
+    LanguageModel(config, seed=3).save_pretrained(tmp_path / "gpt", tokenizer)
+    model = from_pretrained(tmp_path / "gpt")
+    texts = ["The quick brown fox", "a", "", "the cat . " * 9]
+    found = model.generate(texts, max_new_tokens=5)
+    room = config.longest - 5
+    for text, added in zip(texts, found, strict=True):
+        prompt = tokenizer.encode(text)[:-1]
+        prompt = prompt[:1] + prompt[1:][1 - room:]
+        new = by_hand(model, prompt, 5)
+        if tokenizer.vocabulary.sep_id in new:
+            new = new[:new.index(tokenizer.vocabulary.sep_id)]
+        assert tokenizer.decode(prompt) + added == tokenizer.decode(prompt + new)
+    assert model.generate(texts[0], 5) == found[0] and model.generate([]) == []
+    drawn = {model.generate("the", 4, top_k=9, temperature=3.0, seed=seed) for seed in range(6)}
+    assert len(drawn) > 2
+    # Longer than the window: it slides.
+    assert isinstance(model.generate("the fox", 30), str)
+    model.save_pretrained(tmp_path / "again")
+    assert from_pretrained(tmp_path / "again").generate(texts, 5) == found
+    with pytest.raises(UsageError, match="no tokenizer"):
+        LanguageModel(GPT).generate("the")
+    with pytest.raises(UsageError, match="max_new_tokens=-1"):
+        model.generate("the", -1)
+    other = LanguageModel(GPT)
+    other.tokenizer = tokenizer
+    with pytest.raises(UsageError, match="16 tokens.*vocab_size=23"):
+        other.generate("the")

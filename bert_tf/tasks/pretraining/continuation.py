@@ -1,0 +1,29 @@
+"""Text around generation: what a continuation begins with, and the text that its tokens add."""
+
+import tensorflow as tf
+
+
+def prompt_of(tokenizer, text, room):
+    """`[CLS]` and the last tokens of each text, which has no `[SEP]` at its end.
+
+    Args:
+        tokenizer: as `load_tokenizer` gives it.
+        text: string `[B]`.
+        room: tokens of a prompt at most, at least 2.
+
+    Returns: RaggedTensor int32 `[B, (tokens)]`.
+    """
+    pieces = tokenizer.tokenize(text)[:, 1 - room:]
+    return tf.concat([tf.fill([tf.size(text), 1], tokenizer.vocabulary.cls_id), pieces], axis=1)
+
+
+def added_text(tokenizer, prompt, new):
+    """What the tokens `new` add to the text of `prompt`, both ragged `[B, (tokens)]`: string `[B]`.
+
+    Whether a blank comes first is known with those before.
+    """
+    before = tokenizer.detokenize(prompt)
+    both = tokenizer.detokenize(tf.concat([prompt, new], axis=1))
+    start = tf.strings.length(before)
+    added = tf.strings.substr(both, start, tf.strings.length(both) - start)
+    return tf.strings.unicode_transcode(added, "UTF-8", "UTF-8")
