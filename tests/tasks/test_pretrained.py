@@ -52,7 +52,8 @@ MODELS = {
                                       seed=4),
     "tagger": lambda: TokenClassifier(tiny("bert", position_embedding="sinusoidal"), ["B", "I"],
                                       seed=4),
-    "embedder": lambda: SentenceEmbedder(tiny("bert"), layers=[1], weighting="idf", seed=4),
+    "embedder": lambda: SentenceEmbedder(tiny("bert"), layers=[1], weighting="idf", seed=4,
+                                         special_ids=[2, 3]),
 }
 
 

@@ -13,8 +13,8 @@ Clients and pages know the kinds and nothing about tasks.
 | `continuation` | `text`, `of` | str |
 | `candidates` | `text`, `score`, `position`, `count` | for each place a list of dicts, best first |
 | `number` | `value` | float |
-| `tokens` | `text`, `id`, `score`, `vector`, `count` | list of dicts |
 | `vector` | `value` | array |
+| `tokens` | `text`, `id`, `score`, `vector`, `count` | list of dicts |
 | `json` | `value` | what the text holds |
 
 The order is that in which people want them of a model.
@@ -154,8 +154,8 @@ _PLAIN = {
     "continuation": lambda result, row: row[result["text"]],
     "candidates": _candidates,
     "number": lambda result, row: row[result["value"]],
-    "tokens": _tokens,
     "vector": lambda result, row: row[result["value"]],
+    "tokens": _tokens,
     "json": lambda result, row: json.loads(row[result["value"]]),
 }
 KINDS = tuple(_PLAIN)

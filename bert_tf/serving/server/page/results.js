@@ -26,7 +26,7 @@ const FURTHER = { entities: { score: "scores", count: "num_entities" }, answers:
   answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" } };
 const NO_OUTPUT = ["kind", "of", "name"];
 const SHOW = { span: showSpan, label: showLabel, spans: showSpans, continuation: showContinuation,
-  candidates: showCandidates, number: showNumber, tokens: showTokens, vector: null,
+  candidates: showCandidates, number: showNumber, vector: null, tokens: showTokens,
   json: showJson };
 
 const outputsOf = (result) =>
