@@ -27,7 +27,7 @@ def _options(seq_length=128, format="segment_pair", masking="dynamic"):
     from bert_tf.data.plan import ExampleOptions
 
     return ExampleOptions(
-        lower_case=True, strip_accents=True, seq_length=seq_length, format=format,
+        seq_length=seq_length, format=format,
         pairs="random" if format == "segment_pair" else None, masking=masking, whole_word=True,
         max_ngram=1, masked_share=0.15, dupe_factor=1,
         max_predictions_per_seq=round(0.15 * seq_length), short_seq_prob=0.1, seed=12345)
@@ -40,7 +40,7 @@ def _make(plan):
     from bert_tf.data.records import index_path
     from bert_tf.storage import files
 
-    maker = ExampleMaker(plan.options, plan.vocab_path)
+    maker = ExampleMaker(plan.options, plan.tokenizer)
     maker(next(plan.chunks(0)), os.path.join(plan.output_dir, "first", "train.tfrecord"))
     facts, written, indexed = [], 0, 0
     reading = making = text = 0
@@ -88,12 +88,14 @@ def measure(arguments, kind):
     """All figures of one kind."""
     from bert_tf.data.plan import Plan, make_sections, splits_of
     from bert_tf.storage import manifest
+    from bert_tf.tokenization.load import TokenizerSource
     from bert_tf.tokenization.vocabulary import Vocabulary
 
     options = _options(**KINDS[kind])
     sections, size = make_sections([arguments.input])
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(sections, size, arguments.split, 0.0, options, arguments.vocab, folder)
+        plan = Plan(sections, size, arguments.split, 0.0, options,
+                    TokenizerSource(arguments.vocab, True, True), folder)
         facts, figures = _make(plan)
         vocabulary = Vocabulary.load(arguments.vocab)
         manifest.write(os.path.join(folder, "manifest.json"), dataclasses.asdict(options),

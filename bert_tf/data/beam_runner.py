@@ -57,7 +57,7 @@ class MakeShards(beam.DoFn):
         with contextlib.suppress(RuntimeError):  # TensorFlow is at work in this process already
             tf.config.threading.set_intra_op_parallelism_threads(1)
             tf.config.threading.set_inter_op_parallelism_threads(1)
-        self.maker = ExampleMaker(self.plan.options, self.plan.vocab_path)
+        self.maker = ExampleMaker(self.plan.options, self.plan.tokenizer)
 
     def process(self, part):
         """Make what is not there of `(section, number of the part, number of parts)`."""

@@ -27,8 +27,7 @@ from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
-from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.load import TokenizerSource, stated_options
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
@@ -60,10 +59,19 @@ def create_examples(config):
         raise UsageError(explain(f"max_seq_length={config.max_seq_length}",
                                  f"at least {pairing.MINIMUM_SEQ_LENGTH}", "128"))
     options = _example_options(config)
+    source = TokenizerSource(config.vocab, **config.text_options())
+    tokenizer = source.load()
+    vocabulary = tokenizer.vocabulary
+    if options.pairs and vocabulary.pair_separators != 1:
+        raise UsageError(explain(
+            f"format={options.format!r} with the tokenizer in {config.vocab}, which puts "
+            f"{vocabulary.pair_separators} separators between two segments",
+            "formats without pairs", "format='full_sentences'"))
     output_dir, overwrite, progress = config.output_dir, config.overwrite, config.progress
     inputs = expand_inputs(config.input, output_dir)
-    stated = {**dataclasses.asdict(options), "split": config.split, "holdout": config.holdout}
-    sources = [*inputs, config.vocab]
+    stated = {**stated_options(tokenizer), **dataclasses.asdict(options), "split": config.split,
+              "holdout": config.holdout}
+    sources = [*inputs, *source.files()]
     path = os.path.join(output_dir, MANIFEST)
     before = manifest.finished(path, stated, sources, overwrite, config.verify_inputs)
     if before:
@@ -71,10 +79,9 @@ def create_examples(config):
             print(f"{output_dir}: examples are there already, reused", file=sys.stderr)
         return before
 
-    vocabulary = Vocabulary.load(config.vocab)
     _begin(output_dir, stated, sources, overwrite)
     sections, size = make_sections(inputs)
-    plan = Plan(sections, size, config.split, config.holdout, options, config.vocab, output_dir)
+    plan = Plan(sections, size, config.split, config.holdout, options, source, output_dir)
     splits = splits_of(make_shards(plan, config.num_processes, progress), options.pairs)
     files.clean_temporary(output_dir)  # of workers that died and were replaced
     if not splits["train"]["num_examples"]:
@@ -97,9 +104,7 @@ def create_examples(config):
 
 def _example_options(config):
     """The `ExampleOptions` of a `CreateDataConfig`, what depends on other options filled in."""
-    casing = Tokenizer.casing(os.path.dirname(config.vocab), **config.text_options())
-    values = {**config.stored(), "pretokenize": None,
-              **{name: value or False for name, value in casing.items()}}
+    values = config.stored()
     values["pairs"] = _checked_pairs(config.format, config.pairs)
     values["dupe_factor"] = config.dupe_factor or DUPE_FACTOR[config.masking]
     values["max_predictions_per_seq"] = config.max_predictions_per_seq or max(
@@ -154,24 +159,24 @@ def _make_locally(plan, num_processes, progress):
     with tqdm(desc="examples", total=plan.size, unit="B", unit_scale=True,
               disable=not progress) as bar:
         tasks = ((chunk, plan.path(chunk)) for chunk in chunks)
-        for chunk, path in _in_processes(tasks, plan.options, plan.vocab_path, num_processes):
+        for chunk, path in _in_processes(tasks, plan.options, plan.tokenizer, num_processes):
             made.append(shard_facts(chunk, path))
             bar.update(chunk.size)
         bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
     return made
 
 
-def _in_processes(tasks, options, vocab_path, num_processes):
+def _in_processes(tasks, options, source, num_processes):
     """Make the shard of each (chunk, path) that is not there; yield the pairs, in order."""
     if num_processes == 1:
-        _start(options, vocab_path)
+        _start(options, source)
         for chunk, path in tasks:
             _make(chunk, path)
             yield chunk, path
         return
     executor = concurrent.futures.ProcessPoolExecutor(
         num_processes, multiprocessing.get_context("spawn"), _start_process,
-        (options, vocab_path))
+        (options, source))
     waiting = collections.deque()
     try:
         with _interrupts_ignored():
@@ -212,18 +217,18 @@ def _finished(chunk, path, future):
 _maker = None
 
 
-def _start(options, vocab_path):
+def _start(options, source):
     global _maker
-    _maker = ExampleMaker(options, vocab_path)
+    _maker = ExampleMaker(options, source)
 
 
-def _start_process(options, vocab_path):
+def _start_process(options, source):
     import tensorflow as tf
 
     threading.Thread(target=_die_with_parent, daemon=True).start()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    _start(options, vocab_path)
+    _start(options, source)
 
 
 def _die_with_parent():

@@ -10,8 +10,6 @@ from bert_tf.data.masking import Masking
 from bert_tf.errors import BertTfError, explain
 from bert_tf.randomness import stream_key
 from bert_tf.tokenization.morphemes import pretokenize
-from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
 
 _BLOCK = 512  # examples that are worked on at once: small enough for the processor's caches
 
@@ -20,8 +18,6 @@ _BLOCK = 512  # examples that are worked on at once: small enough for the proces
 class ExampleOptions:
     """How examples are made; the flags of `create_data`."""
 
-    lower_case: bool
-    strip_accents: bool
     seq_length: int
     format: str
     pairs: str | None
@@ -33,7 +29,6 @@ class ExampleOptions:
     max_predictions_per_seq: int
     short_seq_prob: float
     seed: int
-    pretokenize: str | None = None
 
     @property
     def label(self):
@@ -42,18 +37,17 @@ class ExampleOptions:
 
 
 class ExampleMaker:
-    """Makes shards; each is a function of the options, the vocabulary and its chunk alone.
+    """Makes shards; each is a function of the options, the tokenizer and its chunk alone.
 
     Args:
         options: `ExampleOptions`.
-        vocab_path: path of the vocabulary.
+        source: `TokenizerSource`.
     """
 
-    def __init__(self, options, vocab_path):
+    def __init__(self, options, source):
         self.options = options
-        self.vocabulary = vocabulary = Vocabulary.load(vocab_path)
-        self.tokenizer = Tokenizer(vocabulary, options.lower_case, options.strip_accents,
-                                   options.pretokenize)
+        self.tokenizer = source.load()
+        self.vocabulary = vocabulary = self.tokenizer.vocabulary
         self.masking = tf.function(Masking(
             vocab_size=len(vocabulary), special_ids=vocabulary.special_ids,
             mask_id=vocabulary.mask_id, whole_word=options.whole_word,

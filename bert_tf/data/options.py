@@ -73,8 +73,8 @@ class CreateDataConfig(TextOptions, MakeExamplesOptions, PairOptions, SeedOption
         REQUIRED, "text files (.txt, .jsonl, either also .gz) or - for standard input",
         metavar="GLOB")
     vocab: str = option(
-        REQUIRED, "WordPiece vocabulary; a tokenizer_config.json beside it states the casing and "
-                  "--pretokenize", metavar="FILE")
+        REQUIRED, "WordPiece vocabulary, beside which a tokenizer_config.json states the casing "
+                  "and --pretokenize; or folder with a tokenizer of any kind", metavar="PATH")
     output_dir: str = option(REQUIRED, "folder for the examples", metavar="DIR")
     holdout: float = option(0.0, "share of documents that become the split eval", FRACTION)
     runner: str = option(

@@ -145,7 +145,10 @@ def assemble(chunk, examples, order, continuation, cls_id, sep_id):
     tokens = chunk.tokens[source]
     word_ids[place] = tokens
     word_starts = np.zeros(len(word_ids), np.int64)
-    word_starts[place] = ~continuation[tokens]
+    # A sentence begins with a word, also where the vocabulary tells words by the blank before.
+    begins = np.zeros(len(chunk.tokens), bool)
+    begins[chunk.sentences[:-1]] = True
+    word_starts[place] = ~continuation[tokens] | begins[source]
     word_starts[text] = 1
     type_ids = np.repeat(examples.type_id[run], size)
     return (word_ids, type_ids, word_starts), np.add.reduceat(size, np.cumsum(runs) - runs)

@@ -13,6 +13,7 @@ from bert_tf.data.chunks import cut_into_chunks
 from bert_tf.data.documents import read_documents
 from bert_tf.data.example_maker import ExampleOptions
 from bert_tf.storage import files
+from bert_tf.tokenization.load import TokenizerSource
 
 SECTION_BYTES = 256_000_000
 _LABELLED = {"random": "random_next", "swapped": "swapped"}  # what the share of labels 1 is called
@@ -27,7 +28,7 @@ class Plan:
     split: str  # how text is cut into sentences
     holdout: float
     options: ExampleOptions
-    vocab_path: str
+    tokenizer: TokenizerSource
     output_dir: str
 
     def chunks(self, section):

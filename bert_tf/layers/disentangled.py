@@ -55,16 +55,16 @@ class RelativeEmbeddings(Layer):
 
     def of_layout(self, layout):
         """What the layers share of a batch: the embeddings of distances that there are."""
-        buckets = self.position_buckets
+        buckets, widest = self.position_buckets, layout.widths[0]
+        # A distance's bucket is no farther from the middle than the distance from 0.
+        smaller = min if isinstance(widest, int) else tf.minimum
+        reach = smaller(buckets, widest - 1)
+        table = tf.convert_to_tensor(self.embeddings)[buckets - reach:buckets + reach + 1]
+        table = tf.cast(self.layer_norm(table), self.compute_dtype)
         # A rectangle's distances, from that of its last position to its first one down.
-        rows = [tf.clip_by_value(buckets + log_bucket(
+        rows = [tf.clip_by_value(reach + log_bucket(
             tf.range(width - 1, -width, -1), buckets, self.max_relative_position),
-            0, 2 * buckets - 1) for width in layout.widths]
-        first = tf.reduce_min([tf.reduce_min(each) for each in rows])
-        after = tf.reduce_max([tf.reduce_max(each) for each in rows]) + 1
-        table = tf.cast(self.layer_norm(tf.convert_to_tensor(self.embeddings)[first:after]),
-                        self.compute_dtype)
-        rows = [each - first for each in rows]
+            0, buckets + reach - 1) for width in layout.widths]
 
         def scores(attention, query, key):
             keys = _projected(attention.key(table), rows, query)

@@ -45,7 +45,7 @@ class Padded:
 
     @property
     def widths(self):
-        """Positions of each rectangle."""
+        """Positions of each rectangle, the widest first."""
         return [self.seq_length]
 
     def bits(self, key, first_example, width):

@@ -135,10 +135,11 @@ def _model_config(options):
         init = find_model(init, OURS).folder
         folder = checksums.opened(init)
         config = ModelConfig.load(os.path.join(folder, "model_config.json"))
-        if not files.exists(os.path.join(folder, "vocab.txt")):
-            raise UsageError(explain(
-                f"--init {init} has no vocab.txt; examples are made with WordPiece",
-                attempt="a model folder with a WordPiece vocabulary"))
+        from bert_tf.tokenization.load import holds_tokenizer
+
+        if not holds_tokenizer(folder):
+            raise UsageError(explain(f"--init {init} has no tokenizer, with which examples are "
+                                     "made", "a model folder with one"))
     elif options.config:
         config = ModelConfig.load_any(options.config)
     else:

@@ -21,8 +21,9 @@ class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOp
     input: tuple[str, ...] | None = option(
         None, "text files (.txt, .jsonl, either also .gz) or - for standard input (default: "
               "Python's own prose)", metavar="GLOB")
-    vocab: str | None = option(None, "WordPiece vocabulary (default: learned from the input)",
-                               metavar="FILE")
+    vocab: str | None = option(
+        None, "WordPiece vocabulary, or folder with a tokenizer of any kind (default: learned from "
+              "the input)", metavar="PATH")
     vocab_size: int | None = option(
         None, "entries to learn (default: 30522, or what --config says)", POSITIVE)
     output_dir: str | None = option(

@@ -14,8 +14,6 @@ from bert_tf.saved_model.next_commands import (
 )
 from bert_tf.saved_model.save import export_notes
 from bert_tf.storage import files
-from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import SUFFIX
 
 
 def report(run, metrics, version):
@@ -31,17 +29,18 @@ def report(run, metrics, version):
         print("\n".join(f"  {line}" for line in figures(metrics)))
     signatures = tf.saved_model.load(files.local(version)).signatures
     texts = held_out_words(run)
+    mask = run.tokenizer().vocabulary.special_tokens[-1]
     for name, show in (("fill_mask", _fill_mask), ("replaced", _replaced),
                        ("generate", _generate)):
         if name in signatures:
-            for lines in show(signatures[name], texts):
+            for lines in show(signatures[name], texts, mask):
                 print("\n  " + "\n  ".join(lines))
     print(f"\nexported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
     export_dir = run.options.export_dir
     words, place = texts[0] if texts else (["A", "text", "."], 1)
-    text = _with_word(words, place, "[MASK]") if "fill_mask" in signatures else " ".join(words)
+    text = _with_word(words, place, mask) if "fill_mask" in signatures else " ".join(words)
     print_next({
         "serve it": serve_command(export_dir),
         "ask it, from another terminal": query_command(export_dir, text),
@@ -79,31 +78,33 @@ def held_out_words(run, count=3, pieces=24):
 
     They are read back from the records, so that punctuation stands apart.
     """
-    tokenizer = Tokenizer.load(run.path())
+    tokenizer = run.tokenizer()
+    vocabulary = tokenizer.vocabulary
     data = PretrainingInput(run.path("data"), "eval" if run.has_held_out() else "train",
                             batch_size=1, seed=run.train_config.seed)
-    known = set(tokenizer.vocabulary.tokens)
     texts = []
     for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
         ids = tf.tensor_scatter_nd_update(
             batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
             batch["masked_lm_ids"][0])
-        words = _words(tokenizer.vocabulary.tokens[number] for number in ids[1:pieces])
+        groups = _words(vocabulary, ids[1:pieces].numpy().tolist())
+        words = [word.strip() for word in tokenizer.decode(groups)] if groups else []
         places = [i for i, word in enumerate(words)
-                  if word in known and word.isalpha() and len(word) > 1]
+                  if len(groups[i]) == 1 and word.isalpha() and len(word) > 1]
         if len(places) > 4 and len(texts) < count:
             texts.append((words, places[len(places) // 2]))
     return texts
 
 
-def _words(pieces):
-    """The whole words of the first segment."""
+def _words(vocabulary, ids):
+    """The ids of each whole word of the first segment."""
     words = []
-    for piece in itertools.takewhile(lambda piece: piece not in ("[SEP]", "[PAD]"), pieces):
-        if not piece.startswith(SUFFIX):
-            words.append(piece)
+    ends = (vocabulary.sep_id, vocabulary.pad_id)
+    for number in itertools.takewhile(lambda number: number not in ends, ids):
+        if not vocabulary.continuation[number]:
+            words.append([number])
         elif words:
-            words[-1] += piece.removeprefix(SUFFIX)
+            words[-1].append(number)
     return words
 
 
@@ -111,10 +112,10 @@ def _with_word(words, place, word):
     return " ".join([*words[:place], word, *words[place + 1:]])
 
 
-def _fill_mask(signature, texts):
+def _fill_mask(signature, texts, mask):
     """Each text with a word blanked out, and what the model would put there."""
     for words, place in texts:
-        text = _with_word(words, place, "[MASK]")
+        text = _with_word(words, place, mask)
         filled = signature(text=tf.constant([text]))
         guesses = ", ".join(
             f"{token.decode()} {score:.2f}" for token, score in
@@ -122,7 +123,7 @@ def _fill_mask(signature, texts):
         yield text, f"-> {guesses}   (was: {words[place]})"
 
 
-def _replaced(signature, texts, count=5):
+def _replaced(signature, texts, _, count=5):
     """Each text with a word of the text before in place of its own, and what seems replaced."""
     for (words, place), (others, other) in zip(texts, texts[-1:] + texts[:-1], strict=True):
         text = _with_word(words, place, others[other])
@@ -133,7 +134,7 @@ def _replaced(signature, texts, count=5):
         yield text, f"-> {suspects}   (was: {words[place]}, now: {others[other]})"
 
 
-def _generate(signature, texts):
+def _generate(signature, texts, _):
     """How the model goes on from the beginning of each text."""
     for words, place in texts:
         begin = " ".join(words[:place])

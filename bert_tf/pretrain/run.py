@@ -1,7 +1,8 @@
 """The stages of a pre-training run: text, vocabulary, examples, training, model, SavedModel.
 
 Each stage is reused where it is done, so that the same command goes on where a run stood. A run
-folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.json`, `data/`,
+folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.json` (a tokenizer of
+another kind than WordPiece is in `tokenizer/`), `data/`,
 `train_config.json`, `model_config.json`, `checkpoints/`, `metrics.jsonl`, `logs/`, `model/` (what
 `save_pretrained` writes) and `results.json`.
 """
@@ -25,8 +26,13 @@ from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
+from bert_tf.tokenization.load import (
+    TokenizerSource,
+    load_tokenizer,
+    stated_options,
+    tokenizer_files,
+)
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
-from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
@@ -96,9 +102,9 @@ class PretrainingRun:
     def check(self):
         """Refuse before anything is written: another's folder, a vocabulary that does not do."""
         manifest.check_own(self.path("run.json"), _MADE_BY_TRAINING, "objective")
-        given, _ = self.given_vocabulary()
-        if given:
-            Vocabulary.load(given)
+        source = self.given_tokenizer()
+        if source:
+            source.load()
 
     def read_inputs(self):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
@@ -138,47 +144,61 @@ class PretrainingRun:
         if different:
             raise UsageError(explain("; ".join(different), "the same command on every worker"))
 
-    def given_vocabulary(self):
-        """`(path, casing)`: of the vocabulary, None where it is learned; the tokenizer's options.
-
-        Raises:
-            UsageError: flags contradict what is told beside the vocabulary.
-        """
-        given, casing = self.options.vocab, self.options.text_options()
+    def given_tokenizer(self):
+        """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned."""
+        given = self.options.vocab
         if self.options.init:
-            given = os.path.join(self.options.init, VOCABULARY_NAME)
-        if not self.options.pretokenize:
-            del casing["pretokenize"]
-        if given:
-            casing = Tokenizer.casing(os.path.dirname(given), **casing)
-        return given, {name: value or False for name, value in casing.items()}
+            given = self.options.init
+            if files.exists(os.path.join(given, VOCABULARY_NAME)):
+                given = os.path.join(given, VOCABULARY_NAME)
+        return TokenizerSource(given, **self.options.text_options()) if given else None
+
+    def tokenizer_folder(self):
+        """The folder that holds the run's tokenizer: the run's own where it is WordPiece."""
+        own = self.path("tokenizer")
+        return own if files.exists(own) else self.path()
+
+    def tokenizer(self):
+        """The run's tokenizer."""
+        return load_tokenizer(self.tokenizer_folder())
 
     def make_vocabulary(self, inputs):
         """Learn or copy the vocabulary, with its tokenizer's options."""
-        folder = self.path()
-        given, casing = self.given_vocabulary()
-        options = {"vocab": given, **casing} if given else {
-            "vocab_size": self.options.vocab_size, **casing}
-        sources = [given] if given else inputs
+        source = self.given_tokenizer()
+        text_options = {name: value or False for name, value in self.options.text_options().items()
+                        if value or name != "pretokenize"}
+        if source:
+            tokenizer = source.load()
+            options, sources = {"vocab": source.path, **stated_options(tokenizer)}, source.files()
+        else:
+            options = {"vocab_size": self.options.vocab_size, **text_options}
+            sources = inputs
         record = self.path("vocab.json")
         if manifest.finished(record, options, sources, self.options.overwrite):
-            print(f"vocabulary: {self.path(VOCABULARY_NAME)} is reused")
+            print(f"vocabulary: that in {self.tokenizer_folder()} is reused")
             return
-        if given:
-            vocabulary = Vocabulary.load(given)
-        else:
-            vocabulary = learn_wordpiece(inputs, self.options.vocab_size, **casing)
-        Tokenizer(vocabulary, **casing).save(folder)
-        manifest.write(record, options, sources, entries=len(vocabulary),
-                       files=checksums.facts(folder, (VOCABULARY_NAME, CONFIG_NAME)))
-        print(f"vocabulary: {len(vocabulary):,} entries in {self.path(VOCABULARY_NAME)}")
+        files.remove(self.path("tokenizer"))
+        if not source:
+            tokenizer = Tokenizer(learn_wordpiece(inputs, self.options.vocab_size, **text_options),
+                                  **text_options)
+        if not isinstance(tokenizer, Tokenizer):
+            files.make_folder(self.path("tokenizer"))
+        folder = self.tokenizer_folder()
+        tokenizer.save(folder)
+        made = [name if folder == self.path() else f"tokenizer/{name}"
+                for name in (*tokenizer_files(folder), CONFIG_NAME)]
+        manifest.write(record, options, sources, entries=len(tokenizer.vocabulary),
+                       files=checksums.facts(self.path(), made))
+        print(f"vocabulary: {len(tokenizer.vocabulary):,} entries in {self.path(made[0])}")
 
     def make_examples(self, inputs):
-        """Create the pre-training examples, with the run's vocabulary."""
+        """Create the pre-training examples, with the run's tokenizer."""
+        own = self.tokenizer_folder()
         create_examples(**{
             **self.options.shared_with(CreateDataConfig),
             "input": [glob.escape(path) for path in inputs], "split": self.split,
-            "vocab": self.path(VOCABULARY_NAME), "output_dir": self.path("data"),
+            "vocab": self.path(VOCABULARY_NAME) if own == self.path() else own,
+            "output_dir": self.path("data"),
             # They stand beside the vocabulary.
             "lower_case": None, "strip_accents": None, "pretokenize": None})
 
@@ -202,7 +222,7 @@ class PretrainingRun:
                 metrics |= self.baselines(model, metrics, held_out)
         if self.is_chief:
             files.remove(self.path("model"))
-            model.save_pretrained(self.path("model"), Tokenizer.load(self.path()))
+            model.save_pretrained(self.path("model"), self.tokenizer())
         return metrics
 
     def build_model(self, config, train_config):

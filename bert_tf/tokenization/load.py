@@ -1,8 +1,9 @@
 """The tokenizer of a folder, whichever kind its files are."""
 
+import dataclasses
 import os
 
-from bert_tf.errors import NoTextError, explain
+from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import checksums, files
 from bert_tf.tokenization import (
     byte_pair,
@@ -45,7 +46,7 @@ def holds_tokenizer(folder):
     return bool(names or classic_models.model_path(folder))
 
 
-def load_tokenizer(path):
+def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
     """Read the tokenizer of a folder: ours, or one as published checkpoints have it.
 
     A `tokenizer.json` decides where there is one, unless the folder is ours.
@@ -54,6 +55,8 @@ def load_tokenizer(path):
         path: folder with `tokenizer.json`; or `vocab.txt` (WordPiece); or `spiece.model`,
             `sentencepiece.bpe.model` or `spm.model` (SentencePiece); or `vocab.json` and
             `merges.txt` (byte-level BPE). Or such a file itself.
+        lower_case, strip_accents, pretokenize: of a WordPiece vocabulary, a file of any name,
+            beside which nothing states them (None: false). Elsewhere they may but agree.
 
     Returns:
         Tokenizer, SentencePieceTokenizer, BytePairTokenizer, or a LibraryTokenizer, which no graph
@@ -62,13 +65,66 @@ def load_tokenizer(path):
     Raises:
         BertTfError: a file is damaged.
         NoTextError: none of these files is there, or they are of rules that we do not run.
-        UsageError: they contradict themselves.
+        UsageError: they contradict themselves or what is given.
     """
     path = os.fspath(path)
+    casing = {"lower_case": lower_case, "strip_accents": strip_accents, "pretokenize": pretokenize}
     if files.is_file(path):
-        if os.path.basename(path) not in _NAMES:
-            return tokenizer.Tokenizer.of_vocabulary(path)
-        path = os.path.dirname(path)
+        folder, name = os.path.split(path)
+        config = tokenizer_config.read_config(os.path.join(folder, tokenizer_config.NAME))
+        if name not in _NAMES or (name == tokenizer.VOCABULARY_NAME and (
+                _is_ours(config) or not _has_json(folder))):
+            return tokenizer.Tokenizer.of_vocabulary(path, **casing)
+        path = folder
+    found = _load_folder(path)
+    for name, value in casing.items():
+        stated = getattr(found, name, None)
+        if value not in (None, stated):
+            raise UsageError(explain(
+                f"{name}={value} with the tokenizer in {path}, whose {name} is {stated}",
+                attempt=f"leaving {name} out"))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSource:
+    """What `load_tokenizer` is called with: a plain value, which travels to other processes."""
+
+    path: str
+    lower_case: bool | None = None
+    strip_accents: bool | None = None
+    pretokenize: str | None = None
+
+    def load(self):
+        """The tokenizer."""
+        return load_tokenizer(**dataclasses.asdict(self))
+
+    def files(self):
+        """Paths of the files that the tokenizer depends on."""
+        if files.is_file(self.path):
+            return [self.path]
+        names = {*tokenizer_files(self.path), tokenizer_config.NAME, tokenizer_json.NAME}
+        model = classic_models.model_path(self.path)
+        return sorted({*(os.path.join(self.path, name) for name in names
+                         if files.exists(os.path.join(self.path, name))),
+                       *([model] if model else [])})
+
+
+def stated_options(tokenizer):
+    """What manifests have of a tokenizer, dict.
+
+    Its class and further options stand there for others than WordPiece as learned here.
+    """
+    options = dict(tokenizer.options)
+    stated = {name: options.pop(name, False) for name in ("lower_case", "strip_accents")}
+    if options.get("pretokenize"):
+        stated["pretokenize"] = options.pop("pretokenize")
+    if options or type(tokenizer).__name__ != "Tokenizer":
+        stated["tokenizer"] = {"class": type(tokenizer).__name__, **options}
+    return stated
+
+
+def _load_folder(path):
     names = tokenizer_files(path)
     for name in names:
         files.inside(path, name)
@@ -81,15 +137,19 @@ def load_tokenizer(path):
     json_path = os.path.join(path, tokenizer_json.NAME)
     if "python_only" in config:
         return library.LibraryTokenizer.load(path)
-    if not _is_ours(config) and tokenizer_json.is_tokenizer_json(json_path):
+    if not _is_ours(config) and _has_json(path):
         try:
             return tokenizer_json.read_tokenizer(json_path, config)
         except tokenizer_json.UnknownRules as error:
             return library.LibraryTokenizer.of_json(json_path, config, str(error))
-    if model and (not names or TOKENIZERS[names] is sentence_piece.SentencePieceTokenizer) and (
-            not _is_ours(config)):
+    if model and not _is_ours(config) and (
+            not names or TOKENIZERS[names] is sentence_piece.SentencePieceTokenizer):
         return classic_models.load_model(model, config)
     return TOKENIZERS[names].load(path)
+
+
+def _has_json(folder):
+    return tokenizer_json.is_tokenizer_json(os.path.join(folder, tokenizer_json.NAME))
 
 
 def _is_ours(config):

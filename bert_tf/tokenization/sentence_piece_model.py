@@ -1,7 +1,9 @@
 """SentencePiece models as messages: read, and made of a list of pieces and their scores."""
 
 import functools
+import math
 
+import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from bert_tf.errors import BertTfError
@@ -24,7 +26,47 @@ def read_model(data, source):
         raise BertTfError(f"{source} is not a SentencePiece model: {error}") from error
     if not pieces:
         raise BertTfError(f"{source} is not a SentencePiece model: it has no pieces")
+    check_model(proto, source)
     return proto
+
+
+def check_model(proto, source):
+    """Refuse what would end the process in the library.
+
+    Raises:
+        BertTfError: a piece that is empty, there twice or has a NUL; or rules of normalization
+            that point out of their own bounds.
+    """
+    pieces = [piece.piece for piece in proto.pieces]
+    if len(set(pieces)) < len(pieces) or any(not piece or "\0" in piece for piece in pieces):
+        raise BertTfError(f"{source} is not a SentencePiece model: a piece is empty, is there "
+                          "twice or has a NUL")
+    if not all(math.isfinite(piece.score) for piece in proto.pieces):
+        raise BertTfError(f"{source} is not a SentencePiece model: a score is no number")
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    if charsmap and not _is_sound(charsmap):
+        raise BertTfError(f"{source} is not a SentencePiece model: its precompiled_charsmap is "
+                          "damaged")
+
+
+def _is_sound(charsmap):
+    """Whether rules, a Darts-clone double array and the texts that it leads to, keep to bounds.
+
+    The children of the unit at `i` are at `i ^ offset ^ byte`; where it has a value, that is at
+    `i ^ offset` and the place of a text, which ends with a NUL.
+    """
+    size = int.from_bytes(charsmap[:4], "little")
+    texts = charsmap[4 + size:]
+    if len(charsmap) < 4 or size % 4 or not size or len(charsmap) < 4 + size or texts[-1:] != b"\0":
+        return False
+    units = np.frombuffer(charsmap, "<u4", size // 4, 4)
+    inner = np.flatnonzero(units < 1 << 31)
+    offsets = (units >> 10) << ((units & 1 << 9) >> 6)
+    children = inner ^ offsets[inner]
+    if (children | 0xFF).max(initial=0) >= len(units):
+        return False
+    values = units[children[units[inner] & 1 << 8 > 0]] & (1 << 31) - 1
+    return values.max(initial=0) < len(texts)
 
 
 def make_model(pieces, types, charsmap=b""):

@@ -68,13 +68,15 @@ def read_tokenizer(path, config):
     if kind is None and isinstance(model, dict):  # before tokenizers 0.10
         kind = "BPE" if "merges" in model else "WordPiece"
     makers = {"WordPiece": _word_piece, "BPE": _byte_pair, "Unigram": _unigram}
-    if kind not in makers:
-        raise UnknownRules(explain(f"{path}: a model of type {kind!r}",
+    if not isinstance(kind, str) or kind not in makers:
+        raise UnknownRules(explain(f"{path}: a model of type {str(kind)[:40]!r}",
                                    f"one of {', '.join(makers)}"))
+    model = {**model, "type": kind}
     try:
         description = _describe(values, model, config, path)
         return makers[kind](values, model, config, description)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
+            RecursionError) as error:
         raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {error}") from error
 
 

@@ -115,10 +115,10 @@ def make_part(parts, vocab, tmp_path, small, make):
     folder = tmp_path / "data"
     folder.mkdir()
     stated = {name: value for name, value in made["options"].items()
-              if name not in ("split", "holdout")}
+              if name not in ("split", "holdout", "lower_case", "strip_accents", "pretokenize")}
     worker = beam_runner.MakeShards(plan.Plan(
-        plan.make_sections(parts)[0], 0, "lines", 0.0, plan.ExampleOptions(**stated), vocab,
-        str(folder)))
+        plan.make_sections(parts)[0], 0, "lines", 0.0, plan.ExampleOptions(**stated),
+        plan.TokenizerSource(vocab, made["options"]["lower_case"]), str(folder)))
     worker.setup()
     return worker, folder, _bytes_of(local)
 

@@ -5,6 +5,7 @@ import pytest
 from bert_tf.data import plan
 from bert_tf.data.example_maker import ExampleOptions
 from bert_tf.errors import BertTfError
+from bert_tf.tokenization.load import TokenizerSource
 
 
 @pytest.fixture(autouse=True)
@@ -15,11 +16,12 @@ def small_sections(monkeypatch):
 def _plan(write_file, texts, holdout=0.0, seed=0, suffix=".txt"):
     paths = [write_file(f"{number}{suffix}", text) for number, text in enumerate(texts)]
     options = ExampleOptions(
-        lower_case=True, strip_accents=False, seq_length=32, format="segment_pair", pairs="random",
+        seq_length=32, format="segment_pair", pairs="random",
         masking="dynamic", whole_word=False, max_ngram=1, masked_share=0.15, dupe_factor=1,
         max_predictions_per_seq=5, short_seq_prob=0.1, seed=seed)
     sections, size = plan.make_sections(paths)
-    return plan.Plan(sections, size, "lines", holdout, options, "vocab.txt", "data")
+    return plan.Plan(sections, size, "lines", holdout, options, TokenizerSource("vocab.txt"),
+                     "data")
 
 
 def _documents(chunk, part):

@@ -76,6 +76,16 @@ def test_a_keras_file_gives_the_same(family, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("family", ["mpnet", "deberta", "modernbert"])
+def test_compiled_by_xla(family):
+    model = build_encoder(tiny(family), seed=1)
+    inputs = {name: tf.constant(value) for name, value in batch().items()}
+    compiled = tf.function(model, jit_compile=True)(inputs)
+    real = batch()["input_mask"][..., None]
+    np.testing.assert_allclose(compiled["sequence_output"] * real,
+                               model(inputs)["sequence_output"] * real, atol=1e-5)
+
+
 def test_probabilities_and_blocks_agree():
     """Asked for probabilities, layers with a window compute the whole matrix."""
     config = tiny("modernbert")

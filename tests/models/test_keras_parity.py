@@ -13,6 +13,7 @@ from harness import mirrored
 import bert_tf
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
+from bert_tf.layers.dense import Dense
 
 SIZES = {"vocabulary": 50, "width": 16, "intermediate": 32, "longest": 16, "labels": 3}
 IDS = np.random.default_rng(1).integers(1, SIZES["vocabulary"], (8, 12))
@@ -155,6 +156,30 @@ def test_quantize(make, mode, tmp_path):
     check_equal(outputs(again, made.inputs), found)
     if made.ours:  # keras-hub's file of a model from a file has a dtype that is none
         check_equal(outputs(reloaded(again, tmp_path), made.inputs), found)
+
+
+def test_int8_computes_what_keras_own_layer_does():
+    inputs = tf.constant(np.random.default_rng(3).normal(size=(5, 7, 24)), tf.float32)
+    dense, keras_own = Dense(16, 0.3, seed=1), keras.layers.Dense(16)
+    for layer in (dense, keras_own):
+        layer.build(inputs.shape)
+    keras_own.set_weights(dense.get_weights())
+    for layer in (dense, keras_own):
+        layer.bias.assign(np.arange(16.0))
+        layer.quantize("int8")
+        layer.enable_lora(2)
+        layer.lora_kernel_a.assign(dense.lora_kernel_a)
+        layer.lora_kernel_b.assign(np.full((2, 16), 0.1))
+    found = []
+    for layer in (dense, keras_own):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = layer(inputs)
+            loss = tf.reduce_sum(outputs**2)
+        found.append((outputs, *tape.gradient(loss, [
+            inputs, layer.bias.value, layer.lora_kernel_a.value, layer.lora_kernel_b.value])))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 @both

@@ -107,9 +107,13 @@ def test_sizes_of_bert(name):
 
 
 @pytest.mark.parametrize(("family", "name", "millions"), [
-    ("albert", "large", 18), ("albert", "xlarge", 60),
-    pytest.param("roberta", "large", 355, marks=pytest.mark.long)])
+    ("albert", "large", 18), ("albert", "xlarge", 60), ("distilbert", "base", 66),
+    *(pytest.param(*size, marks=pytest.mark.long) for size in (
+        ("roberta", "large", 355), ("camembert", "base", 110), ("xlm_roberta", "base", 277),
+        ("xlm_roberta", "large", 559), ("mpnet", "base", 109), ("deberta", "xsmall", 70),
+        ("deberta", "small", 141), ("deberta", "base", 184), ("deberta", "large", 434),
+        ("modernbert", "base", 149), ("modernbert", "large", 395)))])
 def test_other_sizes_of_the_papers(family, name, millions):
-    """ALBERT paper, table 1, and RoBERTa paper, section 4: in whole millions."""
+    """The papers' and model cards' numbers, in whole millions."""
     count = backbone_of(preset(family, name)).count_params()
     assert abs(count / 1e6 - millions) < 0.03 * millions

@@ -79,7 +79,7 @@ def test_defaults_of_a_family(flags, expected):
     ("--config bilstm.json --objective lm", "bilstm=true shows it; try bilstm=false"),
     ("--config bert.json --family albert", "bert.json is a model of the family bert; expected "
                                            "--family albert; try --family bert"),
-    ("--init folder", "has no vocab.txt; examples are made with WordPiece"),
+    ("--init folder", "has no tokenizer, with which examples are made"),
 ])
 def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,6 @@ from bert_tf.serving.server.tls import ServerTls
 from bert_tf.storage import files
 
 MAX_MESSAGE_BYTES = 64 << 20  # of a request; TensorFlow Serving takes 2 GB
-MAX_TEXT_BYTES = 4 << 20  # of one string in a request; TensorFlow Serving has no bound
 _CPUS = os.cpu_count() or 1
 _log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Settings:
         batching: a `Batching`, or None where requests are not merged.
         ssl: a `ServerTls`, or None for connections in the clear.
         monitoring_path: of the metrics, or None.
-        max_message_bytes, max_text_bytes: of a request, of one string in it.
+        max_message_bytes: of a request.
     """
 
     flags: argparse.Namespace
@@ -70,7 +69,6 @@ class Settings:
     ssl: ServerTls | None = None
     monitoring_path: str | None = None
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    max_text_bytes: int = MAX_TEXT_BYTES
 
     @property
     def reload_roots(self):
@@ -105,6 +103,7 @@ def parser(doc):
          "read at the start")
     _add(group, "max_connections", cli.positive, 1000, "at the same time, of either protocol")
     _add(group, "max_request_rows", cli.positive, 4096, "texts or other rows of a request")
+    _add(group, "max_text_bytes", cli.positive, 1 << 20, "of one text of a request")
     group = result.add_argument_group("models")
     _add(group, "model_config_file", str, None, "ModelServerConfig with the models")
     _add(group, "model_config_file_poll_wait_seconds", int, 0,

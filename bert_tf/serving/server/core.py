@@ -133,7 +133,8 @@ class Core:
         return method.answer(signature, len(examples), outputs)
 
     async def _run(self, version, signature, inputs, outputs, deadline):
-        limit, most_rows = self._settings.max_text_bytes, self._settings.flags.max_request_rows
+        flags = self._settings.flags
+        limit, most_rows = flags.max_text_bytes, flags.max_request_rows
         for alias, value in inputs.items():
             if value.ndim and len(value) > most_rows:
                 raise error("rows", given=len(value), wanted=most_rows)

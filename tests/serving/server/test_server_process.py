@@ -76,6 +76,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path):
     assert "did not become available" in said and "saved_model.pb" in said
 
 
+@pytest.mark.long  # in this process: test_looks_for_models, test_versions
 def test_a_changed_configuration_file_is_taken(model_folder, tmp_path):
     def write(*names):
         entries = "".join(f'config {{ name: "{name}" base_path: "{model_folder}" '
@@ -187,9 +188,9 @@ def answers(channel):
 
 
 @own_words
-def test_a_server_takes_connections_up_to_a_number_and_models_from_nobody(model_folder):
+def test_a_server_takes_what_its_flags_allow_and_models_from_nobody(model_folder):
     server = Server("--host=0.0.0.0", "--model_name=m", f"--model_base_path={model_folder}",
-                    "--max_connections=3")
+                    "--max_connections=3", "--max_text_bytes=3")
     try:
         held = [another_connection(server.address) for _ in range(3)]
         for channel, taken in zip(held, (True, True, False), strict=True):
@@ -198,6 +199,9 @@ def test_a_server_takes_connections_up_to_a_number_and_models_from_nobody(model_
         wait_until(lambda: answers(another_connection(server.address)), "there is room again")
         for port in (server.port, server.rest_port):
             socket.create_connection(("127.0.0.2", port), PATIENCE).close()
+        assert arrays(server.predict("m", text=["abc"]))["length"] == [3]
+        with refused("INVALID_ARGUMENT", "a text of 4 bytes; expected at most 3"):
+            server.predict("m", text=["abcd"])
         request = model_server_config_pb2.ModelServerConfig()
         request.model_config_list.config.add(name="m", base_path=str(model_folder),
                                              model_platform="tensorflow")
