@@ -52,7 +52,7 @@ _PUBLIC = {
     "Vocabulary": "bert_tf.tokenization.vocabulary",
     "AdamW": "bert_tf.training.optimizers",
     "Lamb": "bert_tf.training.optimizers",
-    "from_pretrained": "bert_tf.tasks.pretrained",
+    "from_pretrained": "bert_tf.load",
     "save_pretrained": "bert_tf.models.pretrained",
     "from_live": "bert_tf.converters.live",
     "to_live": "bert_tf.converters.live",

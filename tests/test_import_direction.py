@@ -25,6 +25,7 @@ ALLOWED = {
                       "training", "saved_model", "converters", "cli"},
     "saved_model": {"models", "tasks", "tokenization", "layers"},
     "converters": {"models", "tasks", "tokenization"},
+    "load": {"models", "tasks", "converters", "saved_model"},
     "serving": {"tokenization", "saved_model", "cli"},
 }
 HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub", "fsspec"}

@@ -73,10 +73,7 @@ def make_type(task, options, saved_task=None):
 
 def model_classes():
     """Return `{name in task.json: Keras model class}`."""
-    from bert_tf.models.families import EncoderModel
-
-    return {model.saved_as: model for model in (
-        EncoderModel, *(model for module in _modules("task") for model in module.TYPE.models))}
+    return {model.saved_as: model for module in _modules("task") for model in module.TYPE.models}
 
 
 def type_signatures(served):

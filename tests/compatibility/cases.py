@@ -55,7 +55,7 @@ _ASKED = {  # the first whose name a case's begins with
     "replaced_tokens": lambda model: model.discriminate(packed([[2, 7, 9, 3], [2, 8, 3]])),
     "classifier_pair": lambda model: model.predict(PAIRS, verbose=0),
     "classifier": lambda model: model.predict(TEXTS, verbose=0),
-    "span": lambda model: model.answer(QUESTIONS, CONTEXTS),
+    "span": lambda model: getattr(model, "answer_tensors", model.answer)(QUESTIONS, CONTEXTS),
     "tagger": lambda model: model.tag(TEXTS),
     "embedder": lambda model: model.embed(TEXTS),
 }

@@ -121,8 +121,8 @@ def test_tag_tells_places_in_the_text_as_given():
 
 def test_answer_tells_places_in_the_context_as_given():
     ours, plain = pair(QuestionAnswering, QuestionPreprocessor)
-    found = ours.answer(iter(TEXTS[::-1]), np.array(TEXTS))
-    seen = plain.answer(analyse(TEXTS[::-1]), analyse(TEXTS))
+    found = ours.answer_tensors(iter(TEXTS[::-1]), np.array(TEXTS))
+    seen = plain.answer_tensors(analyse(TEXTS[::-1]), analyse(TEXTS))
     np.testing.assert_allclose(found["scores"], seen["scores"], atol=1e-6)
     for text, starts, ends, answers, others in zip(TEXTS, *(
             found[name].numpy() for name in ("starts", "ends", "answers")),
@@ -131,22 +131,22 @@ def test_answer_tells_places_in_the_context_as_given():
             text[start:end] for start, end in zip(starts, ends, strict=True)]
         assert [answer.decode().replace(" ", "") for answer in answers] == [
             other.decode().replace(" ", "") for other in others]
-    none = ours.answer([], [])
+    none = ours.answer_tensors([], [])
     assert {name: value.shape[0] for name, value in none.items()} == dict.fromkeys(found, 0)
     with pytest.raises(UsageError, match="1 questions and 2 contexts; expected as many"):
-        ours.answer(["a"], ["b", "c"])
+        ours.answer_tensors(["a"], ["b", "c"])
 
 
 def test_a_span_model_reads_as_its_reader_does_now():
     model = pair(QuestionAnswering, QuestionPreprocessor)[1]
     question, context = ["영화"], [" ".join(PIECES * 3)]
-    before = model.answer(question, context)["scores"].numpy()
+    before = model.answer_tensors(question, context)["scores"].numpy()
     model.preprocessor.resize(8)
-    after = model.answer(question, context)["scores"].numpy()
+    after = model.answer_tensors(question, context)["scores"].numpy()
     fresh = QuestionAnswering(CONFIG, seed=1,
                               preprocessor=QuestionPreprocessor(model.preprocessor.tokenizer,
                                                        **model.preprocessor.reading()))
-    np.testing.assert_allclose(after, fresh.answer(question, context)["scores"], atol=1e-6)
+    np.testing.assert_allclose(after, fresh.answer_tensors(question, context)["scores"], atol=1e-6)
     assert np.abs(after - before).max() > 1e-5
 
 

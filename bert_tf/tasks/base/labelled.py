@@ -11,7 +11,7 @@ from bert_tf.layers.label_head import LabelHead
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.states import hidden_states
 from bert_tf.tasks.base.objective import Objective, weighed
-from bert_tf.tasks.base.text_preprocessor import TakesText
+from bert_tf.tasks.base.takes_text import TakesText
 
 
 class LabelledModel(TakesText, Objective):

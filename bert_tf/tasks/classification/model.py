@@ -1,13 +1,16 @@
 """Labels or a number for a text or a pair of texts (Devlin et al. 2019, section 4.1)."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tokenization.texts import text_list
 
 PROBLEMS = ("single_label", "multi_label", "regression")
 CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
@@ -54,7 +57,7 @@ class Classifier(LabelledModel):
     def __init__(self, encoder, labels=None, problem="single_label", dtype=None, seed=None,
                  name="classifier", num_labels=None, **kwargs):
         config = getattr(encoder, "config", encoder)
-        if (config.attention == "causal" and config.pooling != "last" and not config.bilstm
+        if (isinstance(config, ModelConfig) and config.attention == "causal" and config.pooling != "last" and not config.bilstm
                 and kwargs.get("features") is None):
             raise UsageError(explain(
                 f"a classifier with attention='causal' and pooling={config.pooling!r} would see "
@@ -75,6 +78,66 @@ class Classifier(LabelledModel):
     def call(self, batch, training=False):
         """Logits float32 `[b, labels]`."""
         return self._logits(self.read(batch), "pooled_output", training)
+
+    def classify(self, texts, text_pairs=None, batch_size=32):
+        """Predict labels of texts, or of pairs of texts.
+
+        Args:
+            texts: a str, or what `text_list` takes.
+            text_pairs: as many second texts, of a model of pairs.
+            batch_size: texts that are read together.
+
+        Returns: for each text a dict of `label`, `score`, its probability, and `probabilities`, a
+            dict by label; where a text may have several labels also `chosen`, a list of those
+            whose probability is at least `CHOSEN_FROM`. Of a str one such dict.
+
+        Raises:
+            UsageError: the model predicts a number, or takes no text.
+        """
+        if self.problem == "regression":
+            raise UsageError(explain(f"{self.name} predicts a number, no labels",
+                                     attempt="regress"))
+        rows, single = self._predicted(texts, text_pairs, batch_size)
+        found = []
+        for row in rows.tolist():
+            best = max(range(len(row)), key=row.__getitem__)
+            found.append({"label": self.labels[best], "score": row[best],
+                          "probabilities": dict(zip(self.labels, row, strict=True))})
+            if self.problem == "multi_label":
+                found[-1]["chosen"] = [label for label, value in zip(self.labels, row, strict=True)
+                                       if value >= CHOSEN_FROM]
+        return found[0] if single else found
+
+    def regress(self, texts, text_pairs=None, batch_size=32):
+        """Predict numbers for texts, or for pairs of texts.
+
+        Args:
+            texts, text_pairs, batch_size: as of `classify`.
+
+        Returns: a list of float, of a str a float.
+
+        Raises:
+            UsageError: the model predicts labels, or takes no text.
+        """
+        if self.problem != "regression":
+            raise UsageError(explain(f"{self.name} predicts labels, no number",
+                                     attempt="classify"))
+        rows, single = self._predicted(texts, text_pairs, batch_size)
+        return float(rows[0, 0]) if single else rows[:, 0].tolist()
+
+    def _predicted(self, texts, text_pairs, batch_size):
+        """`probabilities [n, labels]` of texts, and whether it was a single one."""
+        self.need_preprocessor()
+        single = isinstance(texts, str)
+        inputs = text_list([texts] if single else texts)
+        if text_pairs is not None:
+            pairs = text_list([text_pairs] if isinstance(text_pairs, str) else text_pairs)
+            if len(pairs) != len(inputs):
+                raise UsageError(explain(f"{len(inputs)} texts and {len(pairs)} second texts",
+                                         "as many of each"))
+            inputs = (inputs, pairs)
+        logits = self.predict(inputs, batch_size=batch_size, verbose=0)
+        return np.asarray(self.probabilities(logits)), single
 
     def probabilities(self, logits):
         """What is told of `logits [b, labels]`: probabilities, or the number itself."""

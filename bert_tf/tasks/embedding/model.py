@@ -12,7 +12,9 @@ from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.models.states import states_of
 from bert_tf.tasks.base.long_texts import average_windows
-from bert_tf.tasks.base.text_preprocessor import TakesText, TextPreprocessor, text_tensors
+from bert_tf.tasks.base.takes_text import TakesText, text_tensors
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tokenization.texts import text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -83,14 +85,33 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         """Vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
         return embed_tokens(self.encoder, self.pooling, self.read(inputs), training)
 
-    def embed(self, texts, batch_size=32):
-        """Vectors of any number of texts, in their order.
+    def rank(self, query, sentences, batch_size=32):
+        """Rank sentences by the cosine of their vectors to the query's.
 
         Args:
-            texts: what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two lists.
+            query: a str.
+            sentences: what `text_list` takes.
+            batch_size: texts of a batch.
+
+        Returns: list of dicts of `sentence`, `index` in `sentences` and `score`, highest first; of
+            equal scores the earlier first.
+        """
+        sentences = text_list(sentences, "sentences")
+        vectors = self.embed([query, *sentences], batch_size)
+        lengths = np.linalg.norm(vectors[1:], axis=1) * np.linalg.norm(vectors[0])
+        scores = vectors[1:] @ vectors[0] / np.where(lengths, lengths, 1)
+        return [{"sentence": sentences[index], "index": int(index), "score": float(scores[index])}
+                for index in np.argsort(-scores, kind="stable")]
+
+    def embed(self, texts, batch_size=32):
+        """Return vectors of any number of texts, in their order; of a str one vector.
+
+        Args:
+            texts: a str, what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two
+                lists.
             batch_size: texts of a batch; texts of similar length share one.
 
-        Returns: float32 array `[len(texts), width]`.
+        Returns: float32 array `[len(texts), width]`, of a str `[width]`.
 
         Raises:
             UsageError: the model takes no text, or `pooling` is `"none"`.
@@ -98,6 +119,8 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         if self.pooling.pooling == "none":
             raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
                                      "different lengths", attempt="calling the model"))
+        if isinstance(texts, str):
+            return self.embed([texts], batch_size)[0]
         columns = text_tensors(texts, self.preprocessor and self.preprocessor.tokenizer,
                                make=functools.partial(np.array, dtype=object))
         columns = columns if isinstance(columns, tuple) else (columns,)

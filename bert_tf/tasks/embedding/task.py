@@ -7,6 +7,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.morphemes import analyse
@@ -23,7 +24,7 @@ class Embedding(TaskType):
     Of a task with two labels the last one means similar.
     """
 
-    models = (SentenceEmbedder,)
+    models = (SentenceEmbedder, TextEncoder)
     built_as = SentenceEmbedder.saved_as
 
     @classmethod

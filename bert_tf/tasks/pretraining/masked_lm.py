@@ -3,11 +3,14 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.errors import check_choice
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.label_head import LabelHead
 from bert_tf.layers.mlm_head import MaskedLMHead
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
+from bert_tf.tokenization.morphemes import pretokenize
+from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.texts import text_list
 
 # The sentence tasks, and the official names of their heads: next sentence (BERT paper, section
 # 3.1, task 2) and sentence order (ALBERT paper, section 3.1).
@@ -36,6 +39,7 @@ class Pretrainer(Objective):
 
     saved_as = "pretraining"
     required_options = ("sentence_task",)
+    tokenizer = None  # for `fill_mask`; `from_pretrained` reads the folder's
     call_inputs = (*INPUTS, "masked_lm_positions")
 
     def __init__(self, config, sentence_task="next_sentence", dtype=None, seed=None,
@@ -82,6 +86,63 @@ class Pretrainer(Objective):
         if self.sentence_task:
             logits[f"{self.sentence_task}_logits"] = self.sentence_head(outputs["pooled_output"])
         return logits
+
+    def fill_mask(self, texts, top_k=5, batch_size=32):
+        """Predict the tokens for the masks, such as `[MASK]`, written in texts.
+
+        Args:
+            texts: a str, or what `text_list` takes.
+            top_k: predictions for each mask.
+            batch_size: texts that are read together.
+
+        Returns: for each text, for each mask, a list of dicts of `token` and `score`, its
+            probability, best first. Of a str that of the one text.
+
+        Raises:
+            UsageError: the model has no tokenizer.
+        """
+        if self.tokenizer is None:
+            raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
+                                     attempt="model.tokenizer = bert_tf.load_tokenizer(folder)"))
+        if isinstance(texts, str):
+            return self.fill_mask([texts], top_k)[0]
+        texts, vocabulary, rows = text_list(texts), self.tokenizer.vocabulary, []
+        analysed = pretokenize(self.tokenizer, texts)
+        for start in range(0, len(texts), batch_size):
+            pieces = self.tokenizer.tokenize(
+                tf.constant(analysed[start:start + batch_size], tf.string), True)
+            inputs = pack(vocabulary, [pieces], self.config.longest, fixed=False)
+            found = self.likeliest(inputs, vocabulary.mask_id, top_k)
+            tokens = self.tokenizer.tokens(found["ids"]).numpy()
+            rows += [[[{"token": token.decode(), "score": float(score)}
+                       for token, score in zip(*candidates, strict=True)]
+                      for candidates in zip(words[:count], scores[:count], strict=True)]
+                     for words, scores, count in zip(tokens, found["scores"].numpy(),
+                                                     found["num_masks"].numpy(), strict=True)]
+        return rows
+
+    def likeliest(self, inputs, mask_id, top_k):
+        """Predict tokens at the masks of token ids.
+
+        Args:
+            inputs: dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]`.
+            mask_id: of the mask token.
+            top_k: predictions for each mask.
+
+        Returns: dict of `ids` int32 and `scores` float32, `[B, M, top_k]`, best first; `positions`
+            int32 `[B, M]` and `num_masks` int32 `[B]`; M is the most masks of a row, after a row's
+            last one come 0.
+        """
+        is_mask = inputs["input_word_ids"] == mask_id
+        num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
+        indices = tf.cast(tf.where(is_mask), tf.int32)
+        positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks,
+                                                     validate=False).to_tensor()
+        outputs = self({**inputs, "masked_lm_positions": positions}, training=False)
+        scores, ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), top_k)
+        real = tf.sequence_mask(num_masks, tf.shape(positions)[1])[:, :, tf.newaxis]
+        return {"ids": ids, "scores": tf.where(real, scores, 0.0), "positions": positions,
+                "num_masks": num_masks}
 
     def weights_of(self, batch):
         """`{task: float32}`: of predicted tokens `[b, P]`, and of examples `[b]`."""

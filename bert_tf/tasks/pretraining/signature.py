@@ -65,19 +65,10 @@ def fill_mask(served, text):
     indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
     in the batch; a mask after the window is not counted.
     """
-    inputs = served.read({"text": text}, allow_special=True)
-    is_mask = inputs["input_word_ids"] == served.tokenizer.vocabulary.mask_id
-    num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
-    indices = tf.cast(tf.where(is_mask), tf.int32)
-    # [B, M], 0 after a row's last mask.
-    positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks, validate=False)
-    positions = positions.to_tensor()
-    outputs = served.model({**inputs, "masked_lm_positions": positions}, training=False)
-    probabilities = tf.nn.softmax(outputs["masked_lm_logits"])
-    scores, ids = tf.math.top_k(probabilities, served.top_k)  # [B, M, k]
-    real = tf.sequence_mask(num_masks, tf.shape(positions)[1])[:, :, tf.newaxis]
-    return {**served.tokens(ids, real), "scores": tf.where(real, scores, 0.0),
-            "positions": positions, "num_masks": num_masks}
+    found = served.model.likeliest(served.read({"text": text}, allow_special=True),
+                                   served.tokenizer.vocabulary.mask_id, served.top_k)
+    real = tf.sequence_mask(found["num_masks"], tf.shape(found["positions"])[1])[:, :, tf.newaxis]
+    return {**served.tokens(found.pop("ids"), real), **found}
 
 
 def _compared_masks(served, inputs, actual, expected, tolerance):

@@ -9,7 +9,6 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.masks import padding_adder
 from bert_tf.tasks.base.labelled import LabelledModel
-from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tasks.question_answering.answers import answer, answers_to
 from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
@@ -76,30 +75,29 @@ class QuestionAnswering(LabelledModel):
         logits = self._logits(self.read(batch), "sequence_output", training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
-    def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
-        if is_text(inputs):
-            self._need_preprocessor()
-        return super().read(inputs)
-
-    def _need_preprocessor(self):
-        if self.preprocessor is None:
-            raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
-                                     attempt="preprocessor=QuestionPreprocessor(tokenizer)"))
-
     def answer(self, question, context):
         """Answer questions, each from its context, as the exported model does.
 
         Args:
-            question, context: as many of each, of what `text_list` takes.
+            question, context: str, or as many of each, of what `text_list` takes.
 
-        Returns: see `answers.answers_from`; `context[start:end]`, of the context as given, is the
-            answer.
+        Returns: for each question a dict of `answer`, `score`, `start` and `end`, None where the
+            context does not answer it, `no_answer_score`, and `answers`, a list of dicts of the
+            first four, best first; `context[start:end]` is the answer. Of two str one such dict.
 
         Raises:
             UsageError: the model has no preprocessor, or these are not as many texts.
         """
-        self._need_preprocessor()
+        if isinstance(question, str) and isinstance(context, str):
+            return self.answer([question], [context])[0]
+        found = {name: values.numpy() for name, values in
+                 self.answer_tensors(question, context).items()}
+        return [_plain({name: values[row] for name, values in found.items()})
+                for row in range(len(found["has_answer"]))]
+
+    def answer_tensors(self, question, context):
+        """Answer questions as `answer` does; return tensors, see `answers.answers_from`."""
+        self.need_preprocessor()
         threshold = self.null_threshold
         compiled = self._compiled_answer(self.preprocessor,
                                          tuple(self.preprocessor.reading().items()),
@@ -131,6 +129,17 @@ class QuestionAnswering(LabelledModel):
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`."""
         return super().metric_sums(_of_tokens(outputs, batch), batch)
+
+
+def _plain(found):
+    """One question's row of `answers.answers_from` as `QuestionAnswering.answer` has it."""
+    answers = [{"answer": text.decode(), "score": float(score), "start": int(start),
+                "end": int(end)}
+               for text, score, start, end in zip(*(found[name] for name in (
+                   "answers", "scores", "starts", "ends")), strict=True) if text]
+    none = dict.fromkeys(("answer", "score", "start", "end"))
+    return {**(answers[0] if found["has_answer"] and answers else none),
+            "no_answer_score": float(found["no_answer_score"]), "answers": answers}
 
 
 def _of_tokens(outputs, batch):

@@ -98,7 +98,7 @@ class QuestionAnsweringType(TaskType):
         if {**reading, **self._given(_OF_PREPROCESSOR)} != reading:
             model.preprocessor = QuestionPreprocessor(model.preprocessor.tokenizer,
                                           **{**reading, **self._given(_OF_PREPROCESSOR)})
-        return _answered(model.answer, examples, model.null_threshold)
+        return _answered(model.answer_tensors, examples, model.null_threshold)
 
     def predict_dev(self, model, examples):
         """`predict`, after the threshold of having no answer was tuned on these examples."""

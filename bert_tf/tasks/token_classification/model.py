@@ -3,7 +3,6 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import in_parts
@@ -81,19 +80,20 @@ class TokenClassifier(LabelledModel):
         """The labels and the entities of texts.
 
         Args:
-            texts: what `text_list` takes.
+            texts: a str, or what `text_list` takes.
             batch_size: texts that are tagged together.
 
         Returns: a list of dicts, `{"units": […], "entities": […]}`, each of these a dict of
             `text`, `label`, `start` and `end` (characters of the text as given: `text[start:end]`)
-            and `score`, the label's probability; of an entity the mean of its units'.
+            and `score`, the label's probability; of an entity the mean of its units'. Of a str one
+            such dict.
 
         Raises:
             UsageError: the model has no preprocessor.
         """
-        if self.preprocessor is None:
-            raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
-                                     "preprocessor=WordPreprocessor(tokenizer)"))
+        self.need_preprocessor()
+        if isinstance(texts, str):
+            return self.tag([texts], batch_size)[0]
         texts = text_list(texts)
         analysed = pretokenize(self.preprocessor.tokenizer, texts)
         answers = []

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from text_models import make_preprocessor, pack_words, texts_of_words
 
 from bert_tf.errors import UsageError
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor, text_tensors
+from bert_tf.tasks.base.takes_text import text_tensors
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 

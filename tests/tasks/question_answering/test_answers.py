@@ -130,13 +130,14 @@ def make_model(tokenizer, **options):
 @pytest.mark.parametrize("kind", ["word_piece", "byte_pair"])
 def test_a_model_answers_from_the_context(models, kind):
     model = models[kind]
-    together = {name: value.numpy() for name, value in model.answer(QUESTIONS, CONTEXTS).items()}
+    together = {name: value.numpy()
+                for name, value in model.answer_tensors(QUESTIONS, CONTEXTS).items()}
     for row, context in enumerate(CONTEXTS):
         answer = {name: value[row] for name, value in together.items()}
         check_texts(answer, context, int(np.count_nonzero(answer["scores"])))
         assert bool(answer["has_answer"]) == (bool(answer["answers"][0])
                                               and answer["no_answer_score"] <= -0.5)
-        alone = model.answer([QUESTIONS[row]], [context])
+        alone = model.answer_tensors([QUESTIONS[row]], [context])
         for name, value in alone.items():
             if value.dtype == tf.float32:
                 np.testing.assert_allclose(value[0], answer[name], atol=1e-4)
@@ -168,14 +169,14 @@ def test_logits_of_text_are_those_of_its_windows(models):
 def test_options_count_when_they_are_changed(models):
     model = models["word_piece"]
     question, context = QUESTIONS[:1], CONTEXTS[:1]
-    score = float(model.answer(question, context)["no_answer_score"][0])
+    score = float(model.answer_tensors(question, context)["no_answer_score"][0])
     for threshold, has in ((score - 1, False), (score + 1, True)):
         model.null_threshold = threshold
-        answer = model.answer(question, context)
+        answer = model.answer_tensors(question, context)
         assert bool(answer["has_answer"][0]) == has
         assert float(tf.reduce_sum(answer["scores"])) < 0.999
     model.n_best, model.null_threshold = 7, None
-    answer = model.answer(question, context)
+    answer = model.answer_tensors(question, context)
     model.n_best, model.null_threshold = 3, -0.5
     assert answer["answers"].shape == (1, 7) and answer["has_answer"].numpy().all()
     # Without a threshold all probability goes to answers.
@@ -183,7 +184,7 @@ def test_options_count_when_they_are_changed(models):
 
 
 def test_an_empty_batch(models):
-    answer = models["word_piece"].answer([], [])
+    answer = models["word_piece"].answer_tensors([], [])
     assert answer["answers"].shape == (0, 3) and answer["has_answer"].shape == (0,)
 
 
@@ -191,14 +192,14 @@ def test_an_empty_batch(models):
     pytest.param("word_piece", marks=pytest.mark.long), "byte_pair"])
 def test_round_trips_with_the_reader(models, kind, tmp_path):
     model = models[kind]
-    expected = model.answer(QUESTIONS, CONTEXTS)
+    expected = model.answer_tensors(QUESTIONS, CONTEXTS)
     model.save(str(tmp_path / "model.keras"))
     model.save_pretrained(str(tmp_path / "folder"))
     for again in (keras.saving.load_model(str(tmp_path / "model.keras")),
                   from_pretrained(str(tmp_path / "folder"))):
         assert again.task_config() == model.task_config()
         assert again.preprocessor.reading() == model.preprocessor.reading()
-        for name, value in again.answer(QUESTIONS, CONTEXTS).items():
+        for name, value in again.answer_tensors(QUESTIONS, CONTEXTS).items():
             np.testing.assert_array_equal(value, expected[name])
 
 
@@ -214,7 +215,7 @@ def test_options_out_of_range(tokenizers, options, message):
 def test_a_model_without_its_reader_says_so(models):
     config = models["word_piece"].config
     model = QuestionAnswering(config)
-    for ask in (lambda: model.answer(["a"], ["b"]),
+    for ask in (lambda: model.answer_tensors(["a"], ["b"]),
                 lambda: model({"question": tf.constant(["a"]), "context": tf.constant(["b"])})):
         with pytest.raises(UsageError,
                            match=r"no preprocessor; try preprocessor=QuestionP"):
@@ -227,6 +228,6 @@ def test_a_model_without_its_reader_says_so(models):
 def test_a_very_long_context(models):
     model = models["word_piece"]
     context = "cab bed " * 12500  # 100,000 characters
-    answer = model.answer(["a"], [context + "😀 the"])
+    answer = model.answer_tensors(["a"], [context + "😀 the"])
     assert len(context) == 100_000 and answer["answers"][0, 0] != b""
     check_texts({name: value[0].numpy() for name, value in answer.items()}, context + "😀 the", 3)

@@ -35,7 +35,7 @@ CONTEXTS = ["The quick brown fox jumps over the lazy dog. " * 6, "a café", "안
 def test_answers_are_those_of_the_keras_model(exported):
     export = exported("span")
     answer = export.call("answer", question=QUESTIONS, context=CONTEXTS)
-    for name, expected in export.model.answer(QUESTIONS, CONTEXTS).items():
+    for name, expected in export.model.answer_tensors(QUESTIONS, CONTEXTS).items():
         if expected.dtype.is_floating:
             np.testing.assert_allclose(answer[name], expected, atol=1e-4)
         else:
@@ -72,7 +72,7 @@ def test_a_shorter_window_may_be_chosen(exported):
     answer = Traced(export.folder, seq_length=8)("answer", question=QUESTIONS, context=CONTEXTS)
     model = from_pretrained(export.folder)
     model.preprocessor = QuestionPreprocessor(model.preprocessor.tokenizer, 8, 4, 4)
-    for name, expected in model.answer(QUESTIONS, CONTEXTS).items():
+    for name, expected in model.answer_tensors(QUESTIONS, CONTEXTS).items():
         compare = (np.testing.assert_array_equal if not expected.dtype.is_floating
                    else functools.partial(np.testing.assert_allclose, atol=1e-4))
         compare(answer[name], expected)

@@ -65,7 +65,7 @@ def test_a_line_is_what_the_model_answers(model):
                                             "max_query_length": 8}
     lines = kind.predict(model, made)
     for example, line in zip(made, lines, strict=True):
-        alone = {name: value[0].numpy() for name, value in model.answer(
+        alone = {name: value[0].numpy() for name, value in model.answer_tensors(
             [example.question], [example.context]).items()}
         assert line["id"] == example.id
         assert [answer["text"] for answer in line["answers"]] == [
@@ -80,7 +80,7 @@ def test_a_line_is_what_the_model_answers(model):
         else:
             assert line["answer"] == ""
             assert abs(line["score"] - (1 - alone["scores"].sum())) < 1e-5
-    served = {"answer": lambda question, context: model.answer(question, context)}
+    served = {"answer": lambda question, context: model.answer_tensors(question, context)}
     assert kind.predict_served(served, model.task_config(), made) == lines
 
 
@@ -173,7 +173,7 @@ def test_fit_learns_to_answer():
     metrics = kind.metrics(dev, kind.predict_dev(model, dev))
     assert metrics["exact_match"] > 95 and metrics["no_answer_accuracy"] > 90
     assert np.isfinite(model.null_threshold)
-    answer = model.answer(["the story"], ["the music great film"])
+    answer = model.answer_tensors(["the story"], ["the music great film"])
     assert answer["answers"][0, 0] == b"great" and answer["has_answer"][0]
     assert isinstance(answer["starts"], tf.Tensor) and answer["starts"][0, 0] == 10
 

@@ -1,0 +1,55 @@
+"""Any model that `finetune --init` starts from, as a Keras model."""
+
+import os
+import tempfile
+
+from bert_tf.converters.own_folder import own_folder
+from bert_tf.models.find import find_model
+from bert_tf.tasks import pretrained
+
+
+def from_pretrained(path, task=None, config=None, **options):
+    """Read a model, or build a model of another task on its encoder.
+
+        model = bert_tf.from_pretrained("runs/reviews")
+        model.predict(["A fine film."])
+        model = bert_tf.from_pretrained("runs/bert_tiny", "classifier", labels=["no", "yes"])
+
+    Every variable of the encoder comes from there. A head starts with initial weights only where
+    there is none: another `task` than it was saved for, or other options of that task, such as new
+    `labels`. So does what `config` adds to the encoder: `bilstm=True`, `pooling="dense"`. The paths
+    of such variables are `model.fresh_variables`.
+
+    Args:
+        path: a model folder, the folder of a finished run, a version of a SavedModel that
+            `bert_tf.export` wrote (its encoder), or what `bert_tf.convert` reads: a folder of
+            Hugging Face, google-research, keras-hub or tf-models-official.
+        task: what to build with these weights: `"encoder"`, `"classifier"`, `"tagger"`, `"span"`,
+            `"embedder"`, `"pretraining"`, `"language_model"` or `"replaced_tokens"`; None for what
+            was saved.
+        config: a dict of `ModelConfig` fields to change, such as `hidden_dropout_prob`.
+        options: passed on to the class, for example `dtype="mixed_bfloat16"`, `labels` of a
+            classifier, `encoder_outputs=True` of an encoder, or a `preprocessor` in place of the
+            saved one; where none was saved, it is that of the tokenizer with its defaults.
+
+    Returns: the Keras model, with `config`, `encoder` (of a task) and `save_pretrained`. It takes
+        text as well as token ids, unless there is no tokenizer that runs in a graph.
+
+    Raises:
+        BertTfError: a file is missing or damaged.
+        UsageError: there is no model, the checkpoint lacks a variable of the model or, where the
+            model is the one saved, has further ones; all are listed.
+    """
+    kind = find_model(path).kind
+    if kind == "bert_tf":
+        return pretrained.from_pretrained(path, task, config, **options)
+    with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
+        converted = os.path.join(folder, "model")
+        if kind == "saved_model":
+            from bert_tf.saved_model.exported_encoder import load_exported
+
+            encoder, tokenizer = load_exported(path)
+            encoder.save_pretrained(converted, tokenizer)
+        else:
+            own_folder(path, converted)
+        return pretrained.from_pretrained(converted, task, config, **options)

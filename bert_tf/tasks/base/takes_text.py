@@ -1,0 +1,205 @@
+"""Keras models that may be given text in place of token ids."""
+
+import itertools
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.base.text_preprocessor import is_text
+from bert_tf.tokenization.datasets import analysed_batches
+from bert_tf.tokenization.morphemes import pretokenize
+
+# What is a row of its own, were it invalid: so known from columns, batches and arrays of ids.
+_SCALARS = (str, bytes, int, float, type(None))
+
+
+class TakesText:
+    """Mixin of Keras models with a `preprocessor`, a `TextPreprocessor` or None, that may be given
+    text.
+
+    Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
+    Series,
+    generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut into them
+    here,
+    which no graph can do; so is the text of a `tf.data.Dataset` but that of `text_batches`, which
+    is.
+    """
+
+    preprocessor = None
+
+    @property
+    def reader(self):
+        """The name of `preprocessor` until 0.1, under which Keras finds it in files of then."""
+        return self.preprocessor
+
+    @reader.setter
+    def reader(self, preprocessor):
+        warnings.warn("reader is now preprocessor", DeprecationWarning, stacklevel=2)
+        self.preprocessor = preprocessor
+
+    def __call__(self, inputs, *args, **kwargs):
+        """As of Keras."""
+        return super().__call__(self._prepared(inputs), *args, **kwargs)
+
+    def fit(self, x=None, y=None, *args, **kwargs):
+        """As of Keras; labels may be a list too."""
+        held_out = kwargs.get("validation_data")
+        if isinstance(held_out, (tuple, list)):
+            kwargs["validation_data"] = (*self._arrays(*held_out[:2]), *held_out[2:])
+        elif held_out is not None:
+            kwargs["validation_data"] = self._prepared(held_out)
+        return super().fit(*self._arrays(x, y), *args, **kwargs)
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        """As of Keras; labels may be a list too."""
+        return super().evaluate(*self._arrays(x, y), *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """As of Keras; of no texts the outputs for none."""
+        x = self._prepared(x)
+        if all(tf.is_tensor(part) and part.dtype == tf.string and part.shape[0] == 0
+               for part in tf.nest.flatten(x)):
+            return tf.nest.map_structure(np.asarray, self(x, training=False))
+        return super().predict(x, *args, **kwargs)
+
+    def predict_on_batch(self, x):
+        """As of Keras."""
+        return super().predict_on_batch(self._prepared(x))
+
+    def make_train_function(self, force=False):
+        """Keras' hook."""
+        return super().make_train_function(force or self._reads_anew("train"))
+
+    def make_test_function(self, force=False):
+        """Keras' hook."""
+        return super().make_test_function(force or self._reads_anew("test"))
+
+    def make_predict_function(self, force=False):
+        """Keras' hook."""
+        return super().make_predict_function(force or self._reads_anew("predict"))
+
+    def _reads_anew(self, function):
+        """Whether the preprocessor is another, or has other options, than when `function` was
+        asked for.
+
+        What it does is fixed in the graph that Keras keeps.
+        """
+        now = self.preprocessor and (id(self.preprocessor), *self.preprocessor.reading().items())
+        name = f"_reading_of_{function}"
+        before = getattr(self, name, now)
+        setattr(self, name, now)
+        return now != before
+
+    def _prepared(self, inputs):
+        return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
+
+    def _arrays(self, texts, labels):
+        return (self._prepared(texts),
+                np.asarray(labels) if isinstance(labels, list) else labels)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Keras' hook: under a strategy it takes the mean of the replicas' batches for a sample.
+
+        Text has none, so that it is given the first replica's.
+        """
+        if iterator is not None and self._distribute_strategy is not None:
+            _, _, batches = next(iter(iterator))
+            data_batch = tf.nest.map_structure(
+                lambda value: self._distribute_strategy.experimental_local_results(value)[0],
+                next(batches))
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
+
+    def compute_output_spec(self, inputs, *args, **kwargs):
+        """As of Keras; text goes through the preprocessor's shapes."""
+        if is_text(inputs) and self.preprocessor is not None:
+            inputs = self.preprocessor.compute_output_spec(inputs)
+        return super().compute_output_spec(inputs, *args, **kwargs)
+
+    def read(self, inputs):
+        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
+        if not is_text(inputs):
+            return inputs
+        self.need_preprocessor()
+        return self.preprocessor(inputs)
+
+    def need_preprocessor(self):
+        """Raise UsageError unless the model has a preprocessor."""
+        if self.preprocessor is None:
+            name = self.preprocessor_class.__name__
+            raise UsageError(explain(f"{self.name} was given text and has no preprocessor",
+                                     "input_word_ids, input_mask and input_type_ids",
+                                     f"preprocessor={name}(tokenizer)"))
+
+    def get_config(self):
+        """See Keras."""
+        preprocessor = self.preprocessor and keras.saving.serialize_keras_object(self.preprocessor)
+        return {**super().get_config(), "preprocessor": preprocessor}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """See Keras; the preprocessor's tokenizer is yet to be loaded."""
+        # Files of earlier versions say `reader`.
+        preprocessor = config.pop("reader", None) or config.get("preprocessor")
+        return super().from_config({**config, "preprocessor": preprocessor and
+                                    keras.saving.deserialize_keras_object(preprocessor)})
+
+
+def _tensor(texts):
+    return tf.constant(texts, tf.string)
+
+
+def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
+    """What a model is given, texts in it as the tensors that Keras takes.
+
+    Args:
+        inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
+            what holds texts; or anything else, which is left as it is.
+        tokenizer: says whether texts are to be cut into morphemes, see `pretokenize`.
+        name: what an error calls the texts.
+        make: called with each list of str.
+
+    Raises: as `pretokenize`.
+    """
+    if isinstance(inputs, dict):
+        return {key: text_tensors(value, tokenizer, key, make)
+                for key, value in inputs.items()} if is_text(inputs) else inputs
+    if isinstance(inputs, tf.data.Dataset):
+        return analysed_batches(inputs, tokenizer)
+    if tf.is_tensor(inputs):
+        # A graph's are none to look into; others stay as they are where nothing is to be done.
+        if (not tf.executing_eagerly() or inputs.dtype != tf.string
+                or make is _tensor and not getattr(tokenizer, "pretokenize", None)):
+            return inputs
+        return make(pretokenize(tokenizer, inputs, name=name))
+    first, inputs = _first_of(inputs)
+    if isinstance(first, _SCALARS):
+        return make(pretokenize(tokenizer, inputs, name=name))
+    if isinstance(inputs, list) and isinstance(first, (tuple, list)):
+        if any(len(row) != 2 for row in inputs):
+            raise UsageError(explain(f"{name}: a list of rows", "strings, or pairs of strings"))
+        inputs = tuple(map(list, zip(*inputs, strict=True)))
+    if isinstance(inputs, tuple):
+        return tuple(text_tensors(value, tokenizer, name, make) for value in inputs)
+    return inputs
+
+
+def _first_of(inputs):
+    """`(first, inputs)`: what rows begin with, None where there are none.
+
+    Of rows that can be gone through once, `inputs` begins anew; of what holds no rows `first` is
+    an empty tuple.
+    """
+    if isinstance(inputs, str | bytes) or hasattr(inputs, "columns"):
+        return None, inputs  # for `text_list` to refuse
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "USO" or not hasattr(
+            inputs, "__iter__") or isinstance(inputs, keras.KerasTensor):
+        return (), inputs
+    rows = iter(inputs)
+    first = next(rows, None)
+    if rows is inputs:
+        inputs = (row for row in itertools.chain(() if first is None else (first,), rows))
+    return first.item() if isinstance(first, np.generic) else first, inputs
