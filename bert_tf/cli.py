@@ -6,6 +6,7 @@ import ctypes
 import difflib
 import importlib
 import os
+import shlex
 import signal
 import sys
 import types
@@ -137,11 +138,11 @@ def _argument(field):
     about, default = field.metadata, field.default
     (kind, *_), many, _ = value_type(field)
     argument = {"help": about["help"], "default": default}
+    if about["otherwise"] is not None:
+        argument["help"] += f" (default: {about['otherwise']})"
     if kind is bool:
         argument["action"] = "store_true" if default is False else argparse.BooleanOptionalAction
         return argument
-    if about["otherwise"] is not None:
-        argument["help"] += f" (default: {about['otherwise']})"
     if default is REQUIRED:
         argument |= {"default": None, "required": True}
     if many:
@@ -169,6 +170,21 @@ def parser_of(command, doc, options):
     parser = Parser(command, doc)
     add_options(parser, options)
     return parser
+
+
+def command_line(command, options):
+    """The command that does what an `Options` object says, as a text for a shell."""
+    words = ["python", "-m", f"bert_tf.{command}"]
+    for _, field in options.flags():
+        value = getattr(options, field.name)
+        if value is None or value == field.default:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{field.name}" if value else f"--no-{field.name}")
+        else:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"--{field.name}", *map(str, values)]
+    return shlex.join(words)
 
 
 def make_callable(module, function):

@@ -10,7 +10,8 @@ from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.finetune.options import SCRATCH
+from bert_tf.finetune.config import SCRATCH
+from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
 from bert_tf.storage import checksums, files
@@ -51,7 +52,7 @@ def find_start(options, folder, texts):
     """The `Start` that the flags `--init`, `--config` and `--vocab` name.
 
     Args:
-        options: the flags of `finetune`.
+        options: `FinetuneConfig`.
         folder: run folder; a checkpoint of another format becomes its subfolder `init`, and a
             tokenizer that is made its `tokenizer`.
         texts: called for the training text, list of str, where a vocabulary is to be learned.
@@ -85,11 +86,11 @@ def _configuration(path):
         return preset("bert", "tiny"), None
     if not files.is_folder(path):
         return ModelConfig.load_any(path), os.path.dirname(path)
-    found = [os.path.join(folder, name) for folder in (path, os.path.join(path, "model"))
-             for name in (CONFIG, "bert_config.json")]
-    found = [name for name in found if files.exists(name)]
-    if found:
-        return ModelConfig.load_any(found[0]), os.path.dirname(found[0])
+    folder = model_folder(path) or path
+    for name in (CONFIG, "bert_config.json"):
+        config = os.path.join(folder, name)
+        if files.exists(config):
+            return ModelConfig.load_any(config), folder
     checkpoint = load_format(find_format(path)).read(path)
     return checkpoint.config, path
 

@@ -39,7 +39,7 @@ class Trial:
     Args:
         settings: a `Settings`.
         folder: for the trial's checkpoints and records.
-        options: the flags of `finetune`.
+        options: `FinetuneConfig`.
     """
 
     def __init__(self, settings, folder, options):
@@ -129,7 +129,7 @@ def train_config(options, settings, steps_per_epoch):
     return TrainConfig(
         train_steps=train_steps, batch_size=options.batch_size,
         learning_rate=settings.learning_rate,
-        warmup_steps=round(options.warmup_share * train_steps),
+        warmup_steps=round(options.warmup_ratio * train_steps),
         weight_decay=options.weight_decay, dtype=options.dtype, strategy=options.strategy,
         seed=settings.seed, eval_every=steps_per_epoch, checkpoint_every=steps_per_epoch,
         keep_checkpoints=1)

@@ -148,7 +148,7 @@ class TaskType:
         """Return what `--features` adds to `model_options`: see `LabelledModel`."""
         options = self.options
         return {} if options.features is None else {"features": {
-            "layers": options.features, "combine": options.combine,
+            "layers": list(options.features), "combine": options.combine,
             "lstm_size": options.lstm_size}}
 
     def features_to_predict(self, model, examples):

@@ -54,10 +54,12 @@ class Classification(TaskType):
         return sorted(names)
 
     def model_options(self, labels, tokenizer):
-        """See `TaskType.model_options`; the text is read as `seq_length`, `long`, `stride` say."""
+        """See `TaskType.model_options`; the text is read as `max_seq_length`, `long`, `stride`
+        say.
+        """
         options = self.options
-        preprocessor = TextPreprocessor(tokenizer, options.seq_length, options.long, options.stride,
-                            pair=self.pair)
+        preprocessor = TextPreprocessor(tokenizer, options.max_seq_length, options.long,
+                                        options.stride, pair=self.pair)
         return "classifier", {"labels": labels, "problem": self.problem, "preprocessor":
         preprocessor,
                               **self.feature_options()}

@@ -44,7 +44,8 @@ class Embedding(TaskType):
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the beginning of each text is read."""
-        return "embedder", {"preprocessor": TextPreprocessor(tokenizer, self.options.seq_length)}
+        length = self.options.max_seq_length
+        return "embedder", {"preprocessor": TextPreprocessor(tokenizer, length)}
 
     def predict(self, model, examples):
         """Return `{"id", "score"}` for each pair: the cosine."""

@@ -63,7 +63,7 @@ class QuestionAnsweringType(TaskType):
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; texts are read as `seq_length`, `doc_stride` … say."""
         given = self._given(_OF_PREPROCESSOR)
-        preprocessor = QuestionPreprocessor(tokenizer, self.options.seq_length, **given)
+        preprocessor = QuestionPreprocessor(tokenizer, self.options.max_seq_length, **given)
         threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
         return "span", {"preprocessor": preprocessor, **threshold, **self._given(_OF_MODEL)}
 

@@ -56,7 +56,7 @@ class TokenClassification(TaskType):
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read as `seq_length` and `unit` say."""
-        preprocessor = WordPreprocessor(tokenizer, self.options.seq_length, self.unit)
+        preprocessor = WordPreprocessor(tokenizer, self.options.max_seq_length, self.unit)
         return "tagger", {"labels": labels, "preprocessor": preprocessor, **self.feature_options()}
 
     def features(self, examples, model, training):
