@@ -101,7 +101,8 @@ def _nearest(unknown, flags):
     """The flag that an unknown one most likely stands for, also by its initials: --lr."""
     initials = {"--" + "".join(word[0] for word in flag.strip("-").split("_")): flag
                 for flag in reversed(flags)}
-    near = difflib.get_close_matches(unknown.replace("-", "_"), flags, n=1)
+    word = unknown.lstrip("-").replace("-", "_")
+    near = difflib.get_close_matches(f"--{word}", flags, n=1)
     return initials.get(unknown) or (near or ["--help"])[0]
 
 
