@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from bert_tf.models.find import OURS, find_model
+from bert_tf.models.find import EXTRA, OURS, find_model
 from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, manifest
 
@@ -54,7 +54,7 @@ def published_version(export_dir, run):
     mark = read_results(run)["run"]
     for version in versions(export_dir):
         path = os.path.join(export_dir, str(version))
-        extra = os.path.join(path, "assets.extra")
+        extra = os.path.join(path, EXTRA)
         if files.is_whole(path) and files.exists(os.path.join(extra, RESULTS)):
             checksums.opened(path)
             if read_results(extra).get("run") == mark:
