@@ -62,7 +62,7 @@ class LabelledModel(TakesText, Objective):
         # Built here for their paths, as in `Pretrainer`.
         with keras.name_scope("cls"):
             if self.feature_lstm is not None:
-                self.feature_lstm.build()
+                self.feature_lstm.build((None, None, config.hidden_size))
             self.dropout.build((None, None, self.width))
             self.head.build((None, self.width))
         self.built = True

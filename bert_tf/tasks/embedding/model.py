@@ -133,7 +133,7 @@ def make_pooling(config, **options):
     pooling = VectorPooling(config.num_hidden_layers, config.vocab_size, **options,
                             name="pooling", dtype="float32")
     with keras.name_scope("cls"):
-        pooling.build()
+        pooling.build((None, None, config.hidden_size))
     return pooling
 
 
