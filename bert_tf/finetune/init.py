@@ -36,7 +36,7 @@ class Start:
     folder: str | None  # model folder of the weights
 
     def build(self, task, changes, **options):
-        """A model of one of `registry.model_classes()` with new heads.
+        """Build a model of one of `registry.model_classes()` with new heads.
 
         Args:
             task: its name.
@@ -49,7 +49,7 @@ class Start:
 
 
 def find_start(options, folder, texts):
-    """The `Start` that the flags `--init`, `--config` and `--vocab` name.
+    """Find the `Start` that the flags `--init`, `--config` and `--vocab` name.
 
     Args:
         options: `FinetuneConfig`.
@@ -81,7 +81,8 @@ def find_start(options, folder, texts):
 
 
 def _configuration(path):
-    """The `ModelConfig` that `--config` names, and the folder that may hold a vocabulary too."""
+    """Return the `ModelConfig` that `--config` names, and the folder that may hold a vocabulary
+    too."""
     if path is None:
         return preset("bert", "tiny"), None
     if not files.is_folder(path):
@@ -96,7 +97,8 @@ def _configuration(path):
 
 
 def _find_tokenizer(options, beside):
-    """The tokenizer of `--vocab` or of the folder of `--config`; None where neither has one."""
+    """Find the tokenizer of `--vocab` or of the folder of `--config`; None where neither has
+    one."""
     if options.vocab:
         return Tokenizer.of_vocabulary(options.vocab, **{
             name: getattr(options, name) for name in _TOKENIZER_FLAGS})
@@ -118,7 +120,7 @@ def _check_given(options, names, tokenizer, folder):
 
 
 def _learn(options, vocab_size, texts):
-    """A WordPiece tokenizer of the training text, with at most `vocab_size` entries."""
+    """Learn a WordPiece tokenizer from the training text, with at most `vocab_size` entries."""
     casing = {"lower_case": bool(options.lower_case), "strip_accents": bool(options.strip_accents),
               "pretokenize": options.pretokenize}
     counter = WordCounter(**casing)

@@ -22,7 +22,7 @@ class Source:
 
 
 def find_source(path):
-    """The `Source` at `path`.
+    """Find the `Source` at `path`.
 
     Args:
         path: a run folder (its subfolder `model/` is the model folder), that subfolder, or a
@@ -45,7 +45,8 @@ def find_source(path):
 
 
 def published_version(export_dir, run):
-    """Path of the version in `export_dir` that the finished run in the folder `run` exported.
+    """Return the path of the version in `export_dir` that the finished run in the folder `run`
+    exported.
 
     None where there is none: both have a `results.json` with the same mark.
     """
@@ -63,7 +64,7 @@ def published_version(export_dir, run):
 
 
 def read_results(folder):
-    """The dict in the `results.json` of a folder.
+    """Read the dict in the `results.json` of a folder.
 
     Raises:
         BertTfError: it is missing or damaged.

@@ -101,7 +101,8 @@ def from_pretrained(path, task=None, config=None, **options):
 
 
 def _preprocessor(preprocessor_class, folder, reading, config):
-    """The preprocessor as saved; else with its defaults, or None without a tokenizer for it."""
+    """Return the preprocessor as saved; else with its defaults, or None without a tokenizer for
+    it."""
     if reading is not None:
         return preprocessor_class(load_tokenizer(folder), **reading)
     try:
@@ -114,7 +115,7 @@ def _preprocessor(preprocessor_class, folder, reading, config):
 
 
 def _head_of(another_task, changed):
-    """The beginning of the paths of saved variables that are of no use; "" for none."""
+    """Return the beginning of the paths of saved variables that are of no use; "" for none."""
     if another_task:
         return "cls/features/"
     return "cls/" if changed & {"labels", "features"} else ""

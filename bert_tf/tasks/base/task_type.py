@@ -174,7 +174,7 @@ class TaskType:
         bar.close()
 
     def _function(self, model, inputs):
-        """The graph of `model`, one for batches and rows of any length."""
+        """Return the graph of `model`, one for batches and rows of any length."""
         of, function = self._forward
         if of is not model:
             signature = {name: tf.TensorSpec([None] * len(ids.shape), tf.int32)

@@ -55,7 +55,7 @@ class TextPreprocessor(Preprocessor):
         self.use(tokenizer)
 
     def reading(self):
-        """The options as plain values, for `task.json`."""
+        """Return the options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride,
                 "pair": self.pair}
 
@@ -93,7 +93,7 @@ class TextPreprocessor(Preprocessor):
         return pack(self.tokenizer.vocabulary, segments, self.seq_length, fixed=False)
 
     def compute_output_spec(self, text):
-        """The shapes, which Keras asks for before the tokenizer of a file is read."""
+        """Return the shapes, which Keras needs before the tokenizer of a file is read."""
         batch = tf.nest.flatten(text)[0].shape[0]
         shape = (batch, None, None) if self.long == "windows" else (batch, None)
         return {name: keras.KerasTensor(shape, "int32") for name in INPUTS}
@@ -104,11 +104,9 @@ class TakesText:
     text.
 
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
-    Series,
-    generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut into them
-    here,
-    which no graph can do; so is the text of a `tf.data.Dataset` but that of `text_batches`, which
-    is.
+    Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut
+    into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
+    `text_batches`, which is.
     """
 
     preprocessor = None
@@ -124,11 +122,11 @@ class TakesText:
         self.preprocessor = preprocessor
 
     def __call__(self, inputs, *args, **kwargs):
-        """As of Keras."""
+        """See Keras."""
         return super().__call__(self._prepared(inputs), *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):
-        """As of Keras; labels may be a list too."""
+        """See Keras; labels may be a list too."""
         held_out = kwargs.get("validation_data")
         if isinstance(held_out, (tuple, list)):
             kwargs["validation_data"] = (*self._arrays(*held_out[:2]), *held_out[2:])
@@ -137,11 +135,11 @@ class TakesText:
         return super().fit(*self._arrays(x, y), *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        """As of Keras; labels may be a list too."""
+        """See Keras; labels may be a list too."""
         return super().evaluate(*self._arrays(x, y), *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        """As of Keras; of no texts the outputs for none."""
+        """See Keras; of no texts returns the outputs for none."""
         x = self._prepared(x)
         if all(tf.is_tensor(part) and part.dtype == tf.string and part.shape[0] == 0
                for part in tf.nest.flatten(x)):
@@ -149,24 +147,24 @@ class TakesText:
         return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x):
-        """As of Keras."""
+        """See Keras."""
         return super().predict_on_batch(self._prepared(x))
 
     def make_train_function(self, force=False):
-        """Keras' hook."""
+        """See Keras."""
         return super().make_train_function(force or self._reads_anew("train"))
 
     def make_test_function(self, force=False):
-        """Keras' hook."""
+        """See Keras."""
         return super().make_test_function(force or self._reads_anew("test"))
 
     def make_predict_function(self, force=False):
-        """Keras' hook."""
+        """See Keras."""
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Whether the preprocessor is another, or has other options, than when `function` was
-        asked for.
+        """Return whether the preprocessor, or one of its options, changed since `function` was
+        made.
 
         What it does is fixed in the graph that Keras keeps.
         """
@@ -184,7 +182,7 @@ class TakesText:
                 np.asarray(labels) if isinstance(labels, list) else labels)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Keras' hook: under a strategy it takes the mean of the replicas' batches for a sample.
+        """See Keras, which under a strategy takes the mean of the replicas' batches for a sample.
 
         Text has none, so that it is given the first replica's.
         """
@@ -197,13 +195,14 @@ class TakesText:
         super()._maybe_symbolic_build(iterator, data_batch)
 
     def compute_output_spec(self, inputs, *args, **kwargs):
-        """As of Keras; text goes through the preprocessor's shapes."""
+        """See Keras; text goes through the preprocessor's shapes."""
         if is_text(inputs) and self.preprocessor is not None:
             inputs = self.preprocessor.compute_output_spec(inputs)
         return super().compute_output_spec(inputs, *args, **kwargs)
 
     def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
+        """Return the token ids of `inputs`, which may be text where the model has a
+        `preprocessor`."""
         if not is_text(inputs):
             return inputs
         if self.preprocessor is None:
@@ -227,7 +226,7 @@ class TakesText:
 
 
 def not_empty(ids):
-    """A replica may get a batch without rows, which has no positions either: it gets one."""
+    """Give a replica whose batch has no rows, and so no positions either, one row."""
     missing = tf.maximum(1 - tf.shape(ids)[1:], 0)
     before = tf.zeros([ids.shape.rank], tf.int32)
     return tf.pad(ids, tf.stack([before, tf.concat([[0], missing], axis=0)], axis=1))
@@ -238,7 +237,7 @@ def _tensor(texts):
 
 
 def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
-    """What a model is given, texts in it as the tensors that Keras takes.
+    """Return a model's inputs with the texts in them as the tensors that Keras takes.
 
     Args:
         inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
@@ -273,7 +272,7 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
 
 
 def _first_of(inputs):
-    """`(first, inputs)`: what rows begin with, None where there are none.
+    """Return `(first, inputs)`: what rows begin with, None where there are none.
 
     Of rows that can be gone through once, `inputs` begins anew; of what holds no rows `first` is
     an empty tuple.
@@ -291,14 +290,14 @@ def _first_of(inputs):
 
 
 def is_text(inputs):
-    """Whether a model's `inputs` are text rather than token ids."""
+    """Return whether a model's `inputs` are text rather than token ids."""
     if isinstance(inputs, dict):
         return "input_word_ids" not in inputs
     return True
 
 
 def texts_of(inputs):
-    """One or two string tensors `[b]` of what a model that takes text is given."""
+    """Return one or two string tensors `[b]` of the inputs of a model that takes text."""
     if isinstance(inputs, dict):
         names = [name for name in ("text", "text_a", "text_b") if name in inputs]
         if names not in (["text"], ["text_a", "text_b"]):

@@ -73,11 +73,11 @@ class Classifier(LabelledModel):
         return {"labels": list(self.labels), "problem": self.problem, **super().options()}
 
     def call(self, batch, training=False):
-        """Logits float32 `[b, labels]`."""
+        """Compute logits float32 `[b, labels]`."""
         return self._logits(self.read(batch), "pooled_output", training)
 
     def probabilities(self, logits):
-        """What is told of `logits [b, labels]`: probabilities, or the number itself."""
+        """Convert `logits [b, labels]` to what is reported: probabilities, or the number itself."""
         return {"single_label": tf.nn.softmax, "multi_label": tf.sigmoid,
                 "regression": tf.identity}[self.problem](logits)
 

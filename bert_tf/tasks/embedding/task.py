@@ -97,7 +97,7 @@ class Embedding(TaskType):
 
 
 def _of_length_1(vectors):
-    """`vectors [n, width]`, each of length 1; one of 0 stays 0."""
+    """Scale `vectors [n, width]` to length 1 each; one of 0 stays 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 

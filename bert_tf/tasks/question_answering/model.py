@@ -72,12 +72,13 @@ class QuestionAnswering(LabelledModel):
                 "null_threshold": self.null_threshold}
 
     def call(self, batch, training=False):
-        """Logits of the first and of the last token, each float32 `[b, seq_length]`."""
+        """Compute the logits of the first and of the last token, each float32 `[b, seq_length]`."""
         logits = self._logits(self.read(batch), "sequence_output", training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
+        """Return the token ids of `inputs`, which may be text where the model has a
+        `preprocessor`."""
         if is_text(inputs):
             self._need_preprocessor()
         return super().read(inputs)
@@ -134,6 +135,6 @@ class QuestionAnswering(LabelledModel):
 
 
 def _of_tokens(outputs, batch):
-    """The logits `[b, seq_length]` without those of padding."""
+    """Return the logits `[b, seq_length]` without those of padding."""
     adder = padding_adder(batch["input_mask"])[:, 0, 0]  # [b, seq_length]
     return {name: logits + adder for name, logits in outputs.items()}
