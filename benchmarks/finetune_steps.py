@@ -21,9 +21,9 @@ import minilm
 import numpy as np
 from finetune_rows import ROWS
 
-from bert_tf import cli
 from bert_tf.data.task_input import TaskInput
-from bert_tf.finetune import options
+from bert_tf.finetune.complete import complete
+from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.run import FinetuningRun
 from bert_tf.storage import files
 from bert_tf.tasks.registry import find_task, read_task
@@ -40,15 +40,12 @@ def ours(row, examples, arguments, folder):
     """`(losses, norms, labels)` of our updates; the new head goes to `folder`/head.npz."""
     import tensorflow as tf
 
-    parser = cli.Parser("finetune", "")
-    options.add_finetune_flags(parser)
-    flags = parser.parse_args([
-        "--task", row.task, "--init", minilm.weights(), "--dropout", "0", "--train",
-        os.path.join(arguments.shared, "data", row.train), "--dev", "0.1", "--output_dir",
-        os.path.join(folder, "run"), "--seq_length", str(row.seq_length)])
-    options.complete(flags)
-    run = FinetuningRun(flags, find_task(row.task), tf.distribute.get_strategy(), "", 0)
-    run.prepare(examples, [])
+    options, task = complete(FinetuneConfig(
+        task=row.task, init=minilm.weights(), dropout=0.0, dev=0.1,
+        train=os.path.join(arguments.shared, "data", row.train),
+        output_dir=os.path.join(folder, "run"), max_seq_length=row.seq_length))
+    run = FinetuningRun(options, task, tf.distribute.get_strategy())
+    run.prepare(examples, [], None)
     model = run.build(arguments.seed)
     labels = model.labels
     np.savez(os.path.join(folder, "head.npz"), *(np.asarray(value) for value in model.head.weights))
@@ -56,7 +53,7 @@ def ours(row, examples, arguments, folder):
                          train_steps=10**9, epsilon=arguments.epsilon)
     optimizer = build_optimizer(config)
     optimizer.build(model.trainable_variables)
-    data = TaskInput(run.kind.features(examples, model, training=True), row.batch_size,
+    data = TaskInput(run.type.features(examples, model, training=True), row.batch_size,
                      arguments.seed, bucket=False, shuffle=False)
     batches = iter(data.dataset())
     step = make_train_step(model, optimizer, run.strategy, config)

@@ -6,6 +6,7 @@ import ctypes
 import difflib
 import importlib
 import os
+import shlex
 import signal
 import sys
 import types
@@ -100,7 +101,8 @@ def _nearest(unknown, flags):
     """The flag that an unknown one most likely stands for, also by its initials: --lr."""
     initials = {"--" + "".join(word[0] for word in flag.strip("-").split("_")): flag
                 for flag in reversed(flags)}
-    near = difflib.get_close_matches(unknown.replace("-", "_"), flags, n=1)
+    word = unknown.lstrip("-").replace("-", "_")
+    near = difflib.get_close_matches(f"--{word}", flags, n=1)
     return initials.get(unknown) or (near or ["--help"])[0]
 
 
@@ -137,11 +139,11 @@ def _argument(field):
     about, default = field.metadata, field.default
     (kind, *_), many, _ = value_type(field)
     argument = {"help": about["help"], "default": default}
+    if about["otherwise"] is not None:
+        argument["help"] += f" (default: {about['otherwise']})"
     if kind is bool:
         argument["action"] = "store_true" if default is False else argparse.BooleanOptionalAction
         return argument
-    if about["otherwise"] is not None:
-        argument["help"] += f" (default: {about['otherwise']})"
     if default is REQUIRED:
         argument |= {"default": None, "required": True}
     if many:
@@ -169,6 +171,21 @@ def parser_of(command, doc, options):
     parser = Parser(command, doc)
     add_options(parser, options)
     return parser
+
+
+def command_line(command, options):
+    """The command that does what an `Options` object says, as a text for a shell."""
+    words = ["python", "-m", f"bert_tf.{command}"]
+    for _, field in options.flags():
+        value = getattr(options, field.name)
+        if value is None or value == field.default:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{field.name}" if value else f"--no-{field.name}")
+        else:
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"--{field.name}", *map(str, values)]
+    return shlex.join(words)
 
 
 def make_callable(module, function):

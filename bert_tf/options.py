@@ -99,9 +99,8 @@ class Options(Config):
 
     @classmethod
     def _with_defaults(cls, values):
-        current = {before: name for name, before in FORMER_NAMES.items()}
         known = {field.name for field in dataclasses.fields(cls)}
-        return {name if name in known else current.get(name, name): value
+        return {name if name in known else current_name(name): value
                 for name, value in values.items()}
 
     def shared_with(self, config):
@@ -134,6 +133,11 @@ def takes(options):
             return function(config)
         return call
     return decorate
+
+
+def current_name(name):
+    """The name of an option that manifests have under its former one."""
+    return next((current for current, former in FORMER_NAMES.items() if former == name), name)
 
 
 def value_type(field):

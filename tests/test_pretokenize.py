@@ -1,6 +1,5 @@
 """`--pretokenize morphemes` through the stages: as if the text had come cut into morphemes."""
 
-import argparse
 import json
 import os
 
@@ -56,9 +55,8 @@ def test_examples_are_those_of_the_analysed_text(folder):
     assert _shards(folder / "data") == _shards(folder / "data_analysed") != {}
     options = json.loads((folder / "data/manifest.json").read_text())["options"]
     assert options["pretokenize"] == "morphemes"
-    # Manifests from before there was the option are still those of the same examples.
-    assert "pretokenize" not in json.loads(
-        (folder / "data_analysed/manifest.json").read_text())["options"]
+    options = json.loads((folder / "data_analysed/manifest.json").read_text())["options"]
+    assert options.get("pretokenize") is None
 
 
 def test_a_flag_against_the_folder_is_refused(folder, capsys):
@@ -87,9 +85,8 @@ def test_a_damaged_statement_is_refused(folder, tmp_path):
 
 @pytest.fixture
 def flags(folder, tmp_path):
-    """What `find_start` reads of the flags of finetune: a vocabulary of morphemes to start from."""
-    return argparse.Namespace(init="scratch", config=None, vocab=str(folder / "of_raw/vocab.txt"),
-                              lower_case=None, strip_accents=None, pretokenize=None)
+    """Options of finetune: a vocabulary of morphemes to start from."""
+    return _flags(vocab=str(folder / "of_raw/vocab.txt"))
 
 
 def test_finetuning_takes_it_from_the_vocabulary(folder, flags, tmp_path):
@@ -97,8 +94,8 @@ def test_finetuning_takes_it_from_the_vocabulary(folder, flags, tmp_path):
     from bert_tf.finetune.init import find_start
 
     def start(name, **changes):
-        namespace = argparse.Namespace(**{**vars(flags), **changes})
-        return find_start(namespace, str(tmp_path / name), lambda: LINES * 2).tokenizer
+        options = flags.replace(**changes)
+        return find_start(options, str(tmp_path / name), lambda: LINES * 2).tokenizer
 
     assert start("given").pretokenize == "morphemes"
     assert start("agreeing", pretokenize="morphemes").pretokenize == "morphemes"
@@ -175,12 +172,10 @@ def test_answers_are_learned_in_analysed_text(folder):
     assert (rows["start_positions"].tolist(), rows["end_positions"].tolist()) == ([5], [5])
 
 
-def _flags(*given):
-    from bert_tf.finetune.options import add_finetune_flags
+def _flags(**given):
+    from bert_tf.finetune.config import FinetuneConfig
 
-    parser = argparse.ArgumentParser()
-    add_finetune_flags(parser)
-    return parser.parse_args(["--task", "", "--train", "", "--dev", "", "--output_dir", "", *given])
+    return FinetuneConfig(task="", train="", dev="", output_dir="", **given)
 
 
 def test_entities_served_of_analysed_text_are_told_in_the_original():
@@ -250,8 +245,8 @@ def test_an_export_says_that_text_must_be_analysed(folder, tmp_path):
     assert "cut into morphemes" in noted["of_raw"]
     assert "morphemes" not in noted["of_analysed"]
     # --init takes it from the model folder, and from nowhere else.
-    flags = argparse.Namespace(init=str(tmp_path / "of_raw"), pretokenize=None)
+    flags = _flags(init=str(tmp_path / "of_raw"))
     assert find_start(flags, str(tmp_path), None).tokenizer.pretokenize == "morphemes"
-    flags = argparse.Namespace(init=str(tmp_path / "of_analysed"), pretokenize="morphemes")
+    flags = _flags(init=str(tmp_path / "of_analysed"), pretokenize="morphemes")
     with pytest.raises(UsageError, match="--pretokenize morphemes with the tokenizer in .*None"):
         find_start(flags, str(tmp_path), None)

@@ -9,7 +9,7 @@ import bert_tf
 from bert_tf.errors import UsageError
 from bert_tf.storage import files
 
-COMMANDS = ("export", "learn_vocab", "pretrain")
+COMMANDS = ("evaluate", "export", "finetune", "learn_vocab", "pretrain")
 
 
 @pytest.mark.parametrize("imports", [
@@ -55,3 +55,13 @@ def test_from_text_to_a_saved_model(tmp_path, monkeypatch):
         bert_tf.pretrain(config, batch_size=8)
     assert bert_tf.export(model="runs/cats", dtype="bfloat16") == "saved_models/cats/2"
     assert files.exists("saved_models/cats/2/saved_model.pb")
+    files.write_text("table.tsv", "text\tlabel\n" + "".join(
+        f"the {word} sat by {i} doors\t{word}\n" for i in range(10) for word in ("cat", "dog")))
+    tuned = bert_tf.finetune(
+        task="classify", init="runs/cats", train="table.tsv", dev=0.2, epochs=1, batch_size=8,
+        max_seq_length=16, output_dir="runs/tuned")
+    assert (tuned.run_dir, tuned.saved_model) == ("runs/tuned", "saved_models/tuned/1")
+    assert "--dev 0.2" in tuned.results["command"]
+    measured = bert_tf.evaluate(bert_tf.EvaluateConfig(model="runs/tuned", data="table.tsv"))
+    assert measured["examples"] == 20 and 0 <= measured["metrics"]["accuracy"] <= 1
+    assert files.exists("evaluations/tuned_table/results.json")

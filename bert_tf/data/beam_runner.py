@@ -71,7 +71,7 @@ class MakeShards(beam.DoFn):
 
 
 def maker_of_shards(flags):
-    """Function that makes the shards of a text as a Beam pipeline.
+    """Return a function that makes the shards of a text as a Beam pipeline.
 
     Args:
         flags: Beam's own, such as `["--runner=FlinkRunner", "--flink_master=host:8081"]`. Without
@@ -116,7 +116,7 @@ def maker_of_shards(flags):
 
 
 def _options(flags):
-    """Beam's options of its flags; without a runner none may be unknown."""
+    """Return Beam's options from its flags; without a runner none may be unknown."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -138,7 +138,7 @@ def _options(flags):
 
 
 def _pipeline(plan, num_workers, gathered, runner, options):
-    """The pipeline: parts, their shards, and what there is to say of these in one file."""
+    """Build the pipeline: parts, their shards, and what is to be reported of these in one file."""
     parts = -(-num_workers // len(plan.sections))
     work = [(section, number, parts)
             for section in range(len(plan.sections)) for number in range(parts)]
@@ -154,7 +154,7 @@ def _write(made, path):
 
 
 def _local_runner(options, num_workers):
-    """Beam's engine for one machine, with processes of ours as workers.
+    """Return Beam's engine for one machine, with processes of ours as workers.
 
     It is the one behind DirectRunner, which would first fetch another one's binary.
     """
@@ -169,7 +169,8 @@ def _local_runner(options, num_workers):
 
 @contextlib.contextmanager
 def _silent():
-    """Errors of workers are raised here: they need not be told by Beam's logs as well."""
+    """Silence Beam's logs: errors of workers are raised here, so they need not be logged as
+    well."""
     loggers = [logging.getLogger(name) for name in ("apache_beam", "grpc")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -191,7 +192,8 @@ def _wait(result):
 
 
 def _ours(error):
-    """Our error in a worker, which comes as text inside one of Beam's; None where there is none."""
+    """Return our error in a worker, which comes as text inside one of Beam's; None where there is
+    none."""
     kinds = {kind.__name__: kind for kind in (BertTfError, UsageError, EncodingError)}
     found = re.findall(rf"({'|'.join(kinds)}): (.*)", _text(error))
     if not found:
@@ -201,7 +203,8 @@ def _ours(error):
 
 
 def _text(error):
-    """What Beam says: a worker's traceback, or the error itself where that worked in-process."""
+    """Return what Beam reports: a worker's traceback, or the error itself where that worked
+    in-process."""
     return f"{type(error).__name__}: {error}"
 
 

@@ -35,7 +35,7 @@ class TextChunk:
 
     @property
     def place(self):
-        """Where it is in its split, as a name; draws are seeded with it."""
+        """Its position in its split, as a name; draws are seeded with it."""
         return f"{self.section}.{self.number}" if self.section else str(self.number)
 
     @property
@@ -46,7 +46,7 @@ class TextChunk:
 
 
 def assign_splits(source, holdout, seed, beginning=None):
-    """A function that reads `source` as `(split, piece)`, the split being "train" or "eval".
+    """Return a function that reads `source` as `(split, piece)`, the split being "train" or "eval".
 
     `beginning` reads the whole text where `source` is a section of it.
 
@@ -78,7 +78,7 @@ def assign_splits(source, holdout, seed, beginning=None):
 
 
 def _outer_draws(source, draw):
-    """The two least and the two greatest draws of the first documents; none of too few."""
+    """Return the two least and the two greatest draws of the first documents; none of too few."""
     draws, size, document = set(), 0, None
     for piece in source():
         if piece.document != document:
@@ -157,11 +157,11 @@ class _Cutter:
             yield self.chunk()
 
     def lenders(self):
-        """Parts of other documents, for random segments."""
+        """Return parts of other documents, for random segments."""
         return []
 
     def chunk(self):
-        """The chunk that is done."""
+        """Return the finished chunk."""
         chunk = TextChunk(self.split, self.count, self.own, self.lenders(), self.size, self.new,
                           self.section)
         self.count += 1
@@ -213,7 +213,8 @@ class _ShuffledCutter(_Cutter):
         return lent if lent or len(documents) > 1 else [self._look_ahead(*documents)]
 
     def _look_ahead(self, own):
-        """The first sentences of the document after `own` in this split, section or no."""
+        """Return the first sentences of the document after `own` in this split, in the section or
+        not."""
         for piece in self.pieces_of(self.split):
             if piece.document > own:
                 self.recent[piece.document] = piece.sentences
@@ -238,7 +239,7 @@ def _parts(sentences, part_bytes):
 
 
 def _count_until(sentences, size):
-    """How many sentences it takes to reach `size` bytes; all where they do not."""
+    """Return how many sentences it takes to reach `size` bytes; all where they do not."""
     ends = itertools.accumulate(len(sentence.encode()) for sentence in sentences)
     return next((count for count, end in enumerate(ends, 1) if end >= size), len(sentences))
 

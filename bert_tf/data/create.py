@@ -103,7 +103,8 @@ def create_examples(config):
 
 
 def _example_options(config):
-    """The `ExampleOptions` of a `CreateDataConfig`, what depends on other options filled in."""
+    """Return the `ExampleOptions` of a `CreateDataConfig`, filling in what depends on other
+    options."""
     values = config.stored()
     values["pairs"] = _checked_pairs(config.format, config.pairs)
     values["dupe_factor"] = config.dupe_factor or DUPE_FACTOR[config.masking]
@@ -114,7 +115,8 @@ def _example_options(config):
 
 
 def _checked_pairs(format, pairs):
-    """What the second segment is; None for forms without."""
+    """Return what the second segment is; None for forms without. Raise UsageError if it does not
+    fit."""
     if format in NEXT_SENTENCE_FORMATS:
         return pairs or "random"
     if pairs:
@@ -137,7 +139,8 @@ def _begin(output_dir, stated, sources, overwrite):
 
 
 def _maker_of_shards(runner, beam_options):
-    """Function `(plan, num_processes, progress)` that makes all shards and returns their facts."""
+    """Return the function `(plan, num_processes, progress)` that makes all shards and returns their
+    facts."""
     if runner == "local":
         if beam_options:
             raise UsageError(explain(f"unknown argument {beam_options[0]}: Beam's own flags are "
@@ -198,7 +201,7 @@ def _in_processes(tasks, options, source, num_processes):
 
 @contextlib.contextmanager
 def _interrupts_ignored():
-    """Processes started here inherit that Ctrl-C is the parent's to handle."""
+    """Let processes started here inherit that Ctrl-C is the parent's to handle."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -42,7 +42,7 @@ class Piece(typing.NamedTuple):
 
 
 def split_sentences(text):
-    """Cut text into sentences: a plain rule for English and Korean.
+    """Split text into sentences: a plain rule for English and Korean.
 
     A sentence ends after `.`, `!`, `?` or `…`, closing quotes included, before white space, and
     after `。`, `！` and `？` anywhere; not where the next letter is a small one, nor after a
@@ -65,7 +65,7 @@ def split_sentences(text):
 
 
 def _goes_on(text, start, match):
-    """Whether the sentence from `start` goes on after the mark found."""
+    """Return whether the sentence from `start` continues after the mark found."""
     if text[match.end():match.end() + 1].islower():
         return True
     if match[1] != ".":
@@ -143,7 +143,7 @@ def _json_documents(path, split, _):
 
 
 def _sentences(lines, split, is_end=True):
-    """Cut lines into sentences; what may go on is left over unless the document ends."""
+    """Split lines into sentences; what may continue is left over unless the document ends."""
     if split == "lines":
         return lines, []
     sentences = split_sentences(" ".join(lines))
@@ -153,7 +153,7 @@ def _sentences(lines, split, is_end=True):
 
 
 def expand_inputs(patterns, folder):
-    """Paths of the texts that the user's `--input` names.
+    """Return the paths of the texts that the user's `--input` names.
 
     Args:
         patterns: file names or glob patterns; `-` is standard input, plain text, which is written

@@ -99,7 +99,8 @@ class ExampleMaker:
                              np.concatenate([[0], np.cumsum(counts[counts > 0])]), names, own)
 
     def _columns(self, chunk, examples, order, key, first):
-        """Columns of the feature table for the examples at `order`, and their lengths."""
+        """Return the columns of the feature table for the examples at `order`, and their
+        lengths."""
         vocabulary = self.vocabulary
         (word_ids, type_ids, word_starts), lengths = pairing.assemble(
             chunk, examples, order, vocabulary.continuation, vocabulary.cls_id, vocabulary.sep_id)

@@ -108,7 +108,7 @@ class Masking:
                 "masked_lm_weights": into_slots(tf.ones_like(slot, tf.float32))}
 
     def _join(self, bits, starts, after, candidates, budget):
-        """Which of the `starts` of words open a span: bool `[batch, seq_length]`."""
+        """Return which of the `starts` of words open a span: bool `[batch, seq_length]`."""
         weights = 1 / np.arange(1, self.max_ngram + 1)
         limits = np.cumsum(weights / weights.sum())[:-1].astype(np.float32)
         length = 1 + tf.searchsorted(limits, tf.reshape(_uniform(bits), [-1]), side="right")
@@ -123,7 +123,7 @@ class Masking:
         return opens | (starts & (size > budget[:, None]))
 
     def _choose(self, bits, spans, candidates, budget):
-        """Chosen spans, bool `[batch, seq_length]` by number of the span in its example."""
+        """Choose spans, bool `[batch, seq_length]` by number of the span in its example."""
         seq_length = tf.shape(spans)[1]
         size = _count(spans, candidates)
         shuffled = tf.where(size > 0, tf.cast(_shift(bits, 2), tf.int32) + 1, 0)
@@ -151,8 +151,8 @@ class Masking:
 
 
 def _count(numbers, which, limit=None):
-    """How often a row of `numbers` holds each number below its length, or `limit`, where `which`
-    is true: int32 `[batch, limit]`."""
+    """Count how often a row of `numbers` holds each number below its length, or `limit`, where
+    `which` is true: int32 `[batch, limit]`."""
     batch = tf.shape(numbers)[0]
     limit = tf.shape(numbers)[1] if limit is None else limit
     flat = tf.where(which, numbers + tf.range(batch)[:, None] * limit, -1)
@@ -165,10 +165,10 @@ def _shift(bits, count):
 
 
 def _uniform(bits):
-    """uint32 bits -> float32 in [0, 1)."""
+    """Convert uint32 bits to float32 in [0, 1)."""
     return tf.cast(_shift(bits, 8), tf.float32) * 2.0**-24
 
 
 def _below(bits, count):
-    """uint32 bits -> int32 in [0, count)."""
+    """Convert uint32 bits to int32 in [0, count)."""
     return tf.cast(_shift(tf.cast(bits, tf.uint64) * tf.constant(count, tf.uint64), 32), tf.int32)

@@ -49,7 +49,7 @@ class Examples:
 
 
 def make_examples(chunk, *, format, pairs, seq_length, short_seq_prob, seed):
-    """Examples of one pass over `chunk`.
+    """Make the examples of one pass over `chunk`.
 
     Every sentence of the own documents lends at least one token to an example, but for the
     exception that `segment_pairs` names.
@@ -75,7 +75,8 @@ def make_examples(chunk, *, format, pairs, seq_length, short_seq_prob, seed):
 
 
 def _packed(chunk, cross_documents, seq_length, short_seq_prob, rng):
-    """Contiguous whole sentences, as many as fit; a sentence longer than the window is cut up."""
+    """Pack contiguous whole sentences, as many as fit; a sentence longer than the window is
+    split."""
     ends = chunk.sentences.tolist()
     documents = chunk.documents.tolist()
     runs = []  # (example, start, length)
@@ -109,7 +110,7 @@ def _packed(chunk, cross_documents, seq_length, short_seq_prob, rng):
 
 
 def join(passes):
-    """The `Examples` of several passes over a chunk as one."""
+    """Join the `Examples` of several passes over a chunk."""
     first = np.cumsum([0, *(examples.count for examples in passes[:-1])])
     fields = {field.name: np.concatenate([getattr(examples, field.name) for examples in passes])
               for field in dataclasses.fields(Examples)}
@@ -118,7 +119,7 @@ def join(passes):
 
 
 def assemble(chunk, examples, order, continuation, cls_id, sep_id):
-    """Token sequences of the examples at `order`: `[CLS] run [SEP] run [SEP] …`.
+    """Build the token sequences of the examples at `order`: `[CLS] run [SEP] run [SEP] …`.
 
     Args:
         continuation: bool `[vocab_size]`, true for pieces that continue a word.

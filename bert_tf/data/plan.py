@@ -48,7 +48,7 @@ class Plan:
         return lambda: read_documents(paths, self.split)
 
     def path(self, chunk):
-        """Path of a chunk's shard."""
+        """Return the path of a chunk's shard."""
         return os.path.join(self.output_dir, chunk.file_name)
 
 
@@ -74,7 +74,7 @@ def make_sections(inputs):
 
 
 def _text_size(path):
-    """Bytes of text in a file; of a `.gz` what its end states."""
+    """Return the bytes of text in a file; of a `.gz` what its end states."""
     if not path.endswith(".gz"):
         return files.size(path)
     with files.explained("read", path), files.open_stored(path) as stream:
@@ -84,7 +84,7 @@ def _text_size(path):
 
 
 def shard_facts(chunk, path):
-    """What the manifest is to know of the shard of `chunk`: a dict of plain values.
+    """Return what the manifest records of the shard of `chunk`: a dict of plain values.
 
     Raises:
         BertTfError: the shard is damaged.
@@ -97,7 +97,7 @@ def shard_facts(chunk, path):
 
 
 def splits_of(made, pairs):
-    """The manifest's `splits`, see `create_examples`.
+    """Return the manifest's `splits`, see `create_examples`.
 
     Args:
         made: iterable of what `shard_facts` returned, in any order.

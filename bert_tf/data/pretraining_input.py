@@ -30,7 +30,7 @@ _REPLACEMENTS = {None: REPLACEMENT_PROBS, "rtd": ELECTRA_REPLACEMENT_PROBS}
 
 
 def examples_per_batch(manifest, batch_tokens, multiple=1):
-    """Number of training examples that hold about `batch_tokens` real tokens.
+    """Return the number of training examples that hold about `batch_tokens` real tokens.
 
     Args:
         manifest: what `create_examples` returned.
@@ -42,7 +42,7 @@ def examples_per_batch(manifest, batch_tokens, multiple=1):
 
 
 def shuffled(position, count, seed):
-    """Which of `count` examples stands at each place of the endless stream.
+    """Return which of `count` examples is at each position of the endless stream.
 
     Every run of `count` places, an epoch, holds each example once, in an order of its own.
 
@@ -134,7 +134,7 @@ class PretrainingInput:
                 replacement_probs=_REPLACEMENTS[objective])
 
     def dataset(self, start_step=0, num_replicas=1, replicas=(0,), num_steps=None):
-        """Batches, step by step and, within a step, replica by replica.
+        """Return the batches, step by step and, within a step, replica by replica.
 
         Args:
             start_step: first step.
@@ -178,7 +178,7 @@ class PretrainingInput:
         return -(-count // self.batch_size)
 
     def for_fit(self, first_epoch=0):
-        """What Keras' `fit` takes: `dataset` without the scalar `first_example`.
+        """Return what Keras' `fit` takes: `dataset` without the scalar `first_example`.
 
         Args:
             first_epoch: of `train`, epochs of `steps_per_epoch` steps that went before.
@@ -215,7 +215,7 @@ class PretrainingInput:
         return np.array(self.records.read(index), object)
 
     def _pad_and_mask(self, batch, first, size):
-        """Dynamic records as rectangles, masked unless they are for a language model."""
+        """Pad dynamic records to rectangles, masked unless they are for a language model."""
         num_tokens = tf.cast(batch["input_word_ids"].row_lengths(), tf.int32)
         pads = {"input_word_ids": self.pad_id, "input_type_ids": 0, "word_starts": 0}
         batch |= {name: batch[name].to_tensor(pad, shape=[size, self.seq_length])
@@ -228,7 +228,7 @@ class PretrainingInput:
 
 
 def _read_manifest(path, split):
-    """The manifest of a folder of examples, with what is read of it."""
+    """Read the manifest of a folder of examples."""
     made = manifest.read(path)
     held = {"options": _OPTIONS, "vocabulary": _VOCABULARY, "splits": {split: dict}}
     for group, fields in held.items():
@@ -247,7 +247,8 @@ def _read_manifest(path, split):
 
 @contextlib.contextmanager
 def explained_errors():
-    """What reading a batch raises inside TensorFlow becomes the one-line BertTfError again."""
+    """Raise again what reading a batch raises inside TensorFlow, as the one-line BertTfError it
+    was."""
     try:
         yield
     except tf.errors.OpError as error:

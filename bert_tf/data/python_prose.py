@@ -12,7 +12,7 @@ _BULLET = re.compile(r"^(?:\*|\d+\.|-)\s+")
 
 
 def _paragraphs(topic):
-    """Prose paragraphs of one topic, each on one line."""
+    """Yield the prose paragraphs of one topic, each on one line."""
     for block in re.split(r"\n\s*\n", topic):
         lines = [line.strip() for line in block.strip("\n").split("\n")]
         if any(_RULE.match(line) for line in lines) or "::=" in block or ">>>" in block:
@@ -38,5 +38,5 @@ def documents():
 
 
 def text():
-    """The prose as input text: a paragraph a line, a blank line between topics."""
+    """Return the prose as input text: a paragraph a line, a blank line between topics."""
     return "\n\n".join("\n".join(paragraphs) for _, paragraphs in documents()) + "\n"

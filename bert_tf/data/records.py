@@ -30,7 +30,7 @@ _AGAIN = "deleting its folder, which the same command then makes anew"
 
 
 def feature_table(masking, label, seq_length, max_predictions_per_seq):
-    """Features of a record: `{name: (dtype, length)}`, length None where it varies.
+    """Return the features of a record: `{name: (dtype, length)}`, length None where it varies.
 
     Dynamic records hold the unmasked tokens, unpadded. Static records have the names and padding
     of tf-models-official (`official/nlp/data/create_pretraining_data.py`), in both versions of
@@ -53,8 +53,8 @@ def feature_table(masking, label, seq_length, max_predictions_per_seq):
 
 
 def parse(table, records):
-    """Serialised records, string `[batch]` -> `{name: tensor}`: int32 or float32
-    `[batch, length]`, or a RaggedTensor where the length varies."""
+    """Parse serialised records, string `[batch]` -> `{name: tensor}`: int32 or float32 `[batch,
+    length]`, or a RaggedTensor where the length varies."""
     names = set(table) - {alias for name, alias in _ALIASES.items() if name in table}
     features = {
         name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) if length is None
@@ -79,7 +79,7 @@ def concatenate(pieces):
 
 
 def take(rows, index):
-    """The rows at `index`, in that order."""
+    """Return the rows at `index`, in that order."""
     values, lengths = rows
     starts = np.cumsum(lengths) - lengths
     taken = lengths[index]
@@ -88,7 +88,7 @@ def take(rows, index):
 
 
 def _varints(values, lengths):
-    """Rows of non-negative integers as rows of protocol-buffer varints (uint8)."""
+    """Encode rows of non-negative integers as rows of protocol-buffer varints (uint8)."""
     sizes = np.ones(len(values), np.int64)
     for shift in range(7, int(values.max(initial=0)).bit_length(), 7):
         sizes += values >> shift > 0
@@ -112,13 +112,13 @@ def _varint(value):
 
 
 def _field(number, content_size):
-    """Head of a length-delimited protocol-buffer field."""
+    """Return the head of a length-delimited protocol-buffer field."""
     return _varint(number << 3 | 2) + _varint(content_size)
 
 
 @functools.lru_cache(1 << 16)
 def _feature_head(name, dtype, size):
-    """Bytes before `size` bytes of packed values in an entry of the map of features."""
+    """Return the bytes before `size` bytes of packed values in an entry of the map of features."""
     values = _field(1, size)  # Int64List.value or FloatList.value
     kind = _field(3 if dtype == np.int64 else 2, len(values) + size)  # Feature.int64_list, ….
     key = _field(1, len(name)) + name.encode()
@@ -128,7 +128,7 @@ def _feature_head(name, dtype, size):
 
 
 def _heads(make, sizes):
-    """Rows `make(size)` for every size."""
+    """Return the rows `make(size)` for every size."""
     distinct, index = np.unique(sizes, return_inverse=True)
     heads = [make(int(size)) for size in distinct]
     table = np.frombuffer(b"".join(heads), np.uint8), np.array([len(head) for head in heads])
@@ -136,7 +136,7 @@ def _heads(make, sizes):
 
 
 def serialize(table, columns):
-    """Rows of bytes, one `tf.train.Example` each.
+    """Serialize the examples to rows of bytes, one `tf.train.Example` each.
 
     Args:
         table: from `feature_table`.
@@ -168,7 +168,8 @@ _crc_tables = [np.empty((0, 256), np.uint32), np.empty(0, np.uint32)]
 
 
 def _crc_contributions(size):
-    """What a byte contributes by its distance from the end, and what the start value does."""
+    """Return what a byte contributes by its distance from the end, and what the start value
+    does."""
     table, start = _crc_tables
     if len(start) <= size:
         length = max(1024, 2 * size)
@@ -185,7 +186,7 @@ def _crc_contributions(size):
 
 
 def masked_crc32c(rows):
-    """The checksum that TFRecord keeps of each row of bytes: uint32 `[rows]`.
+    """Compute the checksum that TFRecord keeps of each row of bytes: uint32 `[rows]`.
 
     A CRC is linear over exclusive or, so that each byte adds a term of its own, looked up by its
     value and its distance from the end; no row may be empty.
@@ -200,19 +201,19 @@ def masked_crc32c(rows):
 
 
 def _fixed(array):
-    """The bytes of each element as a row."""
+    """Return the bytes of each element as a row."""
     return array.view(np.uint8), np.full(len(array), array.itemsize)
 
 
 def frame(rows):
-    """Rows of bytes in the TFRecord frame: length, its checksum, data, its checksum."""
+    """Return rows of bytes in the TFRecord frame: length, its checksum, data, its checksum."""
     size = rows[1].astype("<u8")
     return concatenate([_fixed(size), _fixed(masked_crc32c(_fixed(size)).astype("<u4")), rows,
                         _fixed(masked_crc32c(rows).astype("<u4"))])
 
 
 def index_path(path):
-    """Path of the index of the shard at `path`."""
+    """Return the path of the index of the shard at `path`."""
     return path.removesuffix(".tfrecord") + ".index.npz"
 
 
@@ -235,8 +236,8 @@ def write_shard(path, blocks, num_tokens, pair_labels):
 
 
 def read_index(path):
-    """Index of the shard at `path`: dict of `offsets` int64 `[records + 1]`, `num_tokens` int32
-    `[records]`, `pair_labels` int8 `[records]` or `[0]`.
+    """Read the index of the shard at `path`: dict of `offsets` int64 `[records + 1]`, `num_tokens`
+    int32 `[records]`, `pair_labels` int8 `[records]` or `[0]`.
 
     Raises:
         BertTfError: the index is damaged or the shard has another size than it says.
@@ -300,7 +301,7 @@ class Records:
         return int(self.first[-1])
 
     def read(self, index):
-        """Records at `index`, int64 `[n]` -> list of bytes; checksums are checked.
+        """Read the records at `index`, int64 `[n]` -> list of bytes; checksums are checked.
 
         Raises:
             BertTfError: a record is damaged; its file and its number there are named.
@@ -332,7 +333,7 @@ class Records:
         return data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)
 
     def _ranges(self, places):
-        """`_frame` of several places, requested at once."""
+        """Read `_frame` of several positions, requested at once."""
         ranges = [(self.paths[shard], *self.offsets[shard][record:record + 2].tolist())
                   for shard, record in places]
         return [data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)

@@ -14,7 +14,7 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit inter
 
 
 def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
-    """Pairs of segments of one pass over a chunk.
+    """Return the pairs of segments of one pass over a chunk.
 
     Every sentence of the own documents lends at least one token to a pair, except that under
     `swapped` a document (or its part in this chunk) of a single sentence, which has no order, is
@@ -45,7 +45,8 @@ def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
 
 
 def _choose(chunk, targets, format, pairs, rng):
-    """Rows of sentence numbers (first_start, first_end, second_start, second_end) and the label.
+    """Return rows of sentence numbers (first_start, first_end, second_start, second_end) and the
+    label.
 
     Segments are exchanged here, before they are cut: where an odd token goes must not depend on
     which one is the later.
@@ -56,7 +57,7 @@ def _choose(chunk, targets, format, pairs, rng):
     least = 1 if format == "segment_pair" and pairs == "random" else 2  # sentences of a pair
 
     def stop_at(start, target, least, end):
-        """Where sentences from `start` on reach the target length, or the document ends.
+        """Return where sentences from `start` on reach the target length, or the document ends.
 
         Under `swapped` they stay within it: the sentence too many, cut in `_cut`, would tell which
         segment is the later one.
@@ -67,7 +68,7 @@ def _choose(chunk, targets, format, pairs, rng):
         return min(max(stop, start + least), end)
 
     def elsewhere(document, target):
-        """From a random sentence of a random other document on."""
+        """Return sentences from a random one of a random other document on."""
         other = document
         while names[other] == names[document]:
             other = int(rng.random() * len(names))
@@ -112,15 +113,15 @@ class _Halves:
         self.surplus = 0  # labels 1 drawn so far less labels 0
 
     def draw(self, must):
-        """Whether the label is 1; it is where it `must` be."""
+        """Draw whether the label is 1; it is where it `must` be."""
         label = must or self.surplus < 0 or (self.surplus == 0 and self.rng.random() < 0.5)
         self.surplus += 1 if label else -1
         return label
 
 
 def _target_lengths(chunk, room, short_seq_prob, rng):
-    """Tokens that the pairs of each document aim at: `room`, or between 2 and `room` in a share
-    `short_seq_prob` of the documents, as the original.
+    """Draw the tokens that the pairs of each document aim at: `room`, or between 2 and `room` in a
+    fraction `short_seq_prob` of the documents, as the original.
 
     The draws are spread evenly over documents by length and over lengths to aim at: a long
     document that aims at two tokens would give a great part of all examples.

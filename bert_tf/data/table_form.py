@@ -44,17 +44,17 @@ AS_FOUND = TableForm()  # all of it is told from the file
 
 
 def suffix(path):
-    """How the name ends, `.gz` left out."""
+    """Return the end of the name, `.gz` removed."""
     return os.path.splitext(path.removesuffix(".gz"))[1].lower()
 
 
 def is_table(path):
-    """Whether the name of a file is that of a table."""
+    """Return whether the name of a file is that of a table."""
     return suffix(path) in _TABLES
 
 
 def written_as(path):
-    """`.json` or `.jsonl` by the file's name, `.parquet` by its first bytes; else None.
+    """Return `.json` or `.jsonl` by the file's name, `.parquet` by its first bytes; else None.
 
     Raises:
         UsageError: the file is a workbook.
@@ -70,7 +70,7 @@ def written_as(path):
 
 
 def split_rows(path, columns, form):
-    """How a file of delimited fields is to be split, `(delimiter, quoted)`.
+    """Return how a file of delimited fields is split, `(delimiter, quoted)`.
 
     Args:
         path: the file.
@@ -93,13 +93,13 @@ def split_rows(path, columns, form):
 
 
 def quoted_rows(lines, delimiter, strict=False):
-    """A `csv.reader` of lines without their ends."""
+    """Return a `csv.reader` of lines without their ends."""
     csv.field_size_limit(_LONGEST_FIELD)
     return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=strict)
 
 
 def _fits(path, columns, encoding, delimiter, quoted):
-    """Whether a delimiter gives the columns."""
+    """Return whether a delimiter gives the columns."""
     lines = (line for line in files.read_lines(path, encoding) if line)
     rows = quoted_rows(lines, delimiter) if quoted else (line.split(delimiter) for line in lines)
     named = any(not column.isdigit() for column in columns)

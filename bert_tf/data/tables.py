@@ -33,7 +33,7 @@ class NoColumn(UsageError):
 
 
 def attempts(rows, make):
-    """`make(number, where, values)` of each of the `rows` that `read_rows` yields.
+    """Yield `make(number, where, values)` of each of the `rows` that `read_rows` yields.
 
     In place of a row that is wrong, or of which `make` raises it, stands the BadRow.
     """
@@ -96,7 +96,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
 
 
 def _places(where, header, width, columns, optional):
-    """Where in a row of `width` fields each column is."""
+    """Return the index of each column in a row of `width` fields."""
     places = {}
     for column in columns + [column for column in optional if column in header]:
         if header.count(column) > 1:
@@ -125,7 +125,7 @@ def _fields_of_object(where, item, columns, optional):
 
 
 def _value(item, column):
-    """What `item` has as `column`, or `a.b` as `b` of its `a`."""
+    """Return what `item` has as `column`, or `a.b` as `b` of its `a`."""
     for name in [column] if column in item else column.split("."):
         if not isinstance(item, dict) or name not in item:
             return _MISSING

@@ -26,7 +26,7 @@ class Ragged:
 
     @classmethod
     def of_rows(cls, rows, dtype=np.int32):
-        """From a list of lists."""
+        """Build one from a list of lists."""
         splits = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
         values = np.concatenate([np.asarray(row, dtype) for row in rows] or [np.zeros(0, dtype)])
         return cls(values, splits)
@@ -42,11 +42,11 @@ class Ragged:
 
     @property
     def lengths(self):
-        """int64 `[n]`."""
+        """The lengths, int64 `[n]`."""
         return np.diff(self.splits)
 
     def tensor(self):
-        """As a `tf.RaggedTensor`."""
+        """Return the rows as a `tf.RaggedTensor`."""
         return tf.RaggedTensor.from_row_splits(self.values, self.splits, validate=False)
 
 
@@ -73,11 +73,11 @@ class Features:
 
     @property
     def lengths(self):
-        """Tokens of each row, int64 `[n]`."""
+        """The tokens of each row, int64 `[n]`."""
         return self.rows["input_word_ids"].lengths
 
     def widths(self, longest):
-        """Length to which rows are padded of which the longest has so many tokens."""
+        """Return the length to which rows are padded of which the longest has so many tokens."""
         if self.window is None:
             return longest
         return np.where(longest <= self.window, longest,
@@ -114,11 +114,11 @@ class TaskInput:
 
     @property
     def steps_per_epoch(self):
-        """Batches of an epoch; the last one may be filled up with rows of weight 0."""
+        """Batches of an epoch; the last one may be padded with rows of weight 0."""
         return -(-len(self.features) // self.batch_size)
 
     def dataset(self, start_step=0, num_replicas=1, replicas=(0,)):
-        """Batches, step by step and, within a step, replica by replica.
+        """Return the batches, step by step and, within a step, replica by replica.
 
         Args:
             start_step: first step; the batches are those that an uninterrupted run has there.
@@ -166,7 +166,8 @@ class TaskInput:
         return batches.prefetch(4 * len(replicas))
 
     def padding_share(self, epochs=1):
-        """Share of the positions in the batches of the first `epochs` that hold no token."""
+        """Return the fraction of the positions in the batches of the first `epochs` that hold no
+        token."""
         real = positions = 0
         for epoch in range(epochs):
             rows, weights, widths = self._plan(epoch)
@@ -175,7 +176,7 @@ class TaskInput:
         return 1 - real / positions
 
     def _plan(self, epoch):
-        """Rows int64 and weights float32 `[steps, batch_size]`, widths int64 `[steps]`."""
+        """Return rows int64 and weights float32 `[steps, batch_size]`, widths int64 `[steps]`."""
         rows = batch_rows(self.features.lengths, self.batch_size,
                           [self.seed, epoch] if self.shuffle else None, self.bucket)
         weights = (rows >= 0).astype(np.float32)
@@ -200,7 +201,7 @@ class _BatchMaker:
                      for name, values in features.rows.items()}
 
     def __call__(self, rows, width):
-        """The batch of `rows`, int64 `[b]`, padded to `width`, a scalar."""
+        """Return the batch of `rows`, int64 `[b]`, padded to `width`, a scalar."""
         lengths = tf.gather(self.rows["input_word_ids"].row_lengths(), rows)
         batch = {"input_mask": self._fold(tf.sequence_mask(lengths, width, tf.int32), width)}
         for name, values in self.rows.items():
@@ -213,7 +214,8 @@ class _BatchMaker:
         return batch
 
     def _fold(self, values, width):
-        """`[b, width]` as the model takes it: `[b, windows, seq_length]` where there are any."""
+        """Return `[b, width]` as the model takes it: `[b, windows, seq_length]` where there are
+        any."""
         if self.window is None:
             return values
         return tf.reshape(values, [values.shape[0] or -1,
@@ -222,7 +224,7 @@ class _BatchMaker:
 
 
 def batch_rows(lengths, batch_size, seed, bucket=True):
-    """Which rows each batch of an epoch holds.
+    """Return which rows each batch of an epoch holds.
 
     Args:
         lengths: int `[n]`.
@@ -250,7 +252,7 @@ def batch_rows(lengths, batch_size, seed, bucket=True):
 
 
 def by_length(lengths, budget):
-    """Cut `arange(len(lengths))`, sorted by length, into groups of at most `budget` positions.
+    """Split `arange(len(lengths))`, sorted by length, into groups of at most `budget` positions.
 
     Args:
         lengths: int `[n]`.
@@ -268,7 +270,7 @@ def by_length(lengths, budget):
 
 
 def in_order(features, batch_tokens, pad_id=0):
-    """Every row once, by length, for prediction.
+    """Yield every row once, by length, for prediction.
 
     Args:
         features: `Features`.

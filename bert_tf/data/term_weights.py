@@ -45,14 +45,14 @@ class TermCounter:
         self.num_tokens += len(rows)
 
     def weights(self):
-        """The `TermWeights` of what was counted."""
+        """Return the `TermWeights` of what was counted."""
         idf = np.log1p((self.num_texts - self.counts + 0.5) / (self.counts + 0.5))
         return TermWeights(idf.astype(np.float32), self.num_tokens / self.num_texts,
                            self.num_texts)
 
 
 def learn_term_weights(texts, tokenizer, seq_length=128, progress=False):
-    """Statistics of texts as a model reads them: `[CLS]`, at most so many tokens, `[SEP]`.
+    """Count statistics of texts as a model reads them: `[CLS]`, at most so many tokens, `[SEP]`.
 
     Memory is bounded whatever the number of texts.
 

@@ -1,6 +1,6 @@
-"""An evaluation: a model from whatever folder, examples, what it tells of them, how well."""
+"""An evaluation: a model from whatever folder, examples, predictions, metrics."""
 
-import argparse
+import dataclasses
 import os
 import time
 
@@ -8,7 +8,13 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
-from bert_tf.finetune import options as flags
+from bert_tf.finetune.config import (
+    AnswerOptions,
+    FeatureOptions,
+    FinetuneConfig,
+    InputOptions,
+    TableOptions,
+)
 from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
@@ -18,7 +24,9 @@ from bert_tf.finetune.results import (
     write_results,
 )
 from bert_tf.finetune.trained_on import trained_on_notes
+from bert_tf.models.find import EXTRA, OURS, SERVED, find_model
 from bert_tf.models.pretrained import CONFIG, TASK
+from bert_tf.options import current_name
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained
@@ -27,55 +35,56 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 RUN = "run.json"
-_FORM = ("delimiter", "encoding", "header")  # flags about a table
-_SAVED_MODEL, _EXTRA = "saved_model.pb", "assets.extra"
+_FORM = ("delimiter", "encoding", "header")  # options about a table
+# Of the options of a fine-tuning those that an evaluation heeds.
+_HEEDED = {field.name for options in (InputOptions, AnswerOptions, FeatureOptions, TableOptions)
+           for field in dataclasses.fields(options)}
 
 
-class Measurement:
+class Evaluation:
     """One evaluation and its folder.
 
     Args:
-        arguments: the flags of `evaluate`; None where not given.
+        options: `EvaluateConfig` with an `output_dir`.
         command: the command line, for `results.json`.
     """
 
-    def __init__(self, arguments, command):
-        self.arguments = arguments
+    def __init__(self, options, command):
+        self.options = options
         self.command = command
         self.started = time.monotonic()
 
     def path(self, *names):
         """A path in the output folder."""
-        return os.path.join(self.arguments.output_dir, *names)
+        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Measure unless that is done; return what `results.json` holds.
 
         Nothing is written before all is predicted: what is refused leaves nothing.
         """
-        arguments = self.arguments
-        served = files.exists(os.path.join(arguments.model, _SAVED_MODEL))
-        folder = _about(arguments.model, served)
+        found = find_model(self.options.model, {**OURS, **SERVED})
+        served, folder = found.kind in SERVED, found.folder
         parent, name = os.path.split(folder)
         self.run = parent if name == "model" else folder  # of a SavedModel what is kept of it
         self.complete()
-        options = vars(arguments)
-        inputs = [arguments.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
-                                    if files.is_file(os.path.join(folder, name)))]
+        options = self.options
+        inputs = [options.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
+                                  if files.is_file(os.path.join(folder, name)))]
         record = self.path("evaluation.json")
         made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
         manifest.check_own(record, made, "data")
         measured = files.exists(self.path(RESULTS))
-        replace = arguments.overwrite or not measured
-        same = manifest.finished(record, options, inputs, replace, arguments.verify_inputs)
+        replace = options.overwrite or not measured
+        same = manifest.finished(record, options.stored(), inputs, replace, options.verify_inputs)
         if same and measured and not missing(self.path()):
             print(f"{self.path()}: this is measured already; nothing to do")
             return read_results(self.path())
         results, measured = self.measure(folder, served)
         for name in made:
             files.remove(self.path(name))
-        manifest.write(record, options, inputs)
+        manifest.write(record, options.stored(), inputs)
         write_measured(*measured, self.path())
         write_results(self.path(), results)
         return results
@@ -88,34 +97,31 @@ class Measurement:
         Raises:
             UsageError: no task is told.
         """
-        arguments = self.arguments
+        options = self.options
         path = os.path.join(self.run, RESULTS)
         known = read_results(self.run) if files.exists(path) else {}
-        if arguments.task is None and "task" not in known:
-            raise UsageError(explain(f"--model {arguments.model} does not say what it was "
+        if options.task is None and "task" not in known:
+            raise UsageError(explain(f"--model {options.model} does not say what it was "
                                      "fine-tuned for", "--task"))
-        if arguments.task in (None, known.get("task")):
-            arguments.task = known["task"]
-            for name, column in known.get("columns", {}).items():
-                if getattr(arguments, f"{name}_column") is None:
-                    setattr(arguments, f"{name}_column", column)
+        if options.task in (None, known.get("task")):
             record = os.path.join(self.run, RUN)
             trained = manifest.read(record)["options"] if files.exists(record) else {}
-            for name in _FORM:
-                if getattr(arguments, name) is None:
-                    setattr(arguments, name, trained.get(name))
+            values = {"task": known["task"], **{name: trained.get(name) for name in _FORM}, **{
+                f"{name}_column": column for name, column in known.get("columns", {}).items()}}
+            self.options = options.replace(**{name: value for name, value in values.items()
+                                              if getattr(options, name) is None})
 
     def measure(self, folder, served):
         """`(results, (task_type, examples, predictions))`, the first for `results.json`."""
-        arguments = self.arguments
-        model = checksums.opened(arguments.model if served else folder)
-        folder = os.path.join(model, _EXTRA) if served else model
+        options = self.options
+        model = checksums.opened(options.model if served else folder)
+        folder = os.path.join(model, EXTRA) if served else model
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
-        task = find_task(arguments.task, about.get("problem") == "multi_label")
+        task = find_task(options.task, about.get("problem") == "multi_label")
         task_type = make_type(task, self.type_options(), about["task"])
-        task_type.check_model(about, arguments.model)
-        examples, left_out = flags.read_examples(task, arguments.data, arguments)
+        task_type.check_model(about, options.model)
+        examples, left_out = options.read_examples(task, options.data)
         task_type.check_examples(examples, about, served)
         if served:
             about["pretokenize"] = _pretokenize(folder)
@@ -129,33 +135,17 @@ class Measurement:
         return {"task": task.name, "metrics": metrics, **described(task_type, about.get("labels",
                                                                                         [])),
                 "notes": notes, "examples": len(examples), "left_out": left_out,
-                "model": arguments.model, "seconds": round(time.monotonic() - self.started, 1),
+                "model": options.model, "seconds": round(time.monotonic() - self.started, 1),
                 "command": self.command}, (task_type, examples, predictions)
 
     def type_options(self):
-        """The flags that the model was trained with, or their defaults, and those given now."""
-        parser = argparse.ArgumentParser(add_help=False)
-        flags.add_finetune_flags(parser)
-        values = vars(parser.parse_args(["--task", "", "--train", "", "--dev", "",
-                                         "--output_dir", ""]))
-        run = os.path.join(self.arguments.model, RUN)
-        if files.exists(run):
-            values.update(manifest.read(run)["options"])
-        values.update({name: value for name, value in vars(self.arguments).items()
-                       if value is not None})
-        return argparse.Namespace(**values)
-
-
-def _about(model, served):
-    """Folder with the files about the model at the path `model`."""
-    if served:
-        return os.path.join(model, _EXTRA)
-    for folder in (os.path.join(model, "model"), model):
-        if files.exists(os.path.join(folder, CONFIG)):
-            return folder
-    raise UsageError(explain(f"--model {model} holds no model",
-                             "the folder of a finetune run, a model folder (with "
-                             f"{CONFIG}) or a version of a SavedModel (with {_SAVED_MODEL})"))
+        """The options that the model was trained with, or their defaults, and those given now."""
+        run = os.path.join(self.options.model, RUN)
+        trained = manifest.read(run)["options"] if files.exists(run) else {}
+        given = {name: value for name, value in self.options.to_dict().items() if value is not None}
+        values = {current_name(name): value for name, value in trained.items()} | given
+        return FinetuneConfig(task=self.options.task, train="", dev="", output_dir="", **{
+            name: value for name, value in values.items() if name in _HEEDED})
 
 
 def _pretokenize(folder):
@@ -168,9 +158,9 @@ def _load(folder, task_type, about):
     """The model in `folder`, with a preprocessor also where none was saved with it."""
     if "reading" in about:
         return from_pretrained(folder, task_type.built_as)
-    options = task_type.options
-    if options.seq_length is None:
+    if task_type.options.max_seq_length is None:
         longest = ModelConfig.load(os.path.join(folder, CONFIG)).longest
-        options.seq_length = min(task_type.task.seq_length, longest)
+        task_type.options = task_type.options.replace(
+            max_seq_length=min(task_type.task.seq_length, longest))
     made = task_type.model_options(about.get("labels", []), load_tokenizer(folder))[1]
     return from_pretrained(folder, task_type.built_as, preprocessor=made["preprocessor"])

@@ -15,67 +15,76 @@ training the best epoch is kept, of all trainings the best model, by the task's 
 Stop it at any moment and run the same command again: it goes on where it stood.
 """
 
-import shlex
-import sys
+import contextlib
 import time
+import typing
 
 from bert_tf import cli
-from bert_tf.finetune import options
+from bert_tf.finetune.config import FinetuneConfig
+from bert_tf.options import takes
 from bert_tf.storage import locks
 
 
-def _parser():
-    parser = cli.Parser("finetune", __doc__)
-    options.add_finetune_flags(parser)
-    return parser
+class FinetuneResult(typing.NamedTuple):
+    """What a fine-tuning made."""
+
+    run_dir: str  # run folder
+    saved_model: str  # path of the SavedModel's version
+    results: dict  # of results.json: metrics, test_metrics, mean, deviation, seeds …
 
 
-def main(argv=None):
-    started = time.monotonic()
-    arguments = _parser().parse_args(argv)
-    task = options.complete(arguments)
-    words = sys.argv[1:] if argv is None else argv
-    command = shlex.join(["python", "-m", "bert_tf.finetune", *words])
+@takes(FinetuneConfig)
+def finetune(config):
+    """Do a fine-tuning, or what is missing of it.
 
-    import tensorflow as tf
+    TensorFlow's ops are deterministic from then on in this process.
+
+    Args:
+        config: `FinetuneConfig`, or its fields as keyword arguments.
+
+    Returns:
+        `FinetuneResult`.
+
+    Raises:
+        UsageError: options contradict each other or the files, or the folder holds another run.
+        BertTfError: examples, files or the machine stop the work; DivergedError: all losses are
+            NaN.
+    """
+    with _finished(config) as (_, result):
+        return result
+
+
+@contextlib.contextmanager
+def _finished(config):
+    """Finish a run; yield its complete options and `FinetuneResult` while its folder is held."""
+    from bert_tf.finetune.complete import complete
+
+    command = cli.command_line("finetune", config)
+    config, task = complete(config)
 
     from bert_tf.training.strategy import make_strategy
 
     cli.quiet_tensorflow()
-    if arguments.num_devices > 1:
-        tf.config.set_logical_device_configuration(
-            tf.config.list_physical_devices("CPU")[0],
-            [tf.config.LogicalDeviceConfiguration()] * arguments.num_devices)
+    strategy = make_strategy(config.strategy, config.num_devices)
 
-    from bert_tf.finetune.results import first_prediction, shown
     from bert_tf.finetune.run import FinetuningRun
-    from bert_tf.saved_model.next_commands import (
-        print_next,
-        python_command,
-        query_command,
-        serve_command,
-    )
-    from bert_tf.saved_model.save import export_notes
 
-    with locks.held(arguments.output_dir):
-        results, version = FinetuningRun(
-            arguments, task, make_strategy(arguments.strategy), command, started).finish()
-    if len(results["seeds"]) > 1:
-        print(f"mean of {len(results['seeds'])} seeds: "
-              f"{shown(results['mean'], results['deviation'])}")
-    print(f"best: {shown(results['metrics'])}")
-    if "test_metrics" in results:
-        print(f"test: {shown(results['test_metrics'])}")
-    print(f"exported {version}")
-    for note in export_notes(version):
-        print(f"note: {note}")
-    asked = first_prediction(arguments.output_dir)
-    text = asked.get("context") or asked["text"]
-    print_next({
-        "measure it on other examples": python_command(
-            "evaluate", "--model", arguments.output_dir, "--data",
-            arguments.train if options.dev_share(arguments) else arguments.dev),
-        "serve it": serve_command(arguments.export_dir),
-        "ask it, from another terminal": query_command(
-            arguments.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"))})
-    print(f"\n{time.monotonic() - started:.0f} s in all")
+    with locks.held(config.output_dir):
+        results, version = FinetuningRun(config, task, strategy, command).finish()
+        yield config, FinetuneResult(config.output_dir, version, results)
+
+
+def _parser():
+    return cli.parser_of("finetune", __doc__, FinetuneConfig)
+
+
+def main(argv=None):
+    started = time.monotonic()
+    with _finished(FinetuneConfig(**vars(_parser().parse_args(argv)))) as (config, result):
+        from bert_tf.finetune.report import report
+
+        report(config, result.results, result.saved_model)
+        print(f"\n{time.monotonic() - started:.0f} s in all")
+
+
+cli.make_callable(__name__, finetune)

@@ -10,7 +10,8 @@ from bert_tf.converters.formats import find_format, load_format
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.finetune.options import SCRATCH
+from bert_tf.finetune.config import SCRATCH
+from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
 from bert_tf.storage import checksums, files
@@ -35,7 +36,7 @@ class Start:
     folder: str | None  # model folder of the weights
 
     def build(self, task, changes, **options):
-        """A model of one of `registry.model_classes()` with new heads.
+        """Build a model of one of `registry.model_classes()` with new heads.
 
         Args:
             task: its name.
@@ -48,10 +49,10 @@ class Start:
 
 
 def find_start(options, folder, texts):
-    """The `Start` that the flags `--init`, `--config` and `--vocab` name.
+    """Find the `Start` that the flags `--init`, `--config` and `--vocab` name.
 
     Args:
-        options: the flags of `finetune`.
+        options: `FinetuneConfig`.
         folder: run folder; a checkpoint of another format becomes its subfolder `init`, and a
             tokenizer that is made its `tokenizer`.
         texts: called for the training text, list of str, where a vocabulary is to be learned.
@@ -80,22 +81,24 @@ def find_start(options, folder, texts):
 
 
 def _configuration(path):
-    """The `ModelConfig` that `--config` names, and the folder that may hold a vocabulary too."""
+    """Return the `ModelConfig` that `--config` names, and the folder that may hold a vocabulary
+    too."""
     if path is None:
         return preset("bert", "tiny"), None
     if not files.is_folder(path):
         return ModelConfig.load_any(path), os.path.dirname(path)
-    found = [os.path.join(folder, name) for folder in (path, os.path.join(path, "model"))
-             for name in (CONFIG, "bert_config.json")]
-    found = [name for name in found if files.exists(name)]
-    if found:
-        return ModelConfig.load_any(found[0]), os.path.dirname(found[0])
+    folder = model_folder(path) or path
+    for name in (CONFIG, "bert_config.json"):
+        config = os.path.join(folder, name)
+        if files.exists(config):
+            return ModelConfig.load_any(config), folder
     checkpoint = load_format(find_format(path)).read(path)
     return checkpoint.config, path
 
 
 def _find_tokenizer(options, beside):
-    """The tokenizer of `--vocab` or of the folder of `--config`; None where neither has one."""
+    """Find the tokenizer of `--vocab` or of the folder of `--config`; None where neither has
+    one."""
     if options.vocab:
         return Tokenizer.of_vocabulary(options.vocab, **{
             name: getattr(options, name) for name in _TOKENIZER_FLAGS})
@@ -117,7 +120,7 @@ def _check_given(options, names, tokenizer, folder):
 
 
 def _learn(options, vocab_size, texts):
-    """A WordPiece tokenizer of the training text, with at most `vocab_size` entries."""
+    """Learn a WordPiece tokenizer from the training text, with at most `vocab_size` entries."""
     casing = {"lower_case": bool(options.lower_case), "strip_accents": bool(options.strip_accents),
               "pretokenize": options.pretokenize}
     counter = WordCounter(**casing)

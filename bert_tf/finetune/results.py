@@ -14,7 +14,7 @@ REPORT = "report"  # folder of pictures and tables for people
 
 
 def spread(records):
-    """Mean and sample standard deviation of each metric over trials.
+    """Return the mean and sample standard deviation of each metric over trials.
 
     Args:
         records: of finished trials with `metrics`, see `Trial.finish`; at least one.
@@ -44,12 +44,12 @@ def write_measured(task_type, examples, predictions, folder):
 
 
 def first_prediction(folder):
-    """The first line of `predictions.jsonl` in a folder, a dict."""
+    """Read the first line of `predictions.jsonl` in a folder, a dict."""
     return json.loads(next(iter(files.read_lines(os.path.join(folder, PREDICTIONS)))))
 
 
 def described(task_type, labels):
-    """What a preprocessor of the metrics must know: `{"monitor", "positive_label"}` for
+    """Return what a preprocessor of the metrics must know: `{"monitor", "positive_label"}` for
     `results.json`.
 
     `positive_label` is the one of two labels that `f1` is about, else None.
@@ -59,7 +59,7 @@ def described(task_type, labels):
 
 
 def about_f1(results):
-    """A line that says which label `f1` is about, of what `described` gives; else none."""
+    """Return a line that says which label `f1` is about, of what `described` gives; else none."""
     positive = results.get("positive_label")
     return [] if positive is None else [f"f1 is that of the label {positive!r}"]
 
@@ -81,7 +81,7 @@ def write_results(folder, results, made=(PREDICTIONS, REPORT)):
 
 
 def missing(folder):
-    """Names in `folder` of files that belong to its `results.json` and are no longer there.
+    """Return the names of files that belong to the `results.json` in `folder` and are missing.
 
     Raises:
         BertTfError: `results.json` is missing or damaged.
@@ -99,7 +99,7 @@ def _plain(value):
 
 
 def shown(metrics, deviation=None):
-    """Metrics in one line: `mcc 0.3381 ± 0.0120, accuracy …`."""
+    """Format metrics in one line: `mcc 0.3381 ± 0.0120, accuracy …`."""
     return ", ".join(f"{name} {value:.4f}"
                      + (f" ± {deviation[name]:.4f}" if deviation else "")
                      for name, value in metrics.items())

@@ -15,8 +15,8 @@ import time
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.finetune.config import SCRATCH
 from bert_tf.finetune.init import find_start
-from bert_tf.finetune.options import SCRATCH, columns, dev_share, read_examples
 from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
@@ -31,6 +31,7 @@ from bert_tf.finetune.results import (
 )
 from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
 from bert_tf.finetune.trial import RECORD, Settings, Trial
+from bert_tf.models.find import model_folder
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest
@@ -55,19 +56,18 @@ class FinetuningRun:
     """One run: what was asked for, and its folder.
 
     Args:
-        options: the flags of `finetune`, checked and filled in by `options.complete`.
+        options: `FinetuneConfig`, checked and filled in by `complete`.
         task: the `Task`.
         strategy: from `make_strategy`.
         command: the command line, for `results.json`.
-        started: when the command began, as of `time.monotonic`.
     """
 
-    def __init__(self, options, task, strategy, command, started):
+    def __init__(self, options, task, strategy, command=None):
         self.options = options
         self.task = task
         self.strategy = strategy
         self.command = command
-        self.started = started
+        self.started = time.monotonic()
 
     def path(self, *names):
         """A path in the run folder."""
@@ -127,7 +127,7 @@ class FinetuningRun:
 
         It is as it was where what is asked for is refused before a training has begun.
         """
-        options = vars(self.options)
+        options = self.options.stored()
         record = self.path("run.json")
         manifest.check_own(record, _MADE, "task")
         # A run without a trial has nothing to lose.
@@ -151,7 +151,7 @@ class FinetuningRun:
     def inputs(self):
         """The files that a run depends on."""
         options = self.options
-        paths = [options.train] + ([options.dev] if dev_share(options) is None else [])
+        paths = [options.train] + ([options.dev] if options.dev_share() is None else [])
         paths += [options.test] if options.test else []
         for path in (None if options.init == SCRATCH else options.init, options.config,
                      options.vocab):
@@ -162,14 +162,14 @@ class FinetuningRun:
     def examples(self):
         """`(train, dev, test)`, lists of examples, split where `--dev` is a share; test or None."""
         options = self.options
-        train, left_out = read_examples(self.task, options.train, options)
+        train, left_out = options.read_examples(self.task, options.train)
         self.left_out = {"train": left_out}
         test = None
         if options.test:
-            test, self.left_out["test"] = read_examples(self.task, options.test, options)
-        share = dev_share(options)
+            test, self.left_out["test"] = options.read_examples(self.task, options.test)
+        share = options.dev_share()
         if share is None:
-            dev, self.left_out["dev"] = read_examples(self.task, options.dev, options)
+            dev, self.left_out["dev"] = options.read_examples(self.task, options.dev)
             return train, dev, test
         train, dev = split_examples(train, share, options.seed, self.task.dev_last)
         files.write_json(self.path("dev_ids.json"), {
@@ -183,18 +183,18 @@ class FinetuningRun:
         self.type = make_type(self.task, options)
         self.start = find_start(options, self.path(), lambda: self.type.texts(train))
         longest = self.start.config.longest
-        if (options.seq_length or 0) > longest:
-            raise UsageError(explain(f"--seq_length {options.seq_length} is beyond the model's "
-                                     f"{longest} positions", attempt=f"--seq_length {longest}"))
+        length = options.max_seq_length or min(self.task.seq_length, longest)
+        if length > longest:
+            raise UsageError(explain(f"--max_seq_length {length} is beyond the model's {longest} "
+                                     "positions", attempt=f"--max_seq_length {longest}"))
         shortest = 4 + self.start.tokenizer.vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
-        if options.seq_length and options.seq_length < shortest:
-            raise UsageError(explain(f"--seq_length {options.seq_length}",
-                                     f"{shortest} to {longest}"))
-        options.seq_length = options.seq_length or min(self.task.seq_length, longest)
+        if options.max_seq_length and length < shortest:
+            raise UsageError(explain(f"--max_seq_length {length}", f"{shortest} to {longest}"))
+        self.type.options = options.replace(max_seq_length=length)
         labels = self.type.labels(train)
         self.model_task, self.model_options = self.type.model_options(labels,
                                                                       self.start.tokenizer)
-        asked = dev_share(options)
+        asked = options.dev_share()
         self.counts = {"train": len(train), "dev": len(dev), **_shares(train, dev, asked),
                        "seed": options.seed}
         held_out = "" if asked is None else f" ({100 * self.counts['share']:.3g} %)"
@@ -323,7 +323,7 @@ class FinetuningRun:
             files.copy(source, self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
         results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
-                   "task": self.task.name, "columns": columns(self.options),
+                   "task": self.task.name, "columns": self.options.columns(),
                    "metrics": metrics, **tested, **self.described, "notes": notes, "mean": mean,
                    "deviation": deviation, "seeds": records, "search": search,
                    "split": self.counts, "left_out": self.left_out,
@@ -340,12 +340,11 @@ def _shares(train, dev, asked):
 
 def _files_of(path):
     """The files that a model is read from: of its folder, of the checkpoint, or itself."""
-    inner = os.path.join(path, "model")
-    for folder in (inner, path):
-        names = [os.path.join(folder, name) for name in files.list_folder(folder)]
-        found = [name for name in names if files.is_file(name)]
-        if found:
-            return found
+    folder = model_folder(path) or path
+    found = [os.path.join(folder, name) for name in files.list_folder(folder)]
+    found = [name for name in found if files.is_file(name)]
+    if found:
+        return found
     if files.exists(path + ".index"):
         folder, name = os.path.split(path)
         return [os.path.join(folder, other) for other in files.list_folder(folder or ".")

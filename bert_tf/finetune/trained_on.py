@@ -19,7 +19,8 @@ def write_trained_on(folder, examples):
 
 
 def trained_on_notes(model, examples):
-    """Whether the run in the folder `model` learned from texts of these examples: at most a line.
+    """Return whether the run in the folder `model` was trained on texts of these examples: at most
+    a line.
 
     Raises:
         BertTfError: its digests cannot be read.
@@ -37,5 +38,5 @@ def trained_on_notes(model, examples):
 
 
 def _digests(examples):
-    """uint64 `[n]`."""
+    """Return a digest of each text, uint64 `[n]`."""
     return np.frombuffer(b"".join(content_digest(example)[:8] for example in examples), np.uint64)

@@ -25,11 +25,11 @@ class Settings:
     seed: int
 
     def said(self):
-        """In words."""
+        """Describe it in words."""
         return f"learning rate {self.learning_rate:g}, epochs {self.epochs}, seed {self.seed}"
 
     def folder(self):
-        """Name of the trial's folder."""
+        """Return the name of the trial's folder."""
         return f"learning_rate_{self.learning_rate!r}_epochs_{self.epochs}_seed_{self.seed}"
 
 
@@ -39,7 +39,7 @@ class Trial:
     Args:
         settings: a `Settings`.
         folder: for the trial's checkpoints and records.
-        options: the flags of `finetune`.
+        options: `FinetuneConfig`.
     """
 
     def __init__(self, settings, folder, options):
@@ -48,13 +48,14 @@ class Trial:
         self.options = options
 
     def record(self):
-        """What `finish` returned, or None while it has not."""
+        """Return what `finish` returned, or None while it has not."""
         path = os.path.join(self.folder, RECORD)
         return checksums.read_sealed(path, "deleting it: the training is then done again") if (
             files.exists(path)) else None
 
     def has_weights(self):
-        """Whether the weights of the best epoch are there: not in a run that had finished."""
+        """Return whether the weights of the best epoch are there: not in a run that had
+        finished."""
         return files.exists(os.path.join(self.folder, BEST))
 
     def forget(self):
@@ -124,12 +125,12 @@ def let_go(strategy, variables):
 
 
 def train_config(options, settings, steps_per_epoch):
-    """The `TrainConfig` of a trial: evaluated and saved once an epoch."""
+    """Return the `TrainConfig` of a trial: evaluated and saved once an epoch."""
     train_steps = settings.epochs * steps_per_epoch
     return TrainConfig(
         train_steps=train_steps, batch_size=options.batch_size,
         learning_rate=settings.learning_rate,
-        warmup_steps=round(options.warmup_share * train_steps),
+        warmup_steps=round(options.warmup_ratio * train_steps),
         weight_decay=options.weight_decay, dtype=options.dtype, strategy=options.strategy,
         seed=settings.seed, eval_every=steps_per_epoch, checkpoint_every=steps_per_epoch,
         keep_checkpoints=1)
@@ -168,7 +169,7 @@ def freeze(model, what):
 
 
 def layer_rates(config, decay):
-    """Factors of the learning rate by variable, for `build_optimizer`.
+    """Return the factors of the learning rate by variable, for `build_optimizer`.
 
     A layer learns `decay` times as fast as the one above, the embeddings as those below the first
     layer; what is above the last layer learns at the full rate (Clark et al. 2020, "ELECTRA",

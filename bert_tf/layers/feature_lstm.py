@@ -48,6 +48,11 @@ class FeatureLstm(keras.Layer):
         self.mix.build()
         self.bilstm.build((None, None, layers * self.hidden_size))
 
+    def compute_output_shape(self, states_shape, input_mask_shape=None):
+        """`[batch, seq_length, lstm_size]`."""
+        state = states_shape[0] if isinstance(states_shape[0], (list, tuple)) else states_shape
+        return (*state[:2], self.lstm_size)
+
     def options(self):
         """What is read and how, as plain values."""
         return {"layers": list(self.layer_numbers), "combine": self.mix.combine,

@@ -82,10 +82,18 @@ class VectorPooling(keras.Layer):
             raise UsageError(explain(f"{pooling} with layers={self.layer_numbers}",
                                      "layers=(-1,), which the pooler reads"))
 
-    def build(self, *shapes, **named_shapes):
+    def build(self, states_shape=None, input_word_ids_shape=None, input_mask_shape=None,
+              pooled_output_shape=None):
         """Create the weights of the tokens, if any."""
         if self.term_weights is not None:
             self.term_weights.build()
+
+    def compute_output_shape(self, states_shape, input_word_ids_shape=None,
+                             input_mask_shape=None, pooled_output_shape=None):
+        """`[batch, width]`, or of every token `[batch, seq_length, width]`."""
+        state = states_shape[0] if isinstance(states_shape[0], (list, tuple)) else states_shape
+        leading = state[:2] if self.pooling == "none" else state[:1]
+        return (*leading, self.width_factor * state[-1])
 
     @property
     def width_factor(self):

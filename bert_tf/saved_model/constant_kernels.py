@@ -12,7 +12,7 @@ from bert_tf.saved_model.flat_graph import body_of, flat_graph, library_of
 
 
 def with_constant_kernels(function):
-    """The same function with the kernels of its products, as they are now, as constants.
+    """Return the same function with the kernels of its products, as they are now, as constants.
 
     They are in memory once more then, and again as oneDNN orders them. Kernels that are read in a
     loop or a branch stay variables, and so do those that are not bfloat16.
@@ -46,7 +46,7 @@ def with_constant_kernels(function):
 
 
 def _kernels(definition, captured):
-    """`{what reads it: EagerTensor}` of the right sides of products."""
+    """Return `{name of the reading node: EagerTensor}` of the right sides of products."""
     nodes = {node.name: node for node in definition.node}
     found = {}
     for node in definition.node:

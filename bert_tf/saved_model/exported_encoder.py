@@ -21,7 +21,7 @@ _UNNAMED = "Variable"  # what TensorFlow calls a variable without a name
 
 
 def exported_window(version):
-    """How many tokens an exported version takes, if an encoder that reads text can be had of it.
+    """Return how many tokens an exported version takes, if its encoder can be read and reads text.
 
     Files are looked at, nothing is built.
 
@@ -42,7 +42,7 @@ def exported_window(version):
 
 
 def load_exported(version, **options):
-    """The encoder of an exported version, in float32, and its tokenizer.
+    """Load the encoder of an exported version, in float32, and its tokenizer.
 
     What was exported in bfloat16 has kernels and biases of that precision.
 
@@ -81,7 +81,8 @@ def _config(version):
 
 
 def _weights(version, config):
-    """The version's `VariableReader`, and `{path of a variable of the encoder: key there}`."""
+    """Return the version's `VariableReader`, and `{path of a variable of the encoder: key
+    there}`."""
     reader = variables.VariableReader(os.path.join(version, "variables", "variables"))
     names = reader.variable_names()
     if _UNNAMED in names.values():
@@ -93,7 +94,7 @@ def _weights(version, config):
 
 
 def _tokenizer(version):
-    """The tokenizer, whose files stand in two folders."""
+    """Load the tokenizer, whose files are in two folders."""
     from bert_tf.tokenization.load import load_tokenizer, tokenizer_files
     from bert_tf.tokenization.tokenizer import CONFIG_NAME
 

@@ -8,7 +8,7 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 def body_of(function):
-    """The `FunctionDef` that computes; a loaded signature does nothing but call it."""
+    """Return the `FunctionDef` that computes; a loaded signature does nothing but call it."""
     body = function.function_def
     calls = [node for node in body.node_def if node.op in _CALLS]
     if len(calls) != 1 or any(node.op not in (*_CALLS, "Identity", "NoOp")
@@ -18,13 +18,13 @@ def body_of(function):
 
 
 def library_of(function):
-    """`{name: FunctionDef}` of all that a `ConcreteFunction` calls."""
+    """Return `{name: FunctionDef}` of all that a `ConcreteFunction` calls."""
     library = function.graph.as_graph_def().library.function
     return {each.signature.name: each for each in library}
 
 
 def flat_graph(body, library):
-    """The graph of a function and of all that it calls; loops and branches stay functions.
+    """Return the graph of a function and of all that it calls; loops and branches stay functions.
 
     What had to wait for a call, as code with side effects does, waits for a `NoOp` of its name.
 
@@ -53,7 +53,7 @@ def flat_graph(body, library):
 
 
 def _in_place_of(call, function, definition, outputs):
-    """Nodes that do what `call` does, and `{its result: tensor that is it}`."""
+    """Return nodes that do what `call` does, and `{its result: tensor that is it}`."""
     waits = [each for each in call.input if each.startswith("^")]
     given = dict(zip((argument.name for argument in function.signature.input_arg), call.input,
                      strict=False))
@@ -84,7 +84,8 @@ def _in_place_of(call, function, definition, outputs):
 
 
 def _followed(name, results):
-    """The tensor that the result of a call stands for, which may be the result of another."""
+    """Return the tensor that the result of a call stands for, which may be the result of
+    another."""
     while name in results or f"{name}:0" in results:
         name = results.get(name) or results[f"{name}:0"]
     return name

@@ -12,7 +12,7 @@ from bert_tf.saved_model.ops import read_saved_model
 
 
 def guarded(served, signature):
-    """The function of a `Signature` after its guards, to be traced with `signature.inputs`.
+    """Return the function of a `Signature` after its guards, to be traced with `signature.inputs`.
 
     What a client gets for other inputs is INVALID_ARGUMENT, and nothing has been computed: all
     inputs have the ranks that the signature states and as many rows, token ids, mask and segment
@@ -35,7 +35,7 @@ def guarded(served, signature):
 
 
 def unguarded(saved_model):
-    """Which inputs of the signatures of a SavedModel something reads without a look at their rank.
+    """Return which inputs of the signatures of a SavedModel are read without a check of their rank.
 
     The graph is read, not run: from the input on, through calls of functions, `EnsureShape` has to
     come first.
@@ -69,19 +69,19 @@ def check_guards(saved_model):
 
 
 def _limits(config):
-    """`{input: (its largest value, what that is)}`; the least is 0."""
+    """Return `{input: (its largest value, what that is)}`; the least is 0."""
     return {"input_word_ids": (config.vocab_size - 1, "the model's vocabulary"),
             "input_type_ids": (max(1, config.type_vocab_size) - 1, "the model's segments"),
             "input_mask": (1, "1 for a token and 0 for padding")}
 
 
 def _written(shape):
-    """`batch` or `batch_length`, as names of nodes may be written."""
+    """Return `batch` or `batch_length`, as names of nodes may be written."""
     return "_".join(("batch", "length")[:shape.rank])
 
 
 def _same_shapes(inputs):
-    """Checks that each input has the rows, and where it has columns those, of the first one."""
+    """Check that each input has the rows, and where it has columns those, of the first one."""
     (first, value), *others = inputs.items()
     for name, other in others:
         axes = min(value.shape.rank, other.shape.rank)
@@ -99,7 +99,7 @@ def _within(name, ids, limit):
 
 
 def _is_guarded(tensor, nodes, returned, functions):
-    """Whether a tensor of a graph goes into `EnsureShape` alone, or into nothing.
+    """Return whether a tensor of a graph goes into `EnsureShape` alone, or into nothing.
 
     Args:
         tensor: its name there.
@@ -116,7 +116,8 @@ def _is_guarded(tensor, nodes, returned, functions):
 
 
 def _reads_guarded(node, place, nodes, returned, functions):
-    """Whether what a node does with its input number `place` is a guard, or leads to guards."""
+    """Return whether what a node does with its input number `place` is a guard, or leads to
+    guards."""
     if node.op == "EnsureShape":
         return True
     if node.op == "Identity":

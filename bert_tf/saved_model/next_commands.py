@@ -9,12 +9,12 @@ _LONGEST = 200  # characters of a text in a command
 
 
 def python_command(module, *words):
-    """The command line of an entry point; each word is quoted where the shell asks for it."""
+    """Return the command line of an entry point; each word is quoted where the shell needs it."""
     return shlex.join(["python", "-m", f"bert_tf.{module}", *words])
 
 
 def serve_command(export_dir):
-    """The command that serves a model, in whose folder there are versions.
+    """Return the command that serves a model, in whose folder there are versions.
 
     It is `tensorflow_model_server`'s, where that is installed and reads the folder: it has no file
     system for stores.
@@ -27,7 +27,7 @@ def serve_command(export_dir):
 
 
 def query_command(export_dir, text, **flags):
-    """The command that asks the served model about a text.
+    """Return the command that queries the served model with a text.
 
     Args:
         export_dir: folder of the model.

@@ -35,7 +35,7 @@ _METHODS = {"classify": tf.saved_model.CLASSIFY_METHOD_NAME,
 
 
 def read_saved_model(saved_model):
-    """The message `SavedModel` in a folder; BertTfError if it is missing or damaged."""
+    """Read the message `SavedModel` in a folder; BertTfError if it is missing or damaged."""
     path = os.path.join(saved_model, "saved_model.pb")
     with files.open_binary(path) as stream:
         try:
@@ -48,13 +48,13 @@ def read_saved_model(saved_model):
 
 
 def _nodes(proto):
-    """All nodes of the graph and of its functions."""
+    """Return all nodes of the graph and of its functions."""
     graph = proto.meta_graphs[0].graph_def
     return [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
 
 
 def used_ops(saved_model):
-    """Names of all ops in the graph of a SavedModel folder and in all its functions."""
+    """Return the names of all ops in the graph of a SavedModel folder and in all its functions."""
     proto = read_saved_model(saved_model)
     functions = {f.signature.name for f in proto.meta_graphs[0].graph_def.library.function}
     return {node.op for node in _nodes(proto)} - functions
@@ -80,7 +80,7 @@ def finish_graph(saved_model):
 
 
 def unservable_ops(saved_model):
-    """The ops of a SavedModel folder that TF Serving does not link, sorted.
+    """Return the ops of a SavedModel folder that TF Serving does not link, sorted.
 
     `tf.raw_ops` names the core ops, whatever libraries of other packages this process has loaded.
     """

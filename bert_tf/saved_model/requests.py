@@ -6,7 +6,7 @@ from bert_tf.saved_model.signatures import signatures
 
 
 def make_requests(served, texts, lengths):
-    """`{signature: {input: tensor}}`, a row for each text.
+    """Make `{signature: {input: tensor}}`, a row for each text.
 
     Args:
         served: the `ServedModel`.
@@ -32,7 +32,7 @@ def make_requests(served, texts, lengths):
 
 
 def make_examples(columns):
-    """Serialized `tf.Example`s, string `[B]`, whose features are the rows of string columns."""
+    """Serialize `tf.Example`s, string `[B]`, whose features are the rows of string columns."""
     return tf.constant([
         tf.train.Example(features=tf.train.Features(feature={
             name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))

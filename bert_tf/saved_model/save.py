@@ -84,7 +84,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
 
 
 def export_notes(version):
-    """What `export.json` of an exported version tells people: a list of lines."""
+    """Return the notes that `export.json` of an exported version holds: a list of lines."""
     return files.read_json(os.path.join(version, "assets.extra", EXPORT))["notes"]
 
 
@@ -117,7 +117,8 @@ def _write(served, model_folder, folder):
 
 @contextlib.contextmanager
 def _traced_once(owner, method):
-    """Within, graphs that call a method of `owner` call one graph of it, instead of a copy each.
+    """Trace once: within, graphs that call a method of `owner` call one graph of it, instead of a
+    copy each.
 
     Of seven signatures most are tokenizer and encoder: less to trace, to write and to load. When
     a signature is run TensorFlow puts the calls' graphs in their places.

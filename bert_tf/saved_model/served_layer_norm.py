@@ -18,7 +18,8 @@ _LARGE = 1 << 16
 
 
 def served_layer_norm(tokens, gamma, beta, epsilon):
-    """A kernel for `layer_norm.computed_by`: by what suits the device and so many numbers."""
+    """Return a kernel for `layer_norm.computed_by`: the one that suits the device and so many
+    numbers."""
     # 0 on a CPU; XLA, whatever the device, has the length of the list.
     device = tf.raw_ops.DeviceIndex(device_names=["CPU", "GPU"])
     in_one = tf.logical_and(device == 0, tf.size(tokens) >= _LARGE)
@@ -34,7 +35,7 @@ def served_layer_norm(tokens, gamma, beta, epsilon):
 
 @functools.cache
 def _traced(way, dtype, width, epsilon):
-    """The graph of a way for any number of tokens."""
+    """Trace `way` for any number of tokens."""
     with tf.init_scope():
         return tf.function(functools.partial(way, epsilon=epsilon), autograph=False
                            ).get_concrete_function(tf.TensorSpec([None, width], dtype),
@@ -42,7 +43,7 @@ def _traced(way, dtype, width, epsilon):
 
 
 def _in_one(tokens, gamma, beta, epsilon):
-    """What the remapper looks for.
+    """Compute it in the form that TensorFlow's remapper looks for.
 
     It wants scale and offset as `Fill`, which a known number of tokens would turn into constants:
     so it is hidden.

@@ -54,16 +54,16 @@ class ServedModel:
 
     @property
     def pair(self):
-        """Whether the model is about pairs of texts."""
+        """Whether the model takes pairs of texts."""
         return getattr(getattr(self.model, "preprocessor", None), "pair", False)
 
     @property
     def text_names(self):
-        """What the texts are called that the model was trained on."""
+        """The names of the texts that the model was trained on."""
         return ("text_a", "text_b") if self.pair else ("text",)
 
     def read(self, inputs, allow_special=False):
-        """Token ids, mask and segment ids int32 `[B, S]` of what a signature is given.
+        """Return the token ids, mask and segment ids int32 `[B, S]` of what a signature is given.
 
         Args:
             inputs: dict of string `[B]` `text`, or `text_a` and `text_b`; else of the ids, mask and
@@ -77,7 +77,7 @@ class ServedModel:
         return self._fit(inputs)
 
     def prompt(self, inputs):
-        """What a continuation of a text begins with: RaggedTensor int32 `[B, (tokens)]`.
+        """Return the tokens from which a text is continued: RaggedTensor int32 `[B, (tokens)]`.
 
         The last tokens of what a signature is given, so that `max_new_tokens` more stay within the
         window; text begins with `[CLS]` and has no `[SEP]` at its end.
@@ -96,7 +96,7 @@ class ServedModel:
         return prompt_of(self.tokenizer, inputs["text"], room)
 
     def _fit(self, inputs):
-        """Cut `inputs` to the window and pad with `padding_id`."""
+        """Truncate `inputs` to the window and pad with `padding_id`."""
         inputs = self._pad({name: ids[:, :self.seq_length] for name, ids in inputs.items()})
         # RoBERTa tells from the ids where the padding is.
         inputs["input_word_ids"] = tf.where(tf.cast(inputs["input_mask"], tf.bool),
@@ -110,7 +110,7 @@ class ServedModel:
         return {name: tf.pad(ids, [[0, 0], [0, missing]]) for name, ids in inputs.items()}
 
     def tokens(self, ids, real):
-        """`{"tokens": string}` of the shape of `ids`, `""` where `real` is false.
+        """Return `{"tokens": string}` of the shape of `ids`, `""` where `real` is false.
 
         Nothing where the vocabulary is not known.
         """
@@ -120,14 +120,14 @@ class ServedModel:
 
 
     def read_tokens(self, inputs):
-        """What was read: `tokens`, where the vocabulary is known, and `num_tokens [B]`."""
+        """Return what was read: `tokens`, where the vocabulary is known, and `num_tokens [B]`."""
         mask = inputs["input_mask"]
         return {**self.tokens(inputs["input_word_ids"], tf.cast(mask, tf.bool)),
                 "num_tokens": tf.reduce_sum(mask, axis=1)}
 
 
 def encoder_of(model):
-    """The Keras encoder of a model of any task."""
+    """Return the Keras encoder of a model of any task."""
     return model if isinstance(model, EncoderModel) else model.encoder
 
 

@@ -38,7 +38,7 @@ max_enqueued_batches { value: 32 }
 
 
 def versions(export_dir):
-    """Version numbers in use in a model's folder, sorted."""
+    """Return version numbers in use in a model's folder, sorted."""
     names = files.list_folder(export_dir)
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 

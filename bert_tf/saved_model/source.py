@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from bert_tf.models.find import OURS, find_model
+from bert_tf.models.find import EXTRA, OURS, find_model
 from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, manifest
 
@@ -22,7 +22,7 @@ class Source:
 
 
 def find_source(path):
-    """The `Source` at `path`.
+    """Find the `Source` at `path`.
 
     Args:
         path: a run folder (its subfolder `model/` is the model folder), that subfolder, or a
@@ -45,7 +45,8 @@ def find_source(path):
 
 
 def published_version(export_dir, run):
-    """Path of the version in `export_dir` that the finished run in the folder `run` exported.
+    """Return the path of the version in `export_dir` that the finished run in the folder `run`
+    exported.
 
     None where there is none: both have a `results.json` with the same mark.
     """
@@ -54,7 +55,7 @@ def published_version(export_dir, run):
     mark = read_results(run)["run"]
     for version in versions(export_dir):
         path = os.path.join(export_dir, str(version))
-        extra = os.path.join(path, "assets.extra")
+        extra = os.path.join(path, EXTRA)
         if files.is_whole(path) and files.exists(os.path.join(extra, RESULTS)):
             checksums.opened(path)
             if read_results(extra).get("run") == mark:
@@ -63,7 +64,7 @@ def published_version(export_dir, run):
 
 
 def read_results(folder):
-    """The dict in the `results.json` of a folder.
+    """Read the dict in the `results.json` of a folder.
 
     Raises:
         BertTfError: it is missing or damaged.

@@ -73,7 +73,8 @@ def _refuses(function, name, inputs):
 
 
 def near(actual, expected, tolerance):
-    """Whether each row of `actual [B, …]` is within `tolerance` of its expected one's size."""
+    """Return whether each row of `actual [B, …]` is within `tolerance` of its expected one's
+    size."""
     expected = expected.reshape(len(expected), math.prod(expected.shape[1:]))
     error = np.linalg.norm(actual.reshape(expected.shape) - expected, axis=1)
     return bool(np.all(error <= tolerance * np.maximum(np.linalg.norm(expected, axis=1), 1)))

@@ -16,7 +16,8 @@ _LENGTHS = (8, 64)  # tokens, about; and the whole window
 
 
 def warmup_requests(served):
-    """Requests to every signature of a `ServedModel`: a short text, a middling one, the window.
+    """Make requests to every signature of a `ServedModel`: a short text, a middling one, the
+    window.
 
     One row each suffices: kernels and memory are set up for a length, whatever the rows.
 
@@ -42,7 +43,7 @@ def write_warmup(path, *requests):
 
 
 def _text(served, length):
-    """Sentences of about `length` tokens; those that fill the window are longer."""
+    """Return sentences of about `length` tokens; those that fill the window are longer."""
     if served.tokenizer is None:
         return ""
     tokens = max(1, int(served.tokenizer.tokenize(tf.constant([_SENTENCE])).row_lengths()[0]))
@@ -61,7 +62,7 @@ def _prediction_log(signature, inputs):
 
 
 def _field(number, data):
-    """A length-delimited field in the protocol buffer wire format (numbers below 16)."""
+    """Return a length-delimited field in the protocol buffer wire format (numbers below 16)."""
     length, size = len(data), b""
     while length > 127:
         size += bytes([length & 127 | 128])

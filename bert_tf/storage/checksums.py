@@ -60,7 +60,8 @@ def check(folder, names=None):
 
 
 def opened(folder, own=True):
-    """The folder to read from, checked: itself, or of one in an object store a copy in the cache.
+    """Return the folder to read from, checked: itself, or of one in an object store a copy in the
+    cache.
 
     Args:
         folder: path.
@@ -77,7 +78,7 @@ def opened(folder, own=True):
 
 
 def facts(folder, names):
-    """Size and digest of files: `{name: {"size", "blake2b"}}`."""
+    """Return the size and digest of files: `{name: {"size", "blake2b"}}`."""
     return {name: _facts(os.path.join(folder, name)) for name in names}
 
 
@@ -107,7 +108,7 @@ def write_sealed(path, values):
 
 
 def read_sealed(path, attempt=""):
-    """The dict in a JSON file, without its seal, which may be absent.
+    """Read the dict in a JSON file, without its seal, which may be absent.
 
     Raises:
         BertTfError: it was changed since it was written, or is no JSON object; `attempt` says what

@@ -43,7 +43,8 @@ def explained(action, path):
 
 
 def expand(pattern):
-    """Sorted paths of the files that match a glob pattern; UsageError where there are none."""
+    """Return the sorted paths of the files that match a glob pattern; UsageError where there are
+    none."""
     matches = sorted(match for match in glob.glob(os.fspath(pattern), recursive=True)
                      if not os.path.isdir(match))
     if not matches and os.path.isdir(pattern):
@@ -80,37 +81,37 @@ def folder_while_used(path):
 
 
 def exists(path):
-    """Whether a file or folder is there."""
+    """Return whether a file or folder is there."""
     return os.path.exists(path)
 
 
 def is_file(path):
-    """Whether a file is there."""
+    """Return whether a file is there."""
     return os.path.isfile(path)
 
 
 def is_folder(path):
-    """Whether a folder is there."""
+    """Return whether a folder is there."""
     return os.path.isdir(path)
 
 
 def is_whole(path):
-    """Whether a folder that was written through `atomic_path` is there."""
+    """Return whether a folder that was written through `atomic_path` is there."""
     return os.path.isdir(path)
 
 
 def list_folder(path):
-    """Sorted names in a folder; empty where there is none."""
+    """Return sorted names in a folder; empty where there is none."""
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
 def size(path):
-    """Size of a file in bytes."""
+    """Return the size of a file in bytes."""
     return os.path.getsize(path)
 
 
 def version(path):
-    """`(size, mark)` of a file; the mark is another one once it is written again."""
+    """Return `(size, mark)` of a file; the mark is another one once it is written again."""
     found = os.stat(path)
     return found.st_size, str(found.st_mtime_ns)
 
@@ -136,12 +137,12 @@ def rename(source, target):
 
 
 def absolute(path):
-    """The path from the root."""
+    """Return the path from the root."""
     return os.path.abspath(path)
 
 
 def resolved(path):
-    """The path from the root without links, which two names of one place have in common."""
+    """Return the path from the root without links, which two names of one file have in common."""
     return os.path.realpath(path)
 
 
@@ -154,14 +155,14 @@ def _sync(path):
 
 
 def temporary_name(path):
-    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    """Return a name beside `path` that no finished file has and that `clean_temporary` knows."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(folder, f".tmp-{name}-{uuid.uuid4().hex[:12]}")
 
 
 def left_over(folder, found, name=None):
-    """Path of what a killed run left of `found`, in `folder`, if that is of `name` or of anything;
-    None if it left nothing."""
+    """Return the path of what a killed run left of `found`, in `folder`, if that is of `name` or of
+    anything; None if it left nothing."""
     of = ".+" if name is None else re.escape(name)
     left = re.fullmatch(rf"(\.tmp-)+{of}(-[0-9a-f]{{12}})+", found)
     return os.path.join(folder, found) if left else None

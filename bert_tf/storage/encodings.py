@@ -33,7 +33,7 @@ class Decoder:
         self.begun = False
 
     def decode(self, data, final=False):
-        """The text that `data` goes on with, without a BOM.
+        """Decode `data`, the next bytes of the text, without a BOM.
 
         Raises:
             EncodingError: bytes that are no text; line and column are named.
@@ -63,7 +63,8 @@ class Decoder:
 
 
 def _is_korean(data):
-    """Whether bytes are text as Korean Windows writes it: Hangul beside ASCII, hardly else."""
+    """Return whether bytes are text as Korean Windows writes it: Hangul beside ASCII, hardly
+    else."""
     try:
         text = codecs.getincrementaldecoder("cp949")().decode(data)
     except UnicodeDecodeError:

@@ -23,7 +23,8 @@ def _place(path):
 
 
 def explained(action, path):
-    """A context that turns what goes wrong with `path` into a BertTfError that says what to do."""
+    """Return a context that turns what fails with `path` into a BertTfError that says what to
+    do."""
     return _place(path or "").explained(action, path)
 
 
@@ -34,7 +35,7 @@ def refuse_secrets(text):
 
 
 def expand(patterns):
-    """Paths matching the glob `patterns`, in order, each pattern's matches sorted.
+    """Return the paths matching the glob `patterns`, in order, each pattern's matches sorted.
 
     Raises:
         UsageError: a pattern matches no file.
@@ -50,7 +51,8 @@ def expand(patterns):
 
 
 def inside(folder, name):
-    """Path of a file in a folder that others made, whose name one of its files may tell.
+    """Return the path of a file in a folder that others made, whose name one of its files may
+    contain.
 
     Links are followed within the folder, and to the `blobs` of Hugging Face's cache, whose folders
     consist of links.
@@ -134,12 +136,12 @@ def read_lines(path, encoding=None):
 
 
 def read_text(path, encoding=None):
-    """The whole of a small text file; see `read_line_blocks`."""
+    """Read the whole of a small text file; see `read_line_blocks`."""
     return "\n".join(read_lines(path, encoding))
 
 
 def read_json(path, encoding=None):
-    """The value in a JSON file; BertTfError names the line of a syntax error."""
+    """Read the value in a JSON file; BertTfError names the line of a syntax error."""
     try:
         return json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
@@ -151,7 +153,7 @@ def read_json(path, encoding=None):
 
 
 def read_json_object(path):
-    """The dict in a JSON file; UsageError where it holds anything else."""
+    """Read the dict in a JSON file; UsageError where it holds anything else."""
     values = read_json(path)
     if not isinstance(values, dict):
         raise UsageError(explain(f"{path}: {type(values).__name__}", "a JSON object"))
@@ -166,55 +168,55 @@ def make_folder(path):
 
 
 def exists(path):
-    """Whether a file or folder is there."""
+    """Return whether a file or folder is there."""
     return _place(path).exists(path)
 
 
 def is_file(path):
-    """Whether a file is there."""
+    """Return whether a file is there."""
     return _place(path).is_file(path)
 
 
 def is_folder(path):
-    """Whether a folder is there."""
+    """Return whether a folder is there."""
     return _place(path).is_folder(path)
 
 
 def is_whole(path):
-    """Whether a folder that is written in one, through `atomic_path`, is there."""
+    """Return whether a folder that is written in one, through `atomic_path`, is there."""
     return _place(path).is_whole(path)
 
 
 def list_folder(path):
-    """Sorted names in a folder; empty where there is none."""
+    """Return sorted names in a folder; empty where there is none."""
     with explained("list", path):
         return _place(path).list_folder(path)
 
 
 def size(path):
-    """Size of a file in bytes."""
+    """Return the size of a file in bytes."""
     with explained("read", path):
         return _place(path).size(path)
 
 
 def version(path):
-    """`(size, mark)` of a file; the mark is another one once it is written again."""
+    """Return `(size, mark)` of a file; the mark is another one once it is written again."""
     with explained("read", path):
         return _place(path).version(path)
 
 
 def absolute(path):
-    """The path from the root, without what leads nowhere."""
+    """Return the path from the root, without what leads nowhere."""
     return _place(path).absolute(path)
 
 
 def resolved(path):
-    """The path that all names of one place have in common: from the root, without links."""
+    """Return the path that all names of one file have in common: from the root, without links."""
     return _place(path).resolved(path)
 
 
 def base_name(path):
-    """Name of a file or folder without what is before it."""
+    """Return the name of a file or folder without what is before it."""
     return os.path.basename(absolute(path))
 
 
@@ -247,7 +249,7 @@ def copy(source, target):
 
 
 def temporary_name(path):
-    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    """Return a name beside `path` that no finished file has and that `clean_temporary` knows."""
     return _place(path).temporary_name(path)
 
 
@@ -260,7 +262,7 @@ def clean_temporary(folder, name=None):
 
 @contextlib.contextmanager
 def _writing(action, path):
-    """`explained`, and refused where the folder has become another process's."""
+    """Wrap `explained`, and refuse where the folder has become another process's."""
     if is_remote(path):
         lease.check(path)
     with explained(action, path):
@@ -322,7 +324,7 @@ def append_text(path, text):
 
 
 def local(path):
-    """A local path of a file, or of a finished folder, for what reads local files only.
+    """Return a local path of a file, or of a finished folder, for what reads local files only.
 
     A local path itself; of what is in a store a copy in the cache, kept until the process ends.
 
@@ -333,17 +335,17 @@ def local(path):
 
 
 def local_prefix(prefix):
-    """`local` of a TensorFlow checkpoint, whose files are called `prefix.…`."""
+    """Return `local` of a TensorFlow checkpoint, whose files are called `prefix.…`."""
     return staging.local_prefix(prefix) if is_remote(prefix) else prefix
 
 
 def fits_local(path, size):
-    """Whether `size` bytes of files such as `path` can be `local` in half of the cache."""
+    """Return whether `size` bytes of files such as `path` can be `local` in half of the cache."""
     return not is_remote(path) or 2 * size <= staging.cache_bytes()
 
 
 def each(function, paths):
-    """`[function(path) for path in paths]`; of paths in a store several at a time."""
+    """Return `[function(path) for path in paths]`; of paths in a store several at a time."""
     paths = list(paths)
     if paths and is_remote(paths[0]):
         return object_store.each(function, paths)
@@ -351,7 +353,7 @@ def each(function, paths):
 
 
 def staged(path):
-    """A context whose value is `local(path)`, the copy being kept for its length only."""
+    """Return a context whose value is `local(path)`, the copy being kept until it ends."""
     return staging.staged(path) if is_remote(path) else contextlib.nullcontext(path)
 
 

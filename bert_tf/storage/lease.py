@@ -175,7 +175,7 @@ class Lease:
 
 
 def _read(path):
-    """What a lease says, with the `mark` of its version; None where there is none."""
+    """Read a lease, with the `mark` of its version; None where there is none."""
     version = object_store.version(path)
     if version is None:
         return None
@@ -197,7 +197,8 @@ def _this_process():
 
 
 def _namespace():
-    """What tells the process numbers of this machine since it was booted, or container, apart."""
+    """Return what distinguishes this machine since it was booted, or this container, by process
+    numbers."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as stream:
             return f"{stream.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -206,7 +207,7 @@ def _namespace():
 
 
 def _start_of(pid):
-    """When a process of this machine started, in ticks; None where there is none."""
+    """Return when a process of this machine started, in ticks; None where there is none."""
     try:
         with open(f"/proc/{pid}/stat") as stream:
             state, *rest = stream.read().rpartition(")")[2].split()
@@ -216,7 +217,7 @@ def _start_of(pid):
 
 
 def _is_dead(found):
-    """Whether the lease is of a process of this machine that has ended."""
+    """Return whether the lease is of a process of this machine that has ended."""
     return bool(found["namespace"]) and found["namespace"] == _namespace() and (
         _start_of(found["pid"]) != found["started"])
 

@@ -68,7 +68,7 @@ def _locked(folder, wait, name):
 
 
 def _take(path, what, wait):
-    """Descriptor of the lock file at `path`, locked."""
+    """Take the lock at `path` and return its file's descriptor."""
     while True:
         with files.explained("lock", what):
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # the one before had made it
@@ -104,7 +104,7 @@ def _is_at(descriptor, path):
 
 
 def _note(descriptor):
-    """What the lock file says, `{}` where it is no note."""
+    """Read the note in the lock file, `{}` where it is none."""
     try:
         note = json.loads(os.pread(descriptor, _MOST, 0))
     except ValueError:

@@ -20,12 +20,12 @@ _AGAIN = "--overwrite, which makes anew what it is about"
 
 
 def result_options(options):
-    """Of a dict of options those that decide what comes out."""
+    """Return those of a dict of options that decide the result."""
     return {name: value for name, value in options.items() if name not in MAY_CHANGE}
 
 
 def digest_file(path):
-    """Digest of a file's size and of up to 64 evenly spaced blocks of 1 MiB.
+    """Return a digest of a file's size and of up to 64 evenly spaced blocks of 1 MiB.
 
     Files up to 64 MiB are read whole; larger ones in the same time whatever their size, so that a
     change between two blocks that keeps the size is not seen.
@@ -43,13 +43,15 @@ def digest_file(path):
 
 @functools.lru_cache
 def _read_whole(path, version):
-    """Digest of all of a file, read once for all stages as long as its `version` stays."""
+    """Return the digest of all of a file, read once for all stages as long as its `version`
+    stays."""
     with files.explained("read", path), files.open_stored(path) as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _facts(path, known=None, verify=False):
-    """What tells a file from another: `{"content"}`, of a large one with `version` and `samples`.
+    """Return what distinguishes a file from another: `{"content"}`, of a large one with `version`
+    and `samples`.
 
     Args:
         path: the file.
@@ -75,13 +77,13 @@ def _say_unread(path):
 
 
 def fingerprint(options, digests=()):
-    """Digest of a stage's `options` (plain values) and of its inputs' digests."""
+    """Return a digest of a stage's `options` (plain values) and of its inputs' digests."""
     text = json.dumps({"options": options, "inputs": list(digests)}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def finished(path, options, inputs=(), overwrite=False, verify=False):
-    """The manifest at `path` if the same stage finished there, else None.
+    """Return the manifest at `path` if the same stage finished there, else None.
 
     Args:
         path: the manifest file.
@@ -159,7 +161,7 @@ def replacing(folder, names, begun):
 
 
 def _digests(manifest, inputs, verify):
-    """Digests of `inputs`, in the way in which those of a manifest were made."""
+    """Return the digests of `inputs`, computed as those of a manifest were."""
     known = manifest.get("input_facts")
     if known is None:  # made before there were any
         return [digest_file(path) for path in inputs]
@@ -212,7 +214,7 @@ def write(path, options, inputs=(), **facts):
 
 
 def read(path):
-    """What `write` returned.
+    """Return what `write` returned.
 
     Raises:
         BertTfError: it is missing or damaged.

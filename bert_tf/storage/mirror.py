@@ -25,7 +25,7 @@ class Mirror:
                 files.copy(name, os.path.join(self._local, os.path.basename(name)))
 
     def path(self, *names):
-        """Local path of a file or folder."""
+        """Return the local path of a file or folder."""
         return os.path.join(self._local, *names)
 
     def flush(self):

@@ -31,7 +31,7 @@ _CREDENTIALS = {"s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile
 
 
 def is_remote(path):
-    """Whether a path has a scheme; one of `pathlib` never has."""
+    """Return whether a path has a scheme; one of `pathlib` never has."""
     return bool(_REMOTE.match(os.fspath(path)))
 
 
@@ -51,7 +51,7 @@ def check(path):
 
 
 def _find(path):
-    """The file system of a path, and the path's name there."""
+    """Return the file system of a path, and the path's name there."""
     check(path)
     scheme = path.split("://", 1)[0]
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # errors are told below, in a line
@@ -100,7 +100,7 @@ def explained(action, path):
 
 
 def _info(path):
-    """What the store says of a file or folder, or None where there is neither."""
+    """Return what the store reports of a file or folder, or None where there is neither."""
     system, name = _find(path)
     with explained("read", path):
         try:
@@ -110,7 +110,7 @@ def _info(path):
 
 
 def version(path):
-    """`(size, mark)` of an object, or None where there is none.
+    """Return `(size, mark)` of an object, or None where there is none.
 
     The mark is another one once the object is written again.
     """
@@ -122,32 +122,32 @@ def version(path):
 
 
 def exists(path):
-    """Whether an object, or any whose name begins with this folder, is there."""
+    """Return whether an object, or any whose name begins with this folder, is there."""
     return _info(path) is not None
 
 
 def is_file(path):
-    """Whether an object is there."""
+    """Return whether an object is there."""
     return (_info(path) or {}).get("type") == "file"
 
 
 def is_folder(path):
-    """Whether objects are there whose names begin with this folder."""
+    """Return whether objects are there whose names begin with this folder."""
     return (_info(path) or {}).get("type") == "directory"
 
 
 def is_whole(path):
-    """Whether a folder was uploaded to its end."""
+    """Return whether a folder was uploaded to its end."""
     return any(is_file(f"{path}/{name}") for name in MANIFESTS)
 
 
 def is_foreign(path):
-    """Whether what is there was not uploaded by this module: no manifest, and no mark."""
+    """Return whether what is there was not uploaded by this module: no manifest, and no mark."""
     return not any(is_file(f"{path}/{name}") for name in (*MANIFESTS, _MARK))
 
 
 def list_folder(path):
-    """Sorted names in a folder; empty where there is none."""
+    """Return sorted names in a folder; empty where there is none."""
     system, name = _find(path)
     with explained("list", path):
         try:
@@ -160,7 +160,8 @@ def list_folder(path):
 
 
 def _objects(path):
-    """`{relative name: size}` of all objects in a folder; of one object, `{"": its size}`."""
+    """Return `{relative name: size}` of all objects in a folder; of one object, `{"": its
+    size}`."""
     system, name = _find(path)
     with explained("list", path):
         found = system.find(name, detail=True)
@@ -169,7 +170,7 @@ def _objects(path):
 
 
 def size(path):
-    """Size of an object in bytes."""
+    """Return the size of an object in bytes."""
     found = version(path)
     if found is None:
         raise BertTfError(f"cannot read {path}: no such file")
@@ -183,7 +184,7 @@ def open_stored(path):
 
 
 def expand(pattern):
-    """Sorted paths of the objects that match a glob pattern; UsageError of a folder."""
+    """Return the sorted paths of the objects that match a glob pattern; UsageError of a folder."""
     system, name = _find(pattern)
     with explained("list", pattern):
         found = system.glob(name, detail=True)
@@ -196,12 +197,12 @@ def expand(pattern):
 
 
 def make_folder(path):
-    """Nothing: a folder comes with its first object."""
+    """Do nothing: a folder comes with its first object."""
     check(path)
 
 
 def each(function, *arguments):
-    """What a function gives for each of several objects, some at a time."""
+    """Return the results of a function for each of several objects, some at a time."""
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(function, *arguments))
 
@@ -242,7 +243,7 @@ def rename(source, target):
 
 
 def absolute(path):
-    """The path without a `/` at its end."""
+    """Return the path without a `/` at its end."""
     check(path)
     return path.rstrip("/")
 
@@ -251,14 +252,14 @@ resolved = absolute
 
 
 def temporary_name(path):
-    """A name beside `path` that no finished file has and that `clean_temporary` knows."""
+    """Return a name beside `path` that no finished file has and that `clean_temporary` knows."""
     folder, name = os.path.split(path.rstrip("/"))
     return f"{folder}/.tmp-{name}-{uuid.uuid4().hex[:12]}"
 
 
 def left_over(folder, found, name=None):
-    """Path of what a killed run left of `found`, in `folder`, if that is `name` or of it, or of
-    anything; None if it left nothing."""
+    """Return the path of what a killed run left of `found`, in `folder`, if that is `name` or of
+    it, or of anything; None if it left nothing."""
     path = f"{folder.rstrip('/')}/{found}"
     if name in (None, found) and is_file(mark := f"{path}/{_MARK}"):
         return mark if is_whole(path) else path
@@ -326,7 +327,8 @@ def download(paths, targets):
 
 
 def read_ranges(ranges):
-    """The bytes from `start` to `end` of objects, `[(path, start, end)]`, all requested at once."""
+    """Read the bytes from `start` to `end` of objects, `[(path, start, end)]`, all requested at
+    once."""
     systems, names = zip(*(_find(path) for path, _, _ in ranges), strict=True)
     _, starts, ends = zip(*ranges, strict=True)
     with explained("read", ranges[0][0]):

@@ -35,7 +35,8 @@ class CacheFullError(BertTfError):
 
 
 def cache_bytes():
-    """The bound; UsageError unless `BERT_TF_CACHE_BYTES` is a number of bytes."""
+    """Return the bound of the cache; UsageError unless `BERT_TF_CACHE_BYTES` is a number of
+    bytes."""
     text = os.environ.get("BERT_TF_CACHE_BYTES") or str(_DEFAULT_BYTES)
     if not text.isascii() or not text.isdigit():
         raise UsageError(explain(f"BERT_TF_CACHE_BYTES={text}", "a number of bytes",
@@ -44,7 +45,7 @@ def cache_bytes():
 
 
 def cache_folder():
-    """The cache's folder, made where absent, readable by its owner only."""
+    """Return the cache's folder, made where absent, readable by its owner only."""
     folder = os.environ.get("BERT_TF_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "bert_tf")
     with disk.explained("create", folder):
@@ -53,14 +54,14 @@ def cache_folder():
 
 
 def named(text):
-    """A text for people, with the store's names in place of the cache's."""
+    """Return a text for people, with the store's names in place of the cache's."""
     for local, path in _origins.items():
         text = text.replace(local, path)
     return text
 
 
 def local(path):
-    """Local path of an object or of a finished folder; it stays until the process ends.
+    """Return the local path of an object or of a finished folder; it stays until the process ends.
 
     Raises:
         BertTfError: it is not there, not whole, or does not fit into the cache.
@@ -69,7 +70,7 @@ def local(path):
 
 
 def local_prefix(prefix):
-    """`local` of all objects whose names begin with `prefix.`: a checkpoint's files."""
+    """Return `local` of all objects whose names begin with `prefix.`: a checkpoint's files."""
     folder, name = os.path.split(prefix)
     paths = [f"{folder}/{each}" for each in object_store.list_folder(folder)
              if each.startswith(name + ".")]
@@ -136,7 +137,8 @@ def workspace():
 
 
 def _locate(path):
-    """`(path, key, wanted, name)` of what is to be fetched: see `_fetch`; `name` of a file."""
+    """Return `(path, key, wanted, name)` of what is to be fetched: see `_fetch`; `name` of a
+    file."""
     path = path.rstrip("/")
     version = object_store.version(path)
     if version is not None:
@@ -159,7 +161,7 @@ def _locate(path):
 
 
 def _sizes(source, data):
-    """`{relative name: size}` of the files that a manifest lists."""
+    """Return `{relative name: size}` of the files that a manifest lists."""
     try:
         sizes = {name: facts["size"] for name, facts in json.loads(data)["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -173,7 +175,8 @@ def _sizes(source, data):
 
 
 def _fetch(key, wanted):
-    """The folder of an entry, filled where it is new, and the descriptor of a lock that keeps it.
+    """Fetch an entry: return its folder, filled where it is new, and the descriptor of a lock that
+    keeps it.
 
     Args:
         key: plain values that tell this entry from any other, and from its other versions.
@@ -220,14 +223,15 @@ def _fill(root, part, size, wanted):
 
 
 def _lock_new(folder):
-    """The descriptor of an exclusive lock on a folder, made where absent; None if it is gone."""
+    """Return the descriptor of an exclusive lock on a folder, made where absent; None if it is
+    gone."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     return _lock_present(folder, fcntl.LOCK_EX)
 
 
 def _lock_present(path, kind):
-    """The descriptor of a lock, or None where there is nothing under this name any more."""
+    """Return the descriptor of a lock, or None where there is nothing under this name any more."""
     try:
         lock = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -261,7 +265,7 @@ def _make_room(root, size, own):
 
 @contextlib.contextmanager
 def _counting(root):
-    """The descriptor of the file that says how many bytes are counted in, locked."""
+    """Yield the descriptor of the file that says how many bytes are counted in, locked."""
     total = os.open(os.path.join(root, "total"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(total, fcntl.LOCK_EX)

@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 def read_index(prefix):
-    """`{name: Entry}` of the checkpoint `prefix`, in the order of the names.
+    """Read `{name: Entry}` of the checkpoint `prefix`, in the order of the names.
 
     Raises:
         BertTfError: no checkpoint there, it is damaged, or a tensor takes more room than its data
@@ -58,7 +58,7 @@ def read_index(prefix):
 
 
 def read_string(entry):
-    """The bytes of a scalar string tensor.
+    """Read the bytes of a scalar string tensor.
 
     Raises:
         BertTfError: the string claims another length than its place has.
@@ -114,7 +114,7 @@ def _table(table):
 
 
 def _block(table, offset, size):
-    """The keys and values of a block, each key given by what differs from the one before."""
+    """Return the keys and values of a block, each key given by what differs from the one before."""
     block = table[offset:offset + size]
     if len(block) != size or table[offset + size] != 0:
         raise ValueError("a block that is cut or compressed")
@@ -136,14 +136,14 @@ def _block(table, offset, size):
 
 
 def _handle(data, at):
-    """Offset and size of a block, and where in `data` they end."""
+    """Return offset and size of a block, and where in `data` they end."""
     offset, at = _number(data, at)
     size, at = _number(data, at)
     return offset, size, at
 
 
 def _number(data, at):
-    """A number in base 128, lowest digit first, and where it ends."""
+    """Return a number in base 128, lowest digit first, and where it ends."""
     number = shift = 0
     while data[at] & 128 and shift < 63:
         number |= (data[at] & 127) << shift

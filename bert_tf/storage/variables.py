@@ -44,7 +44,7 @@ def write_variables(prefix, tensors):
 
 
 def _size(tensor):
-    """Bytes of a tensor; those of strings are not known and count 1 each."""
+    """Return the bytes of a tensor; those of strings are not known and count 1 each."""
     return math.prod(tensor.shape) * (tensor.dtype.size or 1)
 
 
@@ -63,7 +63,7 @@ def explained_writing(prefix):
 
 
 def find_checkpoint(path):
-    """The prefix of a checkpoint: `path` itself, or the only one in the folder `path`.
+    """Find the prefix of a checkpoint: `path` itself, or the only one in the folder `path`.
 
     Raises:
         BertTfError: nothing there.
@@ -84,7 +84,7 @@ def find_checkpoint(path):
 
 
 def read_variables(prefix):
-    """All tensors of a checkpoint as `{name: array}`; errors as of `VariableReader`."""
+    """Read all tensors of a checkpoint as `{name: array}`; errors as of `VariableReader`."""
     reader = VariableReader(prefix)
     return {name: reader.load(name) for name in reader.shapes}
 
@@ -108,7 +108,7 @@ class VariableReader:
         self._reader = None
 
     def variable_names(self):
-        """`{name of a tensor: name of its variable}`, of what the object graph knows.
+        """Return `{name of a tensor: name of its variable}`, of what the object graph knows.
 
         Raises:
             BertTfError: there is no object graph, or it is damaged.
@@ -128,7 +128,7 @@ class VariableReader:
                 for node in graph.nodes for attribute in node.attributes}
 
     def load(self, name):
-        """The array `name`; a string, whose size nothing bounds, is refused."""
+        """Load the array `name`; a string, whose size nothing bounds, is refused."""
         import tensorflow as tf
 
         if not self.entries[name].dtype.size:

@@ -6,6 +6,7 @@ import os
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import NoTextError, UsageError, check_choice, explain
+from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
 from bert_tf.tasks.registry import model_classes
@@ -41,9 +42,7 @@ class Saved:
         Raises:
             BertTfError: a file is missing or damaged.
         """
-        folder = os.path.join(path, "model")
-        folder = folder if files.exists(os.path.join(folder, CONFIG)) else path
-        folder = checksums.opened(folder)
+        folder = checksums.opened(model_folder(path) or path)
         config = ModelConfig.load(os.path.join(folder, CONFIG))
         prefix = os.path.join(folder, CHECKPOINT)
         tensors = variables.read_variables(prefix)
@@ -102,7 +101,8 @@ def from_pretrained(path, task=None, config=None, **options):
 
 
 def _preprocessor(preprocessor_class, folder, reading, config):
-    """The preprocessor as saved; else with its defaults, or None without a tokenizer for it."""
+    """Return the preprocessor as saved; else with its defaults, or None without a tokenizer for
+    it."""
     if reading is not None:
         return preprocessor_class(load_tokenizer(folder), **reading)
     try:
@@ -115,7 +115,7 @@ def _preprocessor(preprocessor_class, folder, reading, config):
 
 
 def _head_of(another_task, changed):
-    """The beginning of the paths of saved variables that are of no use; "" for none."""
+    """Return the beginning of the paths of saved variables that are of no use; "" for none."""
     if another_task:
         return "cls/features/"
     return "cls/" if changed & {"labels", "features"} else ""

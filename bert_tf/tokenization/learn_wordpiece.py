@@ -82,7 +82,7 @@ def learn_pieces(counts, vocab_size, min_frequency=2, progress=False):
 
 
 def _characters(counts, max_alphabet, min_frequency):
-    """Words as rows of single-character pieces.
+    """Return words as rows of single-character pieces.
 
     Words with a character outside the alphabet (they will be `[UNK]`) and overlong ones are left
     out.
@@ -146,7 +146,8 @@ class _Pairs:
         self._add(positions[:-1][self._next[:-1] != size])
 
     def most_frequent(self):
-        """The pair of pieces that occurs most often, lower ids first among equals; None at the end.
+        """Return the pair of pieces that occurs most often, lower ids first among equals; None at
+        the end.
         """
         while self._heap:
             count, pair = heapq.heappop(self._heap)
@@ -176,7 +177,7 @@ class _Pairs:
         self._add(self._starts(self._previous[at], at, None, after, taken=at))
 
     def _without_overlaps(self, at):
-        """Of `aaa` only the first two are a pair."""
+        """Return the pairs that do not overlap: of `aaa` only the first two characters are one."""
         chained = np.zeros(len(at), bool)
         chained[1:] = self._next[at[:-1]] == at[1:]
         index = np.arange(len(at))
@@ -184,7 +185,7 @@ class _Pairs:
         return at[(index - start) % 2 == 0]
 
     def _starts(self, before, at, seconds, after, taken):
-        """Positions where the pairs around `at` start, each once.
+        """Return the positions where the pairs around `at` start, each once.
 
         A piece before `at` may itself be part of a pair that is joined (`taken`).
         """
@@ -197,7 +198,8 @@ class _Pairs:
         return np.concatenate([before, at, seconds[followed]])
 
     def _tally(self, at):
-        """Distinct pairs that start at positions, how often each occurs, and which starts where."""
+        """Return the distinct pairs that start at positions, how often each occurs, and which
+        starts where."""
         codes = self._symbols[at].astype(np.int64) << 32 | self._symbols[self._next[at]]
         pairs, inverse = np.unique(codes, return_inverse=True)
         return pairs.tolist(), np.bincount(inverse, self._weights[at]), inverse

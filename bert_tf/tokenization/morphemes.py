@@ -45,7 +45,7 @@ class Analysed(str):
 
 
 def pretokenize(tokenizer, texts, progress=False, name="texts"):
-    """The texts as `tokenizer` was trained to see them: every way in from Python goes through here.
+    """Return the texts as `tokenizer` was trained to see them: all Python calls go through here.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
@@ -63,7 +63,7 @@ def pretokenize(tokenizer, texts, progress=False, name="texts"):
 
 
 def analyse(texts, progress=False):
-    """Cut texts into morphemes.
+    """Split texts into morphemes.
 
     What comes of a text depends on this text alone (and on the version of kiwipiepy).
 
@@ -86,7 +86,7 @@ def analyse(texts, progress=False):
 
 
 def _analysed(parts, progress):
-    """Dict of analysed texts, from one of their parts."""
+    """Return the dict of analysed texts, from one of their parts."""
     # Results come in order, as they are asked for.
     found = iter(_analyser(os.getpid()).tokenize(
         part for parts_of_one in parts.values() for part in parts_of_one))
@@ -97,7 +97,7 @@ def _analysed(parts, progress):
 
 
 def original_offsets(text, analysed):
-    """Where each place of an analysed text is in the original.
+    """Map every position of an analysed text to the original.
 
     Args:
         text: str.
@@ -126,7 +126,7 @@ def original_offsets(text, analysed):
 
 
 def in_original(text, analysed, starts, ends):
-    """What was found in an analysed text, as places and texts of the original.
+    """Convert spans found in an analysed text to offsets and texts of the original.
 
     Args:
         text, analysed: see `original_offsets`.
@@ -140,7 +140,7 @@ def in_original(text, analysed, starts, ends):
 
 
 def analysed_places(offsets, places, are_ends=False):
-    """Where places of an original text are in the analysed one.
+    """Map offsets of an original text to the analysed one.
 
     Args:
         offsets: what `original_offsets` gives.
@@ -157,7 +157,7 @@ def analysed_places(offsets, places, are_ends=False):
 
 @functools.cache
 def _analyser(process):
-    """Kiwi of the running process: its threads do not outlive a fork."""
+    """Return Kiwi of the running process: its threads do not outlive a fork."""
     try:
         import kiwipiepy
     except ImportError as error:
@@ -169,7 +169,8 @@ def _analyser(process):
 
 
 def _with_blanks(text, morphemes):
-    """`text` with blanks where one of kiwipiepy's tokens ends or begins, and none goes on."""
+    """Return `text` with blanks where one of kiwipiepy's tokens ends or begins and none
+    continues."""
     edges, inside = {0, len(text)}, set()
     for morpheme in morphemes:
         # kiwipiepy 0.23 lets a word that it corrected end after its text: 영영 in 영🗻영.
@@ -182,6 +183,7 @@ def _with_blanks(text, morphemes):
 
 
 def _is_separable(text, place):
-    """Whether a blank may be put in front of `text[place]`; an accent stays with its letter."""
+    """Return whether a blank may be put in front of `text[place]`; an accent stays with its
+    letter."""
     return (_SEPARABLE.match(text, place - 1) is not None
             and not unicodedata.category(text[place]).startswith("M"))

@@ -52,7 +52,7 @@ def strip_accents(text, compose=True):
 
 @functools.cache
 def character_rules(lower_case, remove_accents, normalization="nfc"):
-    """Dict of every code point that changes -> its replacement, a string of any length.
+    """Return the dict of every code point that changes -> its replacement, a string of any length.
 
     Args:
         lower_case, remove_accents: what is done beside cleaning.
@@ -75,20 +75,22 @@ def character_rules(lower_case, remove_accents, normalization="nfc"):
 
 @functools.cache
 def hidden_chinese():
-    """Dict of every Chinese code point -> a character that no tokenizer splits from others."""
+    """Return the dict of every Chinese code point -> a character that no tokenizer splits from
+    others."""
     return {code_point: hide_chinese(chr(code_point))
             for first, last in CHINESE for code_point in range(first, last + 1)}
 
 
 def hide_chinese(text):
-    """`text` with other characters, which have no meaning, in place of Chinese ones."""
+    """Return `text` with other characters, which have no meaning, in place of Chinese ones."""
     return "".join(chr(ord(c) + _UNASSIGNED) if any(
         first <= ord(c) <= last for first, last in CHINESE) else c for c in text)
 
 
 @functools.cache
 def final_sigma_pattern(cleaned=True):
-    """RE2 pattern of Σ at the end of a word, where it becomes ς instead of σ, in three groups.
+    """Return the RE2 pattern of Σ at the end of a word, where it becomes ς instead of σ, in three
+    groups.
 
     The condition is `Final_Sigma` of the Unicode standard (section 3.13): a cased letter comes
     before and none after, whatever case-ignorable characters lie between. Both classes are asked
@@ -111,7 +113,7 @@ def final_sigma_pattern(cleaned=True):
 
 @functools.cache
 def composing_edges():
-    """The characters that NFC may join to, or reorder with, what comes before them.
+    """Return the characters that NFC may join to, or reorder with, what comes before them.
 
     Returns:
         int32 array: first code point of a range, the one after its last, first of the next, …
@@ -129,18 +131,19 @@ def composing_edges():
 
 @functools.cache
 def white_space_edges():
-    """First code point and the one after the last of each range of White_Space, int32."""
+    """Return the first code point and the one after the last of each range of White_Space,
+    int32."""
     return np.array([edge for first, last in WHITE_SPACE for edge in (first, last + 1)], np.int32)
 
 
 def _ranges(code_points):
-    """Body of a regular expression's character class."""
+    """Return the body of a regular expression's character class."""
     return "".join(f"\\x{{{first:x}}}-\\x{{{after - 1:x}}}"
                    for first, after in _runs(code_points))
 
 
 def _runs(code_points):
-    """(first, one after the last) of each run of consecutive numbers."""
+    """Return (first, one after the last) of each run of consecutive numbers."""
     values = np.array(code_points)
     runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
     return [(run[0], run[-1] + 1) for run in runs]
@@ -177,7 +180,8 @@ def normalizer_model(rules):
 
 
 def _double_array(values):
-    """Units of a Darts-clone trie over UTF-8 encoded characters (dict bytes -> 31-bit value).
+    """Build the units of a Darts-clone trie over UTF-8 encoded characters (dict bytes -> 31-bit
+    value).
 
     The child of the unit at position p for byte b is at p ^ offset(p) ^ b and holds b as label.
     The bytes after the first of a character are 0x80 to 0xbf, so that each inner node owns an

@@ -29,7 +29,7 @@ class Units(NamedTuple):
 
 
 def cut_units(text, unit, breaks=None):
-    """Cut texts.
+    """Split texts into units.
 
     A word ends at white space; every punctuation mark and every Chinese character is a word, as
     for `Tokenizer`. A character is one that is not white space. In either case combining marks,
@@ -82,7 +82,7 @@ def cut_units(text, unit, breaks=None):
 
 
 def cut_out(text, starts, ends):
-    """Parts of texts: string RaggedTensor `[n, (parts)]`.
+    """Return parts of texts: string RaggedTensor `[n, (parts)]`.
 
     Args:
         text: string `[n]`.
@@ -123,7 +123,8 @@ class CharacterPieces(tf.Module):
             + [vocabulary.unk_id] for continues in (False, True)], tf.int32)
 
     def __call__(self, characters, inside):
-        """Ids of `characters`, string `[n]`, and whether each is `inside` a word, bool `[n]`.
+        """Return ids of `characters`, string `[n]`, and whether each is `inside` a word, bool
+        `[n]`.
 
         Returns: RaggedTensor int32 `[n, (pieces)]`: one, or none where normalizing removes the
             character, or several where it makes several of it.
@@ -146,7 +147,8 @@ def _kinds_of(code_points):
 
 @functools.cache
 def _character_kinds():
-    """Ranges of characters of one kind: first code points int32 `[r]` and kinds int32 `[r]`."""
+    """Return ranges of characters of one kind: first code points int32 `[r]` and kinds int32
+    `[r]`."""
     kinds = np.full(sys.maxunicode + 1, _LETTER, np.int32)
     for code_point in range(sys.maxunicode + 1):
         category = unicodedata.category(chr(code_point))

@@ -28,13 +28,13 @@ class Checkpoints:
         self.keep = keep
 
     def steps(self):
-        """Steps that have a checkpoint, sound or not, ascending."""
+        """Return the steps that have a checkpoint, sound or not, ascending."""
         matches = (re.fullmatch(r"step_(\d+)", name) for name in files.list_folder(self.folder))
         steps = (int(match[1]) for match in matches if match)
         return sorted(step for step in steps if files.is_whole(self.path(step)))
 
     def path(self, step):
-        """Folder of a step's checkpoint."""
+        """Return the folder of a step's checkpoint."""
         return os.path.join(self.folder, f"step_{step:08d}")
 
     def save(self, step, tensors, state):
@@ -80,7 +80,7 @@ class Checkpoints:
         return read_variables(os.path.join(path, _TENSORS)), state
 
     def load_newest(self, report):
-        """The newest sound checkpoint, `(tensors, state)`, or None where there is none at all.
+        """Load the newest sound checkpoint, `(tensors, state)`, or None where there is none at all.
 
         Args:
             report: called with a line about each damaged one that is passed over.
@@ -118,7 +118,8 @@ def refuse_loss(folders):
 
 
 def run_variables(model, optimizer):
-    """Keras variables that a run must get back; random generators keep no state in a run.
+    """Return the Keras variables that a run must get back; random generators keep no state in a
+    run.
 
     Raises:
         ValueError: two of them have one path.

@@ -28,12 +28,12 @@ class Cluster:
     index: int
 
     def name(self, index):
-        """What messages call a worker."""
+        """Return the name of a worker in messages."""
         return f"worker {index} ({self.workers[index]})"
 
 
 def find_cluster(environment=os.environ):
-    """The `Cluster` that the environment describes: TF_CONFIG, or else a SLURM job step.
+    """Find the `Cluster` that the environment describes: TF_CONFIG, or else a SLURM job step.
 
     Of TF_CONFIG the jobs `chief` (optional) and `worker` are read; of SLURM the variables that
     `srun` sets, each task being a worker. Its port is then 15000 + the job's number modulo 10000
@@ -105,7 +105,7 @@ def _checked(workers, index, source):
 
 
 def expand_nodes(nodes):
-    """Host names of a SLURM node list: `n[1-2,07],m` is n1, n2, n07, m.
+    """Return the host names of a SLURM node list: `n[1-2,07],m` is n1, n2, n07, m.
 
     Raises:
         ValueError: it is no node list.

@@ -29,7 +29,8 @@ class Evaluator:
         self._dataset = None
 
     def __call__(self):
-        """Mean losses and metrics over the split, `{"loss": …, "<name>_loss": …, <metrics>}`."""
+        """Return mean losses and metrics over the split, `{"loss": …, "<name>_loss": …,
+        <metrics>}`."""
         if self._dataset is None:  # a new one each time would leave graphs behind
             self._dataset = distribute(
                 self._strategy, lambda num_replicas, replicas: self._data.dataset(
@@ -51,7 +52,8 @@ class Evaluator:
 
 
 def unigram_entropy(labels_and_weights):
-    """Entropy in nats of the labels' own distribution: the loss of knowing frequencies only.
+    """Return the entropy in nats of the labels' own distribution: the loss of knowing frequencies
+    only.
 
     Args:
         labels_and_weights: pairs of integer labels and of their weights, of the same shape; 0
@@ -67,12 +69,13 @@ def unigram_entropy(labels_and_weights):
 
 
 def binary_entropy(share):
-    """Entropy in nats of a yes or no: the loss of knowing the share of yeses only."""
+    """Return the entropy in nats of a binary label: the loss of knowing only the fraction of
+    ones."""
     return -math.fsum(each * math.log(each) for each in (share, 1 - share) if each)
 
 
 def wilson_interval(share, count, z=1.959964):
-    """Bounds `[low, high]` of a share that was seen in a sample (Wilson 1927).
+    """Return the bounds `[low, high]` of a fraction that was seen in a sample (Wilson 1927).
 
     Args:
         share: of right answers among `count` independent ones.

@@ -73,7 +73,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
 
 
 def best_weights(folder):
-    """`{path: array}` of the model at its best evaluation, of a run folder with `keep_best`.
+    """Load `{path: array}` of the model at its best evaluation, of a run folder with `keep_best`.
 
     Raises:
         BertTfError: there are none, or they are damaged.
@@ -106,7 +106,8 @@ def _explained_want_of_memory():
 
 
 def _is_better(better, figure, best):
-    """Whether `figure` is better than `best` by `min` or `max`; any number is better than nan."""
+    """Return whether `figure` is better than `best` by `min` or `max`; any number is better than
+    nan."""
     if math.isnan(figure) or math.isnan(best):
         return math.isnan(best) and not math.isnan(figure)
     return better(best, figure) != best
@@ -190,11 +191,11 @@ class _Run:
                     f"{self.checkpoints.path(self.step)}; the same command goes on from there")
 
     def is_over(self):
-        """Whether too many evaluations were no better than the best."""
+        """Return whether too many evaluations were no better than the best."""
         return self.patience is not None and self.no_better >= self.patience
 
     def is_due(self, name):
-        """Whether a finished step is one of every `<name>_every`, or the last."""
+        """Return whether a finished step is one of every `<name>_every`, or the last."""
         return (self.step % getattr(self.config, f"{name}_every") == 0
                 or self.step == self.config.train_steps)
 
@@ -204,7 +205,8 @@ class _Run:
         self.unlogged_tokens.clear()
 
     def check(self, step, results):
-        """Whether a process was asked to stop at `step`; BertTfError if its loss is not finite."""
+        """Return whether a process was asked to stop at `step`; BertTfError if its loss is not
+        finite."""
         finite = math.isfinite(results["loss"]) and math.isfinite(results["gradient_norm"])
         if not finite and not results.get("loss_scale", 0) >= 1:
             last = (f"the last good checkpoint is {self.checkpoints.path(self.saved_step)}"

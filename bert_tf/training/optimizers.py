@@ -59,7 +59,7 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
                              if re.search(pattern, variable.path)), 1.0) for variable in variables]
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
-        """As of Keras: before `build`, which settles what is decayed.
+        """See Keras; called before `build`, which settles what is decayed.
 
         Raises:
             ValueError: the optimizer is built.
@@ -70,7 +70,7 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         super().exclude_from_weight_decay(var_list, var_names)
 
     def update_step(self, gradient, variable, learning_rate):
-        """Keras' hook: update one variable from its reduced gradient."""
+        """Update one variable from its reduced gradient. See Keras."""
         self._update(gradient, variable, *self._factors(learning_rate))
 
     def apply_reduced(self, strategy, gradients, variables):
@@ -93,10 +93,11 @@ class _MomentOptimizer(keras.optimizers.Optimizer):
         self.iterations.assign_add(1)
 
     def _apply_weight_decay(self, variables):
-        """Nothing: Keras would decay here by its own exclusions; `_update` does it by ours."""
+        """Do nothing: Keras would decay here by its own exclusions; `_update` does it by ours."""
 
     def _factors(self, learning_rate):
-        """The learning rate and both bias corrections `1 - beta ** n` of this update, float32."""
+        """Return the learning rate and both bias corrections `1 - beta ** n` of this update,
+        float32."""
         number = tf.cast(self.iterations + 1, tf.float32)
         # expm1 keeps the digits that 1 - 0.999 loses.
         corrections = [-tf.math.expm1(number * math.log(beta)) if beta else tf.ones_like(number)
@@ -162,7 +163,7 @@ OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
 
 
 def build_optimizer(config, rates=()):
-    """The optimizer and schedule that a `TrainConfig` names; call it in the strategy's scope.
+    """Build the optimizer and schedule that a `TrainConfig` names; call it in the strategy's scope.
 
     Args:
         config: the `TrainConfig`.

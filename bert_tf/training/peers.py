@@ -101,7 +101,7 @@ class Peers:
             tf.errors.UNAVAILABLE, f"{self._cluster.name(index)} does not answer")
 
     def lost(self):
-        """Names of the workers that do not answer, found out after a collective failed.
+        """Return the names of the workers that do not answer, found out after a collective failed.
 
         This process answers until all others that are there have found out, too, so that none of
         these is taken for lost.

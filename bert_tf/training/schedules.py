@@ -24,7 +24,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.train_steps = train_steps
 
     def __call__(self, step):
-        """Learning rate (float32) of the update after `step` earlier ones."""
+        """Return the learning rate (float32) of the update after `step` earlier ones."""
         number = tf.cast(step, tf.float32) + 1.0
         rising = number / max(self.warmup_steps, 1)
         end = self.train_steps + 1

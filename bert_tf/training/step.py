@@ -14,7 +14,7 @@ GROWTH_INTERVAL = 2000
 
 
 def initial_loss_scale(config):
-    """State of dynamic loss scaling: `{}` unless the layers compute in float16.
+    """Return the state of dynamic loss scaling: `{}` unless the layers compute in float16.
 
     `loss_scale` is float32, `good_steps` int32: the steps since it changed.
     """
@@ -32,7 +32,8 @@ def _next_loss_scale(state, finite):
 
 
 def _clipped(gradients, norm, limit):
-    """Gradients of the global norm `limit`; those of a smaller one are not gone through again."""
+    """Clip gradients to the global norm `limit`; those of a smaller one are not gone through
+    again."""
     return tf.cond(norm <= limit, lambda: gradients,
                    lambda: tf.clip_by_global_norm(gradients, limit, use_norm=norm)[0])
 
@@ -46,7 +47,7 @@ def _sum_over_replicas(values):
 
 
 def means(loss_sums, weights, metric_sums, scales):
-    """`{"loss": …, "<name>_loss": …, <metrics>}` from sums over all replicas.
+    """Return `{"loss": …, "<name>_loss": …, <metrics>}` from sums over all replicas.
 
     `loss` is the sum of the means, each times its factor in `scales`, 1 where that has none.
     """
@@ -59,13 +60,14 @@ def means(loss_sums, weights, metric_sums, scales):
 
 
 def _with_static_batch(batch, size):
-    """The batch with its known size in all shapes, which several workers' input leaves open."""
+    """Set the batch's known size in all shapes, which several workers' input leaves open."""
     return {name: tf.ensure_shape(value, [size, *value.shape[1:]]) if value.shape.rank else value
             for name, value in batch.items()}
 
 
 def _micro_batch(batch, index, size):
-    """The `index`-th part of `size` examples of a replica's batch, at its own draw position."""
+    """Return the `index`-th part of `size` examples of a replica's batch, at its own draw
+    position."""
     part = {name: value[index * size:(index + 1) * size] if value.shape.rank else value
             for name, value in batch.items()}
     part["first_example"] += tf.cast(index * size, part["first_example"].dtype)
@@ -73,7 +75,7 @@ def _micro_batch(batch, index, size):
 
 
 def make_train_step(model, optimizer, strategy, config):
-    """The step as a `tf.function`.
+    """Make the step as a `tf.function`.
 
     Loss and gradients are those of the whole batch, whatever the number of replicas and of
     micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas
@@ -155,7 +157,7 @@ def make_train_step(model, optimizer, strategy, config):
 
 
 def make_eval_step(model, strategy, seed):
-    """The evaluation step as a `tf.function`; what a model draws is fixed by `seed`.
+    """Make the evaluation step as a `tf.function`; what a model draws is fixed by `seed`.
 
     Returns:
         `eval_step(iterator)`: gives `(loss_sums, weights, metric_sums)` of one step's batches
@@ -176,6 +178,6 @@ def make_eval_step(model, strategy, seed):
 
 
 def _of_first_replica(strategy, values):
-    """Values that are the same on every replica, as plain tensors."""
+    """Return values that are the same on every replica, as plain tensors."""
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0],
                                  values)

@@ -12,7 +12,7 @@ _peers = None  # of the cluster that this process joined; TensorFlow joins one a
 
 
 def _devices():
-    """All GPUs, else all logical CPU devices."""
+    """Return all GPUs, else all logical CPU devices."""
     return [device.name for device in tf.config.list_logical_devices("GPU")
             or tf.config.list_logical_devices("CPU")]
 
@@ -56,7 +56,7 @@ def _make_cpu_devices(count):
 
 
 def make_strategy(name="mirrored", num_devices=1):
-    """The `tf.distribute.Strategy` called `name`.
+    """Make the `tf.distribute.Strategy` called `name`.
 
     Args:
         name: `mirrored`, one replica on each GPU, or on each logical CPU device where there is
@@ -89,12 +89,12 @@ def _has_workers(strategy):
 
 
 def is_chief(strategy):
-    """Whether this process writes checkpoints and logs; one of all workers does."""
+    """Return whether this process writes checkpoints and logs; one of all workers does."""
     return strategy.extended.should_checkpoint
 
 
 def distribute(strategy, make_dataset):
-    """Per-replica batches, in order, as a distributed dataset.
+    """Return per-replica batches, in order, as a distributed dataset.
 
     Args:
         strategy: the strategy.

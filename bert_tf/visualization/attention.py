@@ -29,7 +29,7 @@ _STEPS = 2 ** 16 - 1
 
 
 def add_flags(parser):
-    """The flags of `visualize attention`."""
+    """Add the flags of `visualize attention`."""
     add_model_flag(parser)
     add = parser.add_argument
     add("--text", required=True, help="the sentence, or the first of a pair")
@@ -40,7 +40,7 @@ def add_flags(parser):
 
 
 def attention(encoder, tokenizer, text, text_pair=None, max_length=None):
-    """Attention probabilities of every layer and head for a text or a pair of texts.
+    """Compute the attention probabilities of every layer and head for a text or a pair of texts.
 
     Args:
         encoder: built with `attention_probs=True`, as
@@ -78,7 +78,7 @@ def attention(encoder, tokenizer, text, text_pair=None, max_length=None):
 
 
 def attention_page(seen, model, text, text_pair=None):
-    """The page as one HTML file, str; it loads nothing and needs no network.
+    """Return the page as one HTML file, str; it loads nothing and needs no network.
 
     Args:
         seen: what `attention` gave. On the page a probability is rounded to 1/65535, so that it

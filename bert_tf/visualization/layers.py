@@ -51,7 +51,7 @@ _LONGEST = 24  # characters of a label there
 
 
 def add_flags(parser):
-    """The flags of `visualize layers`."""
+    """Add the flags of `visualize layers`."""
     add = parser.add_argument
     add_model_flag(parser)
     add("--input", required=True, metavar="FILE",
@@ -71,7 +71,7 @@ def add_flags(parser):
 
 
 def sample(texts, labels, most=1000, seed=12345):
-    """At most so many sentences, drawn at random, without those of a label that is there once.
+    """Draw at most so many sentences at random, without those of a label that occurs once.
 
     Args:
         texts, labels: lists of str of the same length.
@@ -96,7 +96,7 @@ def sample(texts, labels, most=1000, seed=12345):
 
 
 def separation(vectors, labels, seed=12345):
-    """How well labels are told apart; see the module's description.
+    """Measure how well labels are separated; see the module's description.
 
     Args:
         vectors: float `[n, width]`.
@@ -120,7 +120,7 @@ def separation(vectors, labels, seed=12345):
 
 
 def layer_scores(vectors, labels, seed=12345):
-    """Scores of every layer and pooling.
+    """Score every layer and pooling.
 
     Args:
         vectors: dict of float `[n, width]` by `(pooling, layer)`, as of `embed`.
@@ -136,7 +136,7 @@ def layer_scores(vectors, labels, seed=12345):
 
 
 def project(vectors, projection="pca", seed=12345):
-    """Vectors, made 1 long, in two dimensions: float `[n, width]` -> float `[n, 2]`.
+    """Project vectors, scaled to length 1, to two dimensions: float `[n, width]` -> float `[n, 2]`.
 
     Args:
         vectors: of three sentences or more.
@@ -162,7 +162,8 @@ def _all_the_same(vectors):
 
 
 def draw_layers(points, labels, scores):
-    """A grid of scatter plots as a figure, a row a pooling and a column a layer, the best framed.
+    """Draw a grid of scatter plots as a figure, a row a pooling and a column a layer, the best
+    framed.
 
     Args:
         points: dict of float `[n, 2]` by `(pooling, layer)`.
@@ -200,7 +201,7 @@ def draw_layers(points, labels, scores):
 
 
 def _colours(count):
-    """`[count, 4]`, as different as there are."""
+    """Return colours `[count, 4]`, as different as there are."""
     import matplotlib
 
     if count <= 10:

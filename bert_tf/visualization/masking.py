@@ -38,7 +38,7 @@ _OPTIONS = ("max_seq_length", "format", "pairs", "max_ngram", "masked_lm_prob",
 
 
 def add_flags(parser):
-    """The flags of `visualize masking`."""
+    """Add the flags of `visualize masking`."""
     add = parser.add_argument
     add("--input", nargs="+", required=True, metavar="GLOB",
         help="text files as of create_data (.txt, .jsonl, either also .gz)")
@@ -51,7 +51,7 @@ def add_flags(parser):
 
 
 def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
-    """Records of examples without masks, as create_data writes them.
+    """Make records of examples without masks, as create_data writes them.
 
     Args:
         inputs: paths of text files.
@@ -97,7 +97,7 @@ def _write_first_documents(inputs, split, path):
 
 
 def read_examples(data, tokenizer, first, count, seed):
-    """Examples as a training reads them, masked in either way.
+    """Read examples as training reads them, masked in either way.
 
     Args:
         data: folder that `create_examples` filled with `masking="dynamic"`.
@@ -125,7 +125,7 @@ def read_examples(data, tokenizer, first, count, seed):
 
 
 def _read(data, first, count, seed, objective=None, whole_word=None):
-    """Examples of the training's stream: list of dicts of arrays, without the padding."""
+    """Read examples of the training's stream: list of dicts of arrays, without the padding."""
     from bert_tf.data.pretraining_input import PretrainingInput, explained_errors
 
     source = PretrainingInput(data, "train", batch_size=1, seed=seed, objective=objective)
@@ -163,7 +163,7 @@ def _masked(vocabulary, read):
 
 
 def _pair(whole, tokenizer):
-    """The segments and their label; None where there is one segment."""
+    """Return the segments and their label; None where there is one segment."""
     ids, second = whole["input_word_ids"], whole["input_type_ids"] > 0
     if not second.any():
         return None
@@ -213,7 +213,7 @@ def show(arguments):
 
 
 def count_fates(masking):
-    """How many tokens were chosen, and how many of them have each fate: dict of int."""
+    """Count the predicted tokens, and how many of them were replaced in each way: dict of int."""
     return {"chosen": len(masking["fates"]),
             **{fate: masking["fates"].count(fate) for fate in FATES}}
 
@@ -225,7 +225,7 @@ def _summary(name, masking, size):
 
 
 def _plain(value):
-    """Arrays as lists, for JSON."""
+    """Return arrays as lists, for JSON."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     return value.tolist() if isinstance(value, np.ndarray) else value

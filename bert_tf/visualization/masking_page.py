@@ -53,7 +53,7 @@ def write_masking_page(path, example, about):
 
 
 def _pair(pair):
-    """What the pair is."""
+    """Describe the pair."""
     if pair is None:
         return []
     told = "the second segment follows the first; there is no label"
@@ -66,7 +66,7 @@ def _pair(pair):
 
 
 def _table(example, places):
-    """The rows of one segment."""
+    """Return the rows of one segment."""
     ways = example["maskings"]
     chosen = {name: {int(place): number for number, place in enumerate(masking["positions"])}
               for name, masking in ways.items()}

@@ -9,7 +9,7 @@ _USUAL = ("model", "metrics.jsonl", "vocab.txt")
 
 
 def short_names(paths):
-    """The shortest ends of paths that tell them apart.
+    """Return the shortest ends of paths that distinguish them.
 
     `old/bert` and `new/bert/model` are `old/bert` and `new/bert`.
 

@@ -63,7 +63,7 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
 
 
 def sources(texts, segments, offsets):
-    """The part of its text that each token comes from: a list of str, None where not known.
+    """Return the part of its text that each token comes from: a list of str, None where not known.
 
     Args:
         texts: list of one or two str.
@@ -74,7 +74,7 @@ def sources(texts, segments, offsets):
 
 
 def _cut(tokenizer, text):
-    """Ids int32 `[n]` of a text, and the characters that each comes from, `[n, 2]`."""
+    """Tokenize a text: ids int32 `[n]`, and the characters that each comes from, `[n, 2]`."""
     import tensorflow as tf
 
     from bert_tf.tokenization.morphemes import original_offsets, pretokenize
@@ -95,7 +95,7 @@ def _cut(tokenizer, text):
 
 
 def _byte_offsets(tokenizer, given, ids):
-    """Starts and ends of the tokens of the one text `given`; None where not known."""
+    """Return starts and ends of the tokens of the one text `given`; None where not known."""
     from bert_tf.tokenization.tokenizer import Tokenizer
 
     if isinstance(tokenizer, Tokenizer):
@@ -108,7 +108,7 @@ def _byte_offsets(tokenizer, given, ids):
 
 
 def _labels(tokenizer, ids, tokens, sources):
-    """How tokens are shown; `sources` are the parts of the text that they come from."""
+    """Return how tokens are shown; `sources` are the parts of the text that they come from."""
     from bert_tf.tokenization.byte_pair import BytePairTokenizer
 
     if not isinstance(tokenizer, BytePairTokenizer):
@@ -122,7 +122,7 @@ def _labels(tokenizer, ids, tokens, sources):
 
 
 def _spelt(token, piece, part):
-    """The text of a piece's bytes; where they are no whole characters, `part`."""
+    """Return the text of a piece's bytes; where they are no whole characters, `part`."""
     try:
         text = piece.decode()
     except UnicodeDecodeError:

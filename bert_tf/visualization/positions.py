@@ -20,7 +20,7 @@ OUTPUTS = SUFFIXES
 
 
 def add_flags(parser):
-    """The flags of `visualize positions`."""
+    """Add the flags of `visualize positions`."""
     add = parser.add_argument
     add("--model", metavar="PATH", help=MODEL)
     add("--length", type=cli.positive, metavar="N",
@@ -29,7 +29,7 @@ def add_flags(parser):
 
 
 def position_table(model, length=None):
-    """The position embeddings of a model, one row a position.
+    """Return the position embeddings of a model, one row a position.
 
     Args:
         model: an encoder, as `load_encoder` gives it.
@@ -54,7 +54,7 @@ def position_table(model, length=None):
 
 
 def draw_encodings(table):
-    """A heat map of encodings `[positions, width]` as a figure."""
+    """Draw encodings `[positions, width]` as a heat map."""
     figure = new_figure(8, 5)
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
@@ -64,7 +64,7 @@ def draw_encodings(table):
 
 
 def draw_cosines(matrix, title):
-    """A cosine matrix `[positions, positions]` as a figure."""
+    """Draw a cosine matrix `[positions, positions]` as a figure."""
     figure = new_figure(6.5, 5.5)
     axes = figure.subplots()
     image = axes.imshow(matrix, cmap="viridis", vmax=1)

@@ -54,7 +54,7 @@ body { max-width: 110rem; }
 
 
 def add_flags(parser):
-    """The flags of `visualize ranking`."""
+    """Add the flags of `visualize ranking`."""
     add = parser.add_argument
     add_model_flag(parser)
     add("--query", metavar="TEXT", help="what sentences are compared with")
@@ -74,7 +74,7 @@ def add_flags(parser):
 
 
 def rank(encoder, tokenizer, query, texts, wanted, seq_length=None, weights=None):
-    """Sentences ranked by their cosine with a query.
+    """Rank sentences by their cosine with a query.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them.
@@ -96,7 +96,7 @@ def rank(encoder, tokenizer, query, texts, wanted, seq_length=None, weights=None
 
 
 def compare_poolings(encoder, tokenizer, pairs, wanted, seq_length=None, weights=None):
-    """How well the cosine of two sentences tells how alike people find them.
+    """Measure how well the cosine of two sentences predicts how similar people find them.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them.
@@ -158,13 +158,13 @@ def _score_table(scores):
 
 
 def _sorted_as(ranked, scores):
-    """Rankings in the order of the scores, the best first; without scores as they are."""
+    """Return rankings in the order of the scores, the best first; without scores as they are."""
     places = {(score["pooling"], score["layer"]): place for place, score in enumerate(scores)}
     return sorted(ranked, key=lambda each: places.get((each["pooling"], each["layer"]), 0))
 
 
 def _rank_table(texts, ranked, top):
-    """A row a sentence, in the order of the first ranking."""
+    """Return a row a sentence, in the order of the first ranking."""
     ranks = np.stack([np.argsort(each["order"]) for each in ranked], axis=1)  # [n, ways], from 0
     rows = []
     for number in ranked[0]["order"]:
@@ -224,7 +224,7 @@ def show(arguments):
 
 
 def _read(arguments):
-    """The sentences to rank and the labelled pairs, either of which may be an empty list."""
+    """Read the sentences to rank and the labelled pairs, either of which may be an empty list."""
     from bert_tf.data.term_weights import read_texts
     from bert_tf.tasks.base.text_files import check_text
     from bert_tf.tasks.registry import read_task

@@ -21,7 +21,8 @@ class ServedAttention:
         self._encoders = collections.OrderedDict()  # by folder, the last one used last
 
     def has_page(self, folder):
-        """Whether there can be pages of the version in a folder; files are looked at only."""
+        """Return whether there can be pages of the version in a folder; files are looked at
+        only."""
         try:
             exported_window(folder)
         except BertTfError:
@@ -29,7 +30,7 @@ class ServedAttention:
         return True
 
     def page(self, folder, name, text, text_pair=None):
-        """The page, str. Not for several threads at once.
+        """Return the page, str. Not for several threads at once.
 
         Args:
             folder: of the version, whose files never change.

@@ -25,7 +25,7 @@ _AXES = {"l2": "L2", "cosine": "1 − cosine", "degrees": "degrees"}
 
 
 def add_flags(parser):
-    """The flags of `visualize sharing`."""
+    """Add the flags of `visualize sharing`."""
     add = parser.add_argument
     add("--model", nargs="+", required=True, metavar="PATH", help=f"each a {MODEL}")
     add_text_flags(parser)
@@ -39,7 +39,7 @@ def add_flags(parser):
 
 
 def measure_layers(encoder, tokenizer, texts, seq_length=128):
-    """Distances between the input and output of every layer of an encoder.
+    """Measure distances between the input and output of every layer of an encoder.
 
     Args:
         encoder: built with `encoder_outputs=True`.
@@ -73,7 +73,7 @@ def measure_layers(encoder, tokenizer, texts, seq_length=128):
 
 
 def draw_distances(measured, angle=False, relative=False):
-    """Both panels as a figure.
+    """Draw both panels as a figure.
 
     Args:
         measured: `{name of the model: what measure_layers gave}`.

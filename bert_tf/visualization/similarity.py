@@ -49,7 +49,7 @@ _LONGEST = 40  # characters of a label
 
 
 def add_flags(parser):
-    """The flags of `visualize similarity`."""
+    """Add the flags of `visualize similarity`."""
     add = parser.add_argument
     add_model_flag(parser)
     add_text_flags(parser)
@@ -67,7 +67,7 @@ def add_flags(parser):
 
 def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_length=None,
             weights=None):
-    """Cosines of words and of sums, for every kind and choice of layers.
+    """Compute cosines of words and of sums, for every kind and choice of layers.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them.
@@ -129,7 +129,7 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
 
 
 def layers_name(layers):
-    """How a picture calls layers that are summed up."""
+    """Return the name of summed layers in a picture."""
     if len(layers) == 1:
         return layer_name(layers[0])
     if layers == list(range(layers[0], layers[-1] + 1)):
@@ -138,7 +138,8 @@ def layers_name(layers):
 
 
 def row_name(row, texts):
-    """What is compared in a few words: a word between brackets in its sentence, or a sentence."""
+    """Describe what is compared in a few words: a word between brackets in its sentence, or a
+    sentence."""
     text = texts[row["sentence"]]
     if "word" not in row:
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST - 1]}…"
@@ -150,7 +151,7 @@ def row_name(row, texts):
 
 
 def draw_similarity(comparisons, texts):
-    """Heat maps as a figure, a row a kind and a column a choice of layers.
+    """Draw heat maps as a figure, a row a kind and a column a choice of layers.
 
     Args:
         comparisons: what `compare` gives.
@@ -213,7 +214,7 @@ def show(arguments):
 
 
 def _told(comparison, texts):
-    """What is most and least alike, in lines."""
+    """Return what is most and least similar, in lines."""
     matrix = comparison["cosines"]
     name = f"{comparison['of']}, {layers_name(comparison['layers'])}"
     if len(matrix) < 2:

@@ -50,7 +50,7 @@ def single_page(folder, name, data):
 
 
 def script_json(data):
-    """JSON that may stand in a script element: nothing in it is HTML, all of it is ASCII."""
+    """Return JSON that may stand in a script element: nothing in it is HTML, all of it is ASCII."""
     text = json.dumps(data, separators=(",", ":"))
     for character in "<>&":  # no `</script>`, no `<!--`
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -9,12 +9,12 @@ MODEL = ("model or run folder, a checkpoint of any format that convert reads, or
 
 
 def add_model_flag(parser):
-    """`--model`: where the model is."""
+    """Add `--model`: where the model is."""
     parser.add_argument("--model", required=True, metavar="PATH", help=MODEL)
 
 
 def load_encoder(path, **options):
-    """The encoder of a model, in float32, and its tokenizer.
+    """Load the encoder of a model, in float32, and its tokenizer.
 
     Args:
         path: what `--model` takes.

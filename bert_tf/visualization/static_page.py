@@ -24,7 +24,7 @@ _SEEN = {" ": "␣", "\n": "⏎", "\t": "⇥", "\0": "␀"}
 
 
 def element(name, /, *children, **attributes):
-    """An HTML element; children are elements or text, which stays text.
+    """Return an HTML element; children are elements or text, which stays text.
 
     An attribute that is no Python name ends in `_`: `class_`.
     """
@@ -42,7 +42,7 @@ def element(name, /, *children, **attributes):
 
 
 def table(headings, rows):
-    """A table; a cell is an element or text, a number is aligned to the right."""
+    """Return a table; a cell is an element or text, a number is aligned to the right."""
     def cell(name, content):
         numeric = isinstance(content, (int, float))
         return element(name, content, **({"class_": "number"} if numeric else {}))
@@ -54,7 +54,7 @@ def table(headings, rows):
 
 
 def visible(text):
-    """`text` with something to see where white space is all there is."""
+    """Return `text` with something to see where white space is all there is."""
     return "".join(_SEEN.get(c, c) for c in text) if not text.strip("\0 \n\t") else text
 
 

@@ -4,7 +4,7 @@ from bert_tf.storage import files
 
 
 def add_text_flags(parser):
-    """`--text` and `--input`, one of which is needed."""
+    """Add `--text` and `--input`, one of which is needed."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--text", nargs="+", metavar="TEXT", help="one or more texts")
     group.add_argument("--input", nargs="+", metavar="GLOB",
@@ -12,7 +12,7 @@ def add_text_flags(parser):
 
 
 def read_given_texts(arguments):
-    """The texts of `--text` or of the files of `--input`: list of str, none blank.
+    """Read the texts of `--text` or of the files of `--input`: list of str, none blank.
 
     Raises:
         BertTfError: a text is blank or is not Unicode; a file cannot be read or has no text.

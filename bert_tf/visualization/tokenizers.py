@@ -7,7 +7,7 @@ from bert_tf.tokenization.options import TextOptions
 
 
 def add_tokenizer_flags(parser, model):
-    """`--model`, of which `model` says what it may be, or `--vocab` and how it is meant."""
+    """Add `--model`, of which `model` says what it may be, or `--vocab` and how it is meant."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--model", metavar="PATH", help=f"{model}; its weights stay unread")
     source.add_argument("--vocab", metavar="FILE",
@@ -17,7 +17,7 @@ def add_tokenizer_flags(parser, model):
 
 
 def open_tokenizer(path, **casing):
-    """The tokenizer at `path`.
+    """Open the tokenizer at `path`.
 
     Args:
         path: a WordPiece vocabulary (a file), a model or run folder, a folder with a tokenizer's
@@ -53,7 +53,7 @@ def open_tokenizer(path, **casing):
 
 
 def describe(tokenizer):
-    """What kind a tokenizer is, in a few words."""
+    """Describe a tokenizer in a few words."""
     kind = type(tokenizer).__name__
     if kind == "SentencePieceTokenizer":
         lower, bare = tokenizer.options["do_lower_case"], not tokenizer.options["keep_accents"]

@@ -29,7 +29,7 @@ _COLUMNS = ("text", "tokenizer", "piece", "id", "start", "end", "unknown")
 
 
 def add_flags(parser):
-    """The flags of `visualize tokens`."""
+    """Add the flags of `visualize tokens`."""
     add_tokenizer_flags(parser, "model or run folder, a folder with a tokenizer's files, or a "
                                 "checkpoint of any format that convert reads")
     parser.add_argument("--compare", metavar="PATH",
@@ -38,7 +38,7 @@ def add_flags(parser):
 
 
 def cut_texts(tokenizer, texts):
-    """The pieces of texts.
+    """Tokenize texts.
 
     Args:
         tokenizer: as `load_tokenizer` gives it; texts are cut into morphemes here where it asks
@@ -80,7 +80,7 @@ def _cut_batch(tokenizer, texts):
 
 
 def _arrays(ragged):
-    """The rows of a RaggedTensor as arrays."""
+    """Return the rows of a RaggedTensor as arrays."""
     return np.split(ragged.values.numpy(), ragged.row_splits.numpy()[1:-1])
 
 
@@ -96,7 +96,8 @@ def _places(texts, analysed, starts, ends):
 
 
 def _counts_by_place(text, one):
-    """Pieces, and unknown ones, of every word; a piece is of the first word that it touches."""
+    """Count pieces, and unknown ones, of every word; a piece is of the first word that it
+    touches."""
     words = np.array([match.span() for match in re.finditer(r"\S+", text)]).reshape(-1, 2)
     word = np.searchsorted(words[:, 1], one["starts"], side="right")
     touches = np.append(words[:, 0], len(text))[word] < one["ends"]  # others are blanks
@@ -105,7 +106,7 @@ def _counts_by_place(text, one):
 
 
 def _counts_alone(tokenizer, texts):
-    """The same where places are not told: every word is cut by itself."""
+    """Count the same where offsets are not known: every word is tokenized by itself."""
     words = [text.split() for text in texts]
     ids = tokenizer.tokenize([word for of_text in words for word in of_text])
     ends = np.cumsum([len(of_text) for of_text in words])[:-1]
@@ -115,7 +116,7 @@ def _counts_alone(tokenizer, texts):
 
 
 def count_pieces(cut):
-    """What `cut_texts` gave, counted over all texts.
+    """Count what `cut_texts` returned, over all texts.
 
     Returns: dict of `texts`, `words`, `pieces`, `unknown_pieces`, `whole_words` (of one piece that
         is known), `unknown_words` (with an unknown piece), and the quotients `pieces_per_word`,
@@ -137,7 +138,7 @@ def count_pieces(cut):
 
 
 def _plain(text, cut, names):
-    """A text and its pieces by every tokenizer, for JSON."""
+    """Return a text and its pieces by every tokenizer, for JSON."""
     return {"text": text, "tokens": {
         name: {key: value.tolist() if isinstance(value, np.ndarray) else value
                for key, value in one.items()}
@@ -145,7 +146,7 @@ def _plain(text, cut, names):
 
 
 def _rows(texts, names, cuts):
-    """The rows of the .tsv: a piece each; no place is an empty field."""
+    """Yield the rows of the .tsv: a piece each; no offset is an empty field."""
     for number in range(len(texts)):
         for name, cut in zip(names, cuts, strict=True):
             one = cut[number]

@@ -90,7 +90,7 @@ def _legend(tables, cuts):
 
 
 def _side(text, one, name, other, most):
-    """One tokenizer's pieces of a text."""
+    """Return one tokenizer's pieces of a text."""
     elsewhere = None
     if other is not None and other["starts"] is not None:
         elsewhere = set(zip(other["starts"].tolist(), other["ends"].tolist(), strict=True))

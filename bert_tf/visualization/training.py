@@ -28,7 +28,7 @@ _X_LABELS = {"steps": "step", "tokens": "tokens read", "seconds": "seconds of tr
 
 
 def add_flags(parser):
-    """The flags of `visualize training`."""
+    """Add the flags of `visualize training`."""
     add = parser.add_argument
     add("--run", nargs="+", required=True, metavar="PATH",
         help="run folders, or their metrics.jsonl")
@@ -40,7 +40,8 @@ def add_flags(parser):
 
 
 def metric_names(runs):
-    """The metrics of runs, losses first, then accuracies and the like, then rates: list of str."""
+    """Return the metrics of runs, losses first, then accuracies and the like, then rates: list of
+    str."""
     names = dict.fromkeys(name for run in runs for split in ("train", "eval")
                           for name in run[split] if name != "step")
 
@@ -53,7 +54,7 @@ def metric_names(runs):
 
 
 def curves(run, axis="steps", smooth=None):
-    """What is drawn of a run.
+    """Return what is drawn of a run.
 
     Args:
         run: of `read_run`.
@@ -81,7 +82,7 @@ def curves(run, axis="steps", smooth=None):
 
 
 def running_median(values, size):
-    """Medians of `size` neighbours, float `[n]` -> float64 `[n]`; of fewer at both ends."""
+    """Return medians of `size` neighbours, float `[n]` -> float64 `[n]`; of fewer at both ends."""
     if not len(values):
         return np.zeros(0)
     padded = np.pad(np.asarray(values, np.float64), ((size - 1) // 2, size // 2),
@@ -90,7 +91,7 @@ def running_median(values, size):
 
 
 def draw_runs(runs, metrics=None, axis="steps", smooth=None):
-    """A panel for each metric as a figure.
+    """Draw a panel for each metric as a figure.
 
     Args:
         runs: `{name: what read_run gave}`.
@@ -174,7 +175,7 @@ def show(arguments):
 
 
 def _plain(name, run, metrics, arguments):
-    """A run for JSON."""
+    """Return a run for JSON."""
     drawn = curves(run, arguments.x, arguments.smooth)
     return {"name": name, **{key: run[key] for key in ("path", "restarts", "lost",
                                                        "tokens_per_step")},

@@ -14,7 +14,7 @@ _LINE = '{"step": 10, "split": "train", "loss": 6.5, …} or {"restart": 10}'
 
 
 def read_run(path):
-    """The lines of a run that count: of what was made again after a restart the later ones.
+    """Read the lines of a run that count: of what was made again after a restart the later ones.
 
     Args:
         path: run folder, or a `metrics.jsonl`.
@@ -94,7 +94,7 @@ def _columns(rows):
 
 
 def _tokens_per_step(folder):
-    """Real tokens of a step on average; None where the folder does not tell."""
+    """Return the real tokens of a step on average; None where the folder does not say."""
     paths = [os.path.join(folder, *names)
              for names in (("train_config.json",), ("data", "manifest.json"))]
     if not all(map(files.exists, paths)):
@@ -108,7 +108,7 @@ def _tokens_per_step(folder):
 
 
 def positions(run, steps, axis):
-    """Where finished steps of a run lie on an axis.
+    """Return where finished steps of a run lie on an axis.
 
     Args:
         run: of `read_run`.

@@ -20,7 +20,7 @@ _WINDOW = 128  # tokens of a sentence, where the model has so many
 
 
 def add_vector_flags(parser, poolings=None, layers="all"):
-    """`--poolings`, `--layers` and `--seq_length`, with these defaults in the help."""
+    """Add `--poolings`, `--layers` and `--seq_length`, with these defaults in the help."""
     add = parser.add_argument
     add("--poolings", nargs="+", metavar="POOLING", choices=list(POOLINGS), default=poolings,
         help=f"{', '.join(POOLINGS)}" + ("" if poolings else " (default: all)"))
@@ -30,14 +30,14 @@ def add_vector_flags(parser, poolings=None, layers="all"):
 
 
 def add_window_flag(parser):
-    """`--seq_length`, see `window`."""
+    """Add `--seq_length`, see `window`."""
     parser.add_argument("--seq_length", type=cli.positive, metavar="N",
                         help=f"tokens of a sentence, beyond which it is cut (default: {_WINDOW}, "
                              "or what the model has)")
 
 
 def window(config, seq_length=None):
-    """How many tokens of a sentence are read.
+    """Return how many tokens of a sentence are read.
 
     Raises:
         UsageError: more than the model has positions, or no room for a token.
@@ -50,7 +50,7 @@ def window(config, seq_length=None):
 
 
 def choices(config, poolings=None, layers=None):
-    """Every pooling of every layer that there is.
+    """Return every pooling of every layer that there is.
 
     Args:
         config: the encoder's `ModelConfig`.
@@ -79,7 +79,7 @@ def choices(config, poolings=None, layers=None):
 
 
 def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batch_size=32):
-    """Vectors of sentences, made in all ways wanted in one run of the encoder a batch.
+    """Compute vectors of sentences in all requested ways, in one run of the encoder a batch.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them.
@@ -130,7 +130,8 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
 
 
 def cut_note(tokenizer, texts, seq_length):
-    """A list of one line that says how many sentences are longer than the window; else empty."""
+    """Return a list of one line that says how many sentences are longer than the window; else
+    empty."""
     from bert_tf.tokenization.morphemes import pretokenize
 
     lengths = tokenizer.tokenize(pretokenize(tokenizer, texts)).row_lengths().numpy() + 2
@@ -139,17 +140,18 @@ def cut_note(tokenizer, texts, seq_length):
 
 
 def unit(vectors):
-    """`[n, width]`, each row of length 1; one of 0 stays 0."""
+    """Scale `[n, width]`, each row to length 1; one of 0 stays 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1.0)
 
 
 def cosines(vectors):
-    """Cosine of every row with every row: `[n, width]` -> `[n, n]`; 0 for rows of zeros."""
+    """Compute the cosine of every row with every row: `[n, width]` -> `[n, n]`; 0 for rows of
+    zeros."""
     vectors = unit(vectors)
     return vectors @ vectors.T
 
 
 def layer_name(layer):
-    """How a picture calls a layer, counted from 0."""
+    """Return the name of a layer, counted from 0, in a picture."""
     return f"layer {layer}" if layer else "embeddings"

@@ -31,7 +31,7 @@ class Occurrence:
 
 
 def places_of(word, text, ignore_case=False):
-    """Where a word stands in a text: list of `(start, end)`, in characters.
+    """Find a word in a text: list of `(start, end)`, in characters.
 
     Not where it is only a part of what a script with capitals writes as one word or number:
     neither cat in cats, nor 1 in 10, but 은행 in 은행에서 and AI in AI는. Composed and decomposed
@@ -44,7 +44,7 @@ def places_of(word, text, ignore_case=False):
 
 
 def _goes_on(text, place):
-    """Whether the characters around a place belong together."""
+    """Return whether the characters around an offset belong together."""
     from bert_tf.tokenization.normalization import composing_edges
 
     if not 0 < place < len(text):
@@ -58,7 +58,7 @@ def _is_of_word(character):
 
 
 def occurrences(tokenizer, texts, words, seq_length=128):
-    """Every occurrence of words in sentences, with its pieces.
+    """Find every occurrence of words in sentences, with its pieces.
 
     Args:
         tokenizer: as `load_encoder` gives it.
@@ -94,7 +94,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
 
 
 def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=32):
-    """Ids of every sentence's tokens, `[CLS]` and `[SEP]` counted, and their vectors.
+    """Return the ids of every sentence's tokens, `[CLS]` and `[SEP]` counted, and their vectors.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them.
@@ -124,7 +124,7 @@ def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=
 
 
 def token_weights(ids, weights, weighting):
-    """The weight of every token: list of float32 `[tokens]`, one a sentence.
+    """Return the weight of every token: list of float32 `[tokens]`, one a sentence.
 
     Args:
         ids: list of int32 `[tokens]`, one a sentence.
@@ -140,7 +140,7 @@ def token_weights(ids, weights, weighting):
 
 
 def word_shares(found, lengths):
-    """How much of every token is in the vector of a word: the mean of its pieces.
+    """Return the weight of every token in the vector of a word: the mean of its pieces.
 
     Args:
         found: list of `Occurrence`.
@@ -155,7 +155,7 @@ def word_shares(found, lengths):
 
 
 def sum_shares(found, lengths, weights=None):
-    """How much of every token is in the sum of a sentence's words, or of all its tokens.
+    """Return the weight of every token in the sum of a sentence's words, or of all its tokens.
 
     Args:
         found: list of `Occurrence`; None for all tokens but the first and the last.

@@ -3,6 +3,7 @@
 import random
 
 from bert_tf.config import ModelConfig
+from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -23,6 +24,12 @@ def config(**values):
     """Wide enough initial weights that answers differ."""
     return ModelConfig(vocab_size=len(tokenizer().vocabulary), initializer_range=0.3,
                        **{**TINY, **values})
+
+
+def options(**values):
+    """Options of a fine-tuning whose files are not read."""
+    return FinetuneConfig(**{"task": "classify", "train": "", "dev": "", "output_dir": "run",
+                             **values})
 
 
 def examples(count, seed=0, pairs=False):

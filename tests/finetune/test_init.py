@@ -1,6 +1,5 @@
 """What a fine-tuning starts from: our folders, other formats, sizes and vocabularies alone."""
 
-import argparse
 import json
 
 import numpy as np
@@ -10,6 +9,7 @@ from sentiment import WORDS, config, examples, tokenizer
 from bert_tf.converters import google_tf1, hf_safetensors, keras_hub, ours, tf_models
 from bert_tf.converters.formats import find_format
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.init import find_start
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
@@ -19,9 +19,7 @@ WRITERS = {"google": google_tf1.write, "hf": hf_safetensors.write, "keras_hub": 
 
 
 def options(**values):
-    return argparse.Namespace(**{"init": "scratch", "config": None, "vocab": None,
-                                 "lower_case": None, "strip_accents": None, "pretokenize": None,
-                                 **values})
+    return FinetuneConfig(task="cola", train="t.tsv", dev=0.1, output_dir="run", **values)
 
 
 def no_texts():

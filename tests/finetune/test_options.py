@@ -1,45 +1,49 @@
-"""Flags of finetune: what follows from them, and contradictions refused before any work."""
+"""Options of finetune: what follows from them, and contradictions refused before any work."""
 
+import json
 import os
+import pathlib
+import shlex
 
 import pytest
 
 from bert_tf import cli, evaluate, finetune
 from bert_tf.errors import UsageError
-from bert_tf.finetune.options import add_finetune_flags, columns, complete, dev_share
+from bert_tf.evaluate.config import EvaluateConfig
+from bert_tf.finetune.complete import complete
+from bert_tf.finetune.config import FinetuneConfig
+from bert_tf.storage import manifest
 
 NEEDED = ["--task", "cola", "--train", "t.tsv", "--dev", "0.1", "--output_dir", "runs/x"]
 
 
 def parse(*words):
-    parser = cli.Parser("finetune", "")
-    add_finetune_flags(parser)
-    return parser.parse_args([*NEEDED, *words])
+    return FinetuneConfig(**vars(finetune._parser().parse_args([*NEEDED, *words])))
 
 
 def test_defaults_are_those_of_the_paper():
     # BERT, appendix A.3: batch 32, Adam 5e-5, 3 epochs, dropout kept at 0.1 (the model's own).
-    flags = parse()
-    assert (flags.batch_size, flags.learning_rate, flags.epochs) == (32, [5e-5], [3])
-    assert (flags.warmup_share, flags.weight_decay, flags.dropout) == (0.1, 0.01, None)
-    assert complete(flags).name == "cola"
-    assert flags.export_dir == os.path.join("saved_models", "x")
+    options, task = complete(parse())
+    assert (options.batch_size, options.learning_rate, options.epochs) == (32, (5e-5,), (3,))
+    assert (options.warmup_ratio, options.weight_decay, options.dropout) == (0.1, 0.01, None)
+    assert task.name == "cola"
+    assert options.export_dir == os.path.join("saved_models", "x")
 
 
 def test_dev_is_a_file_or_a_share(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert dev_share(parse("--dev", "0.1")) == 0.1
-    assert dev_share(parse("--dev", "dev.tsv")) is None
+    assert parse("--dev", "0.1").dev_share() == 0.1
+    assert parse("--dev", "dev.tsv").dev_share() is None
     (tmp_path / "0.5").write_text("a file of that name")
-    assert dev_share(parse("--dev", "0.5")) is None
+    assert parse("--dev", "0.5").dev_share() is None
     for wrong in ("0", "1", "1.5", "nan"):
         with pytest.raises(UsageError, match="a share between 0 and 1"):
-            dev_share(parse("--dev", wrong))
+            parse("--dev", wrong).dev_share()
 
 
 def test_columns_are_those_that_are_named():
-    assert columns(parse()) == {}
-    assert columns(parse("--text_column", "3", "--label_column", "mark")) == {
+    assert parse().columns() == {}
+    assert parse("--text_column", "3", "--label_column", "mark").columns() == {
         "text": "3", "label": "mark"}
 
 
@@ -89,3 +93,32 @@ def test_what_is_needed_is_said(capsys):
     assert "required: --task, --train, --dev, --output_dir" in capsys.readouterr().err
     assert cli.run(evaluate.main, []) == 2
     assert "required: --model, --data" in capsys.readouterr().err
+
+
+STORED = json.loads(pathlib.Path(__file__).with_name("stored_options.json").read_text())
+
+
+@pytest.mark.parametrize("run", STORED["finetune"], ids=lambda run: run["options"]["task"])
+def test_runs_of_version_0_1_go_on(run, tmp_path):
+    """What their run.json holds is what the same command asks for now."""
+    flags = finetune._parser().parse_args(run["arguments"])
+    options, _ = complete(FinetuneConfig(**vars(flags)))
+    record = str(tmp_path / "run.json")
+    manifest.write(record, run["options"])
+    assert manifest.finished(record, options.stored())
+    assert manifest.result_options(json.loads(json.dumps(options.stored()))) == run["options"]
+    assert FinetuneConfig.from_dict({**options.to_dict(), **run["options"]}) == options
+
+
+@pytest.mark.parametrize("run", STORED["evaluate"], ids=lambda run: len(run["arguments"]))
+def test_evaluations_of_version_0_1_are_known(run):
+    flags = evaluate._parser().parse_args(run["arguments"])
+    assert EvaluateConfig(**vars(flags)).stored() == run["options"]
+
+
+def test_a_command_is_written_as_it_can_be_typed():
+    given = parse("--init", "a folder", "--no-bucket", "--epochs", "2", "3", "--lower_case")
+    line = cli.command_line("finetune", given)
+    assert line.startswith("python -m bert_tf.finetune --task cola --train t.tsv --dev 0.1")
+    assert FinetuneConfig(**vars(finetune._parser().parse_args(shlex.split(line)[3:]))) == given
+    assert FinetuneConfig(task="cola", train="t", dev=0.1, output_dir="x").dev_share() == 0.1

@@ -1,10 +1,9 @@
 """Which trials a run makes, and which of them it keeps."""
 
-import argparse
-
 import pytest
 
 from bert_tf.errors import DivergedError
+from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.results import spread
 from bert_tf.finetune.run import FinetuningRun
 
@@ -18,10 +17,10 @@ class Monitored:
 
 def search(score, better=max, epochs=(3,), learning_rate=(1e-5,), seeds=1):
     """Search where `score(learning_rate, epochs, seed)` is how a trial ends; None: it diverges."""
-    options = argparse.Namespace(epochs=list(epochs), learning_rate=list(learning_rate),
-                                 seeds=seeds, seed=7, output_dir="unused")
-    run = FinetuningRun(options, None, None, "", 0.0)
-    run.kind = Monitored(better)
+    options = FinetuneConfig(task="cola", train="t.tsv", dev=0.1, output_dir="unused",
+                             epochs=epochs, learning_rate=learning_rate, seeds=seeds, seed=7)
+    run = FinetuningRun(options, None, None)
+    run.type = Monitored(better)
     made = []
 
     def finish_trial(trial):

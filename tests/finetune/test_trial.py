@@ -1,13 +1,12 @@
 """What a trial's settings mean: steps, frozen parts, rates by layer."""
 
-import argparse
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from sentiment import config, examples, tokenizer
 
 from bert_tf.errors import UsageError
+from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.trial import Settings, Trial, freeze, layer_rates, train_config
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -19,10 +18,8 @@ pytestmark = pytest.mark.usefixtures("eager")
 
 
 def options(**values):
-    return argparse.Namespace(**{
-        "batch_size": 8, "warmup_share": 0.1, "weight_decay": 0.01, "dtype": "float32",
-        "strategy": "one_device", "freeze": None, "layer_decay": None, "bucket": True,
-        "patience": None, **values})
+    return FinetuneConfig(task="cola", train="t.tsv", dev=0.1, output_dir="run", **{
+        "batch_size": 8, "strategy": "one_device", **values})
 
 
 def build(seed=1, **values):
@@ -46,7 +43,7 @@ def finish(folder, settings, evaluator=lambda model: {"accuracy": 0.5}, **values
 
 
 def test_steps_warm_up_and_how_often_is_evaluated():
-    made = train_config(options(warmup_share=0.25), Settings(3e-5, 4, 7), 10)
+    made = train_config(options(warmup_ratio=0.25), Settings(3e-5, 4, 7), 10)
     assert (made.train_steps, made.warmup_steps, made.eval_every, made.checkpoint_every) == (
         40, 10, 10, 10)
     assert (made.learning_rate, made.seed, made.batch_size) == (3e-5, 7, 8)

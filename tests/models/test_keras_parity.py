@@ -89,6 +89,17 @@ def test_summary_shows_shapes(make):
     assert f"None, {SIZES['labels']})" in text
 
 
+@pytest.mark.parametrize("make", [
+    bert_tf.SentenceEmbedder, lambda config: bert_tf.SentenceEmbedder(config, "none"),
+    bert_tf.Pretrainer, bert_tf.QuestionAnswering,
+    lambda config: bert_tf.Classifier(config, ["a", "b"], features={"layers": [0, -1]}),
+    lambda config: bert_tf.TokenClassifier(config, ["a", "b"]),
+    lambda config: bert_tf.ReplacedTokens(config.replace(family="electra", pooling="first")),
+    lambda config: bert_tf.LanguageModel(config.replace(attention="causal"))])
+def test_summaries_of_ours_show_shapes(make):
+    assert "?" not in summary_of(make(ours().encoder.config))
+
+
 @both
 def test_fit_with_callbacks_save_and_load(make, tmp_path):
     made = make()

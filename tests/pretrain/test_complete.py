@@ -65,8 +65,8 @@ def test_defaults_of_a_family(flags, expected):
      "mlm, or --family bert or albert"),
     ("--family roberta --format segment_pair", "needs 2 segments, the model has type_vocab_size=1"),
     ("--family electra --objective mlm+sop", "no sentence task; try --objective rtd or mlm"),
-    ("--objective rtd", "a pair of ELECTRA's; try --objective mlm+nsp or mlm or mlm+sop or lm, or "
-                        "--family electra"),
+    ("--objective rtd", "a pair of ELECTRA's or DeBERTa's; try --objective mlm+nsp or mlm or "
+                        "mlm+sop or lm, or --family electra or deberta"),
     ("--family gpt --objective mlm", "gpt sees the text before a token only; try --objective lm"),
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),
     ("--family albert --objective lm", "only bert and gpt have a left-to-right form"),

@@ -30,7 +30,6 @@ class Core:
     """
 
     def __init__(self, settings):
-        self._settings = settings
         self._check_names = settings.flags.enable_signature_method_name_check
         self.metrics = Metrics()
         self._models = Models()
@@ -38,7 +37,8 @@ class Core:
         self._batcher = Batcher(settings.batching, self.metrics,
                                 settings.flags.grpc_max_threads)
         self._decoder = Decoder()
-        self._limits = Limits(settings.flags.max_request_rows, settings.max_message_bytes)
+        self._limits = Limits(settings.flags.max_request_rows, settings.max_message_bytes,
+                              settings.flags.max_text_bytes)
 
     async def decode(self, function, data, *arguments, deadline=None):
         """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes."""
@@ -75,7 +75,8 @@ class Core:
         inputs = signature.checked(inputs, outputs)
         with version.used():
             started = time.monotonic()
-            answer = await self._run(version, signature, inputs, outputs, deadline)
+            answer = await self._batcher.run(
+                signature, inputs, outputs, version.batching, deadline)
             self.metrics.runtime(spec.name, "Predict", time.monotonic() - started)
         return _answered(spec, version, name), answer
 
@@ -129,20 +130,8 @@ class Core:
     async def _infer_with(self, method, version, name, examples, deadline):
         signature = method.signature(version.loaded, name, self._check_names)
         inputs = method.inputs(signature, examples)
-        outputs = await self._run(version, signature, inputs, (), deadline)
+        outputs = await self._batcher.run(signature, inputs, (), version.batching, deadline)
         return method.answer(signature, len(examples), outputs)
-
-    async def _run(self, version, signature, inputs, outputs, deadline):
-        flags = self._settings.flags
-        limit, most_rows = flags.max_text_bytes, flags.max_request_rows
-        for alias, value in inputs.items():
-            if value.ndim and len(value) > most_rows:
-                raise error("rows", given=len(value), wanted=most_rows)
-            if value.dtype == object and value.size:
-                longest = max(map(len, value.ravel().tolist()))
-                if longest > limit:
-                    raise error("text_size", alias=alias, given=longest, wanted=limit)
-        return await self._batcher.run(signature, inputs, outputs, version.batching, deadline)
 
     def folder(self, spec):
         """The `Spec` with the version that would answer, and the path of the version's folder."""

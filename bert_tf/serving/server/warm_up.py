@@ -21,7 +21,7 @@ from bert_tf.serving.wire.request import Limits
 from bert_tf.storage import files
 
 MAX_RECORDS = 1000
-_ANY = Limits(sys.maxsize, sys.maxsize)  # the file is the operator's
+_ANY = Limits(sys.maxsize, sys.maxsize, sys.maxsize)  # the file is the operator's
 FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 

@@ -7,7 +7,7 @@ request holds is bounded before it is decoded. All raise `ServingError`.
 from google.protobuf.message import DecodeError
 
 from bert_tf.serving.wire import protocol, tensor_proto
-from bert_tf.serving.wire.messages import check_rows, error
+from bert_tf.serving.wire.messages import check_rows, check_texts, error
 from bert_tf.serving.wire.request import Spec
 
 _MOST_FIELDS = 16  # names of metadata that are looked at
@@ -17,7 +17,7 @@ _MOST_SPEC_BYTES = 4096  # of a `ModelSpec` that is read before the rest
 def read_predict(message, limits):
     """A `PredictRequest`: `(Spec, {name: np.ndarray}, names of outputs)`."""
     request = _message(protocol.PredictRequest, message)
-    return (read_spec(request.model_spec), tensor_proto.read_all(request.inputs, limits.rows),
+    return (read_spec(request.model_spec), tensor_proto.read_all(request.inputs, limits),
             tuple(request.output_filter))
 
 
@@ -50,7 +50,9 @@ def examples_of(given, limits):
     if not found:
         raise error("no_examples")
     check_rows(found, limits)
-    return [context.context + example for example in found]
+    examples = [context.context + example for example in found]
+    check_texts("inputs", examples, limits)
+    return examples
 
 
 def first_spec(message):

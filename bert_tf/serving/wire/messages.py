@@ -142,6 +142,13 @@ def quoted(code, text):
     return ServingError(code, text[:_LONGEST if text.isascii() else _LONGEST // 2])
 
 
+def check_texts(alias, texts, limits):
+    """Refuse an input's texts, a list of bytes, if one is longer than `Limits` allow."""
+    longest = max(map(len, texts), default=0)
+    if longest > limits.text_bytes:
+        raise error("text_size", alias=alias, given=longest, wanted=limits.text_bytes)
+
+
 def check_rows(values, limits):
     """Refuse a list of more rows than `Limits` allow."""
     if len(values) > limits.rows:

@@ -35,10 +35,12 @@ class Limits(NamedTuple):
     Attributes:
         rows: of a tensor, and examples.
         body_bytes: of a body, once it is unpacked.
+        text_bytes: of one text, and of a serialized example.
     """
 
     rows: int
     body_bytes: int
+    text_bytes: int
 
 
 class ServingError(Exception):

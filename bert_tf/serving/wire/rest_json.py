@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.serving.wire import protocol
-from bert_tf.serving.wire.messages import check_rows, error
+from bert_tf.serving.wire.messages import check_rows, check_texts, error
 from bert_tf.serving.wire.request import ServingError
 from bert_tf.serving.wire.rest_text import dump, read, show
 from bert_tf.serving.wire.tensor_proto import MOST_TEXTS
@@ -81,8 +81,10 @@ def read_predict(body, packed, signatures, limits):
             check_rows(values, limits)
     inputs, row_form = tensors_of(document, types)
     for alias, value in inputs.items():
-        if value.dtype == object and value.size > MOST_TEXTS:
-            raise error("tensor", alias=alias)
+        if value.dtype == object:
+            if value.size > MOST_TEXTS:
+                raise error("tensor", alias=alias)
+            check_texts(alias, value.ravel().tolist(), limits)
     return name, inputs, row_form
 
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from bert_tf.serving.wire import protocol
-from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.messages import check_texts, error
 
 _STRING = protocol.dtype_number("DT_STRING")
 _TYPES = {protocol.dtype_number(f"DT_{name}"): (np.dtype(dtype), field) for name, dtype, field in (
@@ -29,14 +29,14 @@ _MOST_BYTES = 128 << 20  # of all tensors of a request
 MOST_TEXTS = 1 << 18  # of a tensor: each takes 50 bytes and more in memory
 
 
-def read_all(protos, most_rows=None):
+def read_all(protos, limits=None):
     """`{name: np.ndarray}` of a map of `TensorProto`.
 
     What shapes say is bounded before anything of that size is made.
 
     Args:
         protos: of TensorFlow, or of `protocol`.
-        most_rows: of a tensor; None: any number.
+        limits: `Limits` of the rows of a tensor and of a text; None: any number of both.
 
     Raises:
         ServingError: one does not hold what it says, or too much.
@@ -44,8 +44,8 @@ def read_all(protos, most_rows=None):
     arrays, size = {}, 0
     for name, proto in protos.items():
         rows = proto.tensor_shape.dim[0].size if proto.tensor_shape.dim else 0
-        if most_rows is not None and rows > most_rows:
-            raise error("rows", given=rows, wanted=most_rows)
+        if limits is not None and rows > limits.rows:
+            raise error("rows", given=rows, wanted=limits.rows)
         try:
             kind, shape = proto.dtype, _shape(proto)
             size += math.prod(shape) * _TYPES[kind][0].itemsize
@@ -54,6 +54,8 @@ def read_all(protos, most_rows=None):
             arrays[name] = _read(proto, kind, shape)
         except (ValueError, KeyError, OverflowError) as problem:
             raise error("tensor", alias=name) from problem
+        if limits is not None and kind == _STRING:
+            check_texts(name, arrays[name].ravel().tolist(), limits)
     return arrays
 
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 
 def cross_entropy(labels, logits):
-    """Cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits.
+    """Compute the cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits.
 
     Args:
         labels: class numbers, or 0 and 1.
@@ -18,7 +18,8 @@ def cross_entropy(labels, logits):
 
 @tf.custom_gradient
 def _of_rows(logits, labels):
-    """Float32 `[n]` of logits `[n, classes]`, in half the time of TensorFlow's own operation."""
+    """Compute float32 `[n]` of logits `[n, classes]`, in half the time of TensorFlow's own
+    operation."""
     shares = tf.nn.softmax(logits)
     # log Σ exp(logits), from where the share is largest: exact however small the label's is.
     total = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(shares, -1))

@@ -30,7 +30,8 @@ class Example(abc.ABC):
 
     @property
     def stratum(self):
-        """Examples of each stratum are split in proportion: a str, or the number to be predicted.
+        """Its stratum, within each of which examples are split in proportion: a str, or the number
+        to be predicted.
         """
         return json.dumps(sorted(self.label_names))
 

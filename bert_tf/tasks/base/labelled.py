@@ -17,11 +17,11 @@ from bert_tf.tasks.base.takes_text import TakesText
 class LabelledModel(TakesText, Objective):
     """Base of the models of labelled text, such as `Classifier`.
 
-    Labels may come in either way: `fit` on `(inputs, labels)` or
-    `(inputs, labels, example_weights)`, or as further keys of the batch, which any loop over
-    `Objective`s reads. `compile(optimizer)` trains on the mean cross-entropy of the labels over
-    all replicas; `compile(optimizer, loss)` on that Keras loss of the model's outputs.
-    A negative label is ignored.
+    Labels may come in either way: `fit` on `(inputs, labels)` or `(inputs, labels,
+    example_weights)`, or as further keys of the batch, which any loop over `Objective`s reads.
+    `compile(optimizer)` trains on the mean cross-entropy of the labels over all replicas;
+    `compile(optimizer, loss)` on that Keras loss of the model's outputs. A negative label is
+    ignored.
 
     With a `preprocessor` the model takes text: whatever `preprocessor` takes may stand in place of
     the ids.
@@ -62,18 +62,18 @@ class LabelledModel(TakesText, Objective):
         # Built here for their paths, as in `Pretrainer`.
         with keras.name_scope("cls"):
             if self.feature_lstm is not None:
-                self.feature_lstm.build()
+                self.feature_lstm.build((None, None, config.hidden_size))
             self.dropout.build((None, None, self.width))
             self.head.build((None, self.width))
         self.built = True
 
     @property
     def tasks(self):
-        """Names of the losses."""
+        """The names of the losses."""
         return tuple(self.label_keys)
 
     def _logits(self, batch, output, training):
-        """The head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
+        """Compute the head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
         hidden = self._hidden(batch, output, training)
         return self.head(self.dropout(hidden, training=training))
 
@@ -91,12 +91,12 @@ class LabelledModel(TakesText, Objective):
         return {} if self.feature_lstm is None else {"features": self.feature_lstm.options()}
 
     def weights_of(self, batch):
-        """`{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
+        """Return `{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
         return {task: weighed(self._labels(batch, key) >= 0, batch)
                 for task, key in self.label_keys.items()}
 
     def labels_of(self, outputs, batch):
-        """`{task: int32}` labels; ignored ones are 0."""
+        """Return `{task: int32}` labels; ignored ones are 0."""
         return {task: tf.maximum(self._labels(batch, key), 0)
                 for task, key in self.label_keys.items()}
 
@@ -104,7 +104,7 @@ class LabelledModel(TakesText, Objective):
         return tf.reshape(tf.cast(batch[key], tf.int32), [-1])
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The tasks' mean cross-entropy, or the loss that the model was compiled with."""
+        """Compute the tasks' mean cross-entropy, or the loss that the model was compiled with."""
         if getattr(self, "loss", None) is not None:
             return keras.Model.compute_loss(self, x, y, y_pred, sample_weight, training)
         return super().compute_loss(self._batch(x, y, sample_weight), None, y_pred)
@@ -117,7 +117,7 @@ class LabelledModel(TakesText, Objective):
         return super().compute_metrics(self._batch(x, y, sample_weight), None, y_pred)
 
     def _batch(self, x, y, sample_weight):
-        """The batch with its labels and weights, however they were given."""
+        """Return the batch with its labels and weights, in whichever way they were given."""
         if y is not None and not isinstance(y, dict):
             y = {next(iter(self.label_keys.values())): y}
         weights = {} if sample_weight is None else {"example_weights": sample_weight}

@@ -38,7 +38,7 @@ def average_windows(inputs, vectors_of, spec, training=False):
 
 
 def in_parts(function, windows, *outputs):
-    """What `function` makes of windows, given some at a time: a long text takes no more memory.
+    """Apply `function` to windows, some at a time: a long text takes no more memory.
 
     Args:
         function: from a dict of tensors `[n, …]` to a list of tensors `[n, …]`.

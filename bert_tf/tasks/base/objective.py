@@ -27,14 +27,14 @@ class Objective(OnEncoder, keras.Model):
     accuracies = ()  # Keras metrics, one a task, for `fit` and `evaluate`
 
     def compile(self, *args, **kwargs):
-        """As of Keras; without a loss, the model's own losses and accuracies are used."""
+        """See Keras; without a loss, the model's own losses and accuracies are used."""
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
         if self.loss is None and not self.accuracies:
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
 
     def fit(self, x=None, *args, **kwargs):
-        """As of Keras; also on a `PretrainingInput`, which knows its `steps_per_epoch`."""
+        """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`."""
         if kwargs.get("validation_data") is not None:
             kwargs["validation_data"] = self._fed(kwargs["validation_data"])
         if hasattr(x, "for_fit"):
@@ -44,11 +44,11 @@ class Objective(OnEncoder, keras.Model):
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
-        """As of Keras; also on a `PretrainingInput`."""
+        """See Keras; also takes a `PretrainingInput`."""
         return super().evaluate(self._fed(x), *args, **kwargs)
 
     def _fed(self, x, first_epoch=0):
-        """What Keras takes for `x`, which may be a `PretrainingInput`."""
+        """Return what Keras takes for `x`, which may be a `PretrainingInput`."""
         if not hasattr(x, "for_fit"):
             return x
         if x.vocab_size != self.config.vocab_size:
@@ -58,7 +58,8 @@ class Objective(OnEncoder, keras.Model):
 
     @property
     def metrics(self):
-        """As of Keras; those of an earlier `compile` without a loss have no say with one."""
+        """See Keras; those of an earlier `compile` without a loss are replaced by one with a
+        loss."""
         if getattr(self, "loss", None) is None:
             return super().metrics
         return [metric for metric in super().metrics if metric not in self.accuracies]
@@ -70,20 +71,20 @@ class Objective(OnEncoder, keras.Model):
 
     @property
     def metric_names(self):
-        """What `metric_sums` gives."""
+        """The names in what `metric_sums` returns."""
         return tuple(f"{task}_accuracy" for task in self.tasks)
 
     def compile_from_config(self, config):
-        """What Keras does on loading, but not by itself where `compile` is a model's own."""
+        """Compile as Keras does on loading, but not by itself where `compile` is a model's own."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
     def loss_weights(self, batch):
-        """`{task: float32 scalar}`: what is predicted in the batch, counted."""
+        """Return `{task: float32 scalar}`: the number of predictions in the batch."""
         return {task: tf.reduce_sum(weights) for task, weights in self.weights_of(batch).items()}
 
     def loss_sums(self, outputs, batch):
-        """`{task: float32 scalar}`: summed cross-entropy in nats.
+        """Return `{task: float32 scalar}`: summed cross-entropy in nats.
 
         Args:
             outputs: of `call` on the same batch.
@@ -94,14 +95,15 @@ class Objective(OnEncoder, keras.Model):
             labels[task], outputs[f"{task}_logits"])) for task in self.tasks}
 
     def metric_sums(self, outputs, batch):
-        """`{"<task>_accuracy": (sum, weight)}`, float32 scalars: right ones and all."""
+        """Return `{"<task>_accuracy": (sum, weight)}`, float32 scalars: correct predictions and
+        all."""
         labels, weights = self.labels_of(outputs, batch), self.weights_of(batch)
         return {f"{task}_accuracy": (
             tf.reduce_sum(weights[task] * _right(labels[task], outputs[f"{task}_logits"])),
             tf.reduce_sum(weights[task])) for task in self.tasks}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """The tasks' means, each times its scale, counted over all replicas."""
+        """Sum the tasks' means, each times its scale, counted over all replicas."""
         weights = self.loss_weights(x)
         context = tf.distribute.get_replica_context()
         if context is not None and context.num_replicas_in_sync > 1:
@@ -121,7 +123,8 @@ class Objective(OnEncoder, keras.Model):
 
 
 def weighed(weights, batch):
-    """`weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has any."""
+    """Return `weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has
+    any."""
     weights = tf.cast(weights, tf.float32)
     example_weights = batch.get("example_weights")
     if example_weights is None:

@@ -23,7 +23,7 @@ def check_picture_path(path):
 
 
 def new_figure(width, height):
-    """An empty figure of `width` × `height` inches, with room made for all labels."""
+    """Return an empty figure of `width` × `height` inches, laid out so that all labels fit."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -62,7 +62,7 @@ def write_figure(path, figure):
 
 
 def text_style(text):
-    """Keyword arguments of matplotlib's text functions to draw `text` as it is.
+    """Return keyword arguments of matplotlib's text functions to draw `text` as it is.
 
     None where no installed font has all of its characters.
     """
@@ -71,7 +71,7 @@ def text_style(text):
 
 
 def _font_with(text):
-    """Family of an installed font that has every character of `text`; None without one.
+    """Return the family of an installed font that has every character of `text`; None without one.
 
     The first choice is the one that matplotlib ships.
     """
@@ -96,7 +96,7 @@ def _fonts():
 
 @functools.cache
 def _characters(path):
-    """Code points that a font has; none where the file is gone, or damaged."""
+    """Return the code points that a font has; none where the file is gone, or damaged."""
     from matplotlib import ft2font
 
     try:
@@ -106,7 +106,8 @@ def _characters(path):
 
 
 def _drawn(figure, names, kind=""):
-    """`(text, style)` to draw each of the names by: itself, or its number where no font has it.
+    """Return `(text, style)` to draw each of the names by: itself, or its number where no font has
+    it.
 
     The figure keeps the numbers; `kind` tells those of several lists in one figure apart.
     """
@@ -138,14 +139,15 @@ def name_ticks(axis, names, kind="", numbered=False, **further):
 
 
 def line_styles(count):
-    """Keyword arguments of `plot` for lines to be told apart, by colour and by marker."""
+    """Return keyword arguments of `plot` for lines that differ in colour and marker."""
     markers = "osD^vP*X<>"
     return [{"color": f"C{place % 10}", "marker": markers[(place + place // 10) % 10]}
             for place in range(count)]
 
 
 def add_legend(figure, lines, names):
-    """A legend below a figure's panels, names as they are; one that no font can draw is a number.
+    """Add a legend below a figure's panels, names as they are; one that no font can draw is a
+    number.
 
     Args:
         figure: as of `new_figure`.

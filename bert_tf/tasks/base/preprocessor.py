@@ -23,7 +23,7 @@ class Preprocessor(keras.Layer):
         self.built = True
 
     def limits(self):
-        """`{option: the most that it may be in this window}`; the least is 1."""
+        """Return `{option: its maximum in this window}`; the least is 1."""
         raise NotImplementedError
 
     def check(self):
@@ -56,15 +56,16 @@ class Preprocessor(keras.Layer):
             raise UsageError(explain(f"a {kind} without a tokenizer", f"{kind}(tokenizer)"))
 
     def get_config(self):
-        """The constructor's arguments but for the tokenizer, whose files are the layer's assets."""
+        """Return the constructor's arguments but for the tokenizer, whose files are the layer's
+        assets."""
         return {**super().get_config(), **self.reading()}
 
     def save_assets(self, folder):
-        """Keras' hook: write the tokenizer's files into a `.keras` file."""
+        """Write the tokenizer's files into a `.keras` file. See Keras."""
         self.tokenizer.save(folder)
 
     def load_assets(self, folder):
-        """Keras' hook: read what `save_assets` wrote."""
+        """Read what `save_assets` wrote. See Keras."""
         if folder is None:  # of a file until 0.1, which has it under another name: comes later
             raise ValueError("the file has no tokenizer for this preprocessor")
         self.use(load_tokenizer(folder))

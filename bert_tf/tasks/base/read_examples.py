@@ -67,7 +67,8 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
 
 
 def _sorted_out(read):
-    """Examples, and a BadRow for each that is invalid or has the id of another, two lists."""
+    """Return two lists: the examples, and a BadRow for each that is invalid or has the id of
+    another."""
     examples, bad, places = [], [], {}
     for example in read:
         if isinstance(example, BadRow):
@@ -83,7 +84,7 @@ def _sorted_out(read):
 
 
 def _message(path, bad, total):
-    """All invalid examples of a file in one message."""
+    """Return all invalid examples of a file in one message."""
     if len(bad) == 1:
         joint = ", or" if "; try " in str(bad[0]) else "; try"
         return f"{bad[0]}{joint} --skip_bad_rows"

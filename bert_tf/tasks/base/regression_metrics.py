@@ -7,7 +7,7 @@ from bert_tf.tasks.base.checks import check_pairs
 
 
 def regression_metrics(gold, predicted):
-    """Metrics of one number an example.
+    """Compute the metrics of one number an example.
 
     Args:
         gold: the right numbers, `[n]` floats.

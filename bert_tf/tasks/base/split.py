@@ -45,7 +45,7 @@ def split_examples(examples, share, seed, dev_last=False):
 
 
 def _units(examples, seed):
-    """Lists of indices of what stays together, in an order that is drawn."""
+    """Return lists of indices of what stays together, in a drawn order."""
     members = collections.defaultdict(list)
     digests = [content_digest(example) for example in examples]
     for i, example in enumerate(examples):
@@ -64,7 +64,8 @@ def content_digest(example):
 
 
 def _strata(examples, units):
-    """Lists of units alike, each of at least two units: all as one where no two are alike."""
+    """Return lists of similar units, each of at least two units: all as one where no two are
+    similar."""
     numbers = sorted(example.stratum for example in examples
                      if isinstance(example.stratum, float))
     bounds = [numbers[len(numbers) * part // _SPREAD] for part in range(1, _SPREAD)] \
@@ -83,7 +84,8 @@ def _strata(examples, units):
 
 
 def _chosen(strata, share):
-    """Units to hold out: of each stratum the first that fit its share, never all of them.
+    """Return the units to hold out: of each stratum the first that fit its fraction, never all of
+    them.
 
     What a stratum has too few or too many, the next one makes up for.
     """

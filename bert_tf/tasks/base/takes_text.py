@@ -17,15 +17,12 @@ _SCALARS = (str, bytes, int, float, type(None))
 
 
 class TakesText:
-    """Mixin of Keras models with a `preprocessor`, a `TextPreprocessor` or None, that may be given
-    text.
+    """Mixin of Keras models with a `preprocessor` or None that may be given text.
 
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
-    Series,
-    generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut into them
-    here,
-    which no graph can do; so is the text of a `tf.data.Dataset` but that of `text_batches`, which
-    is.
+    Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut
+    into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
+    `text_batches`, which is.
     """
 
     preprocessor = None
@@ -41,11 +38,11 @@ class TakesText:
         self.preprocessor = preprocessor
 
     def __call__(self, inputs, *args, **kwargs):
-        """As of Keras."""
+        """See Keras."""
         return super().__call__(self._prepared(inputs), *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):
-        """As of Keras; labels may be a list too."""
+        """See Keras; labels may be a list too."""
         held_out = kwargs.get("validation_data")
         if isinstance(held_out, (tuple, list)):
             kwargs["validation_data"] = (*self._arrays(*held_out[:2]), *held_out[2:])
@@ -54,11 +51,11 @@ class TakesText:
         return super().fit(*self._arrays(x, y), *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        """As of Keras; labels may be a list too."""
+        """See Keras; labels may be a list too."""
         return super().evaluate(*self._arrays(x, y), *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        """As of Keras; of no texts the outputs for none."""
+        """See Keras; of no texts returns the outputs for none."""
         x = self._prepared(x)
         if all(tf.is_tensor(part) and part.dtype == tf.string and part.shape[0] == 0
                for part in tf.nest.flatten(x)):
@@ -66,24 +63,23 @@ class TakesText:
         return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x):
-        """As of Keras."""
+        """See Keras."""
         return super().predict_on_batch(self._prepared(x))
 
     def make_train_function(self, force=False):
-        """Keras' hook."""
+        """See Keras."""
         return super().make_train_function(force or self._reads_anew("train"))
 
     def make_test_function(self, force=False):
-        """Keras' hook."""
+        """See Keras."""
         return super().make_test_function(force or self._reads_anew("test"))
 
     def make_predict_function(self, force=False):
-        """Keras' hook."""
+        """See Keras."""
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Whether the preprocessor is another, or has other options, than when `function` was
-        asked for.
+        """Return whether the preprocessor or its options changed since `function` was made.
 
         What it does is fixed in the graph that Keras keeps.
         """
@@ -101,7 +97,7 @@ class TakesText:
                 np.asarray(labels) if isinstance(labels, list) else labels)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Keras' hook: under a strategy it takes the mean of the replicas' batches for a sample.
+        """See Keras, which under a strategy takes the mean of the replicas' batches for a sample.
 
         Text has none, so that it is given the first replica's.
         """
@@ -114,13 +110,13 @@ class TakesText:
         super()._maybe_symbolic_build(iterator, data_batch)
 
     def compute_output_spec(self, inputs, *args, **kwargs):
-        """As of Keras; text goes through the preprocessor's shapes."""
+        """See Keras; text goes through the preprocessor's shapes."""
         if is_text(inputs) and self.preprocessor is not None:
             inputs = self.preprocessor.compute_output_spec(inputs)
         return super().compute_output_spec(inputs, *args, **kwargs)
 
     def read(self, inputs):
-        """The token ids of `inputs`, which may be text where the model has a `preprocessor`."""
+        """Return the token ids of `inputs`, which may be text where there is a `preprocessor`."""
         if not is_text(inputs):
             return inputs
         self.need_preprocessor()
@@ -153,7 +149,7 @@ def _tensor(texts):
 
 
 def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
-    """What a model is given, texts in it as the tensors that Keras takes.
+    """Return a model's inputs with the texts in them as the tensors that Keras takes.
 
     Args:
         inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
@@ -188,7 +184,7 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
 
 
 def _first_of(inputs):
-    """`(first, inputs)`: what rows begin with, None where there are none.
+    """Return `(first, inputs)`: what rows begin with, None where there are none.
 
     Of rows that can be gone through once, `inputs` begins anew; of what holds no rows `first` is
     an empty tuple.

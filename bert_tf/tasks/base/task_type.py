@@ -148,7 +148,7 @@ class TaskType:
         """Return what `--features` adds to `model_options`: see `LabelledModel`."""
         options = self.options
         return {} if options.features is None else {"features": {
-            "layers": options.features, "combine": options.combine,
+            "layers": list(options.features), "combine": options.combine,
             "lstm_size": options.lstm_size}}
 
     def features_to_predict(self, model, examples):
@@ -174,7 +174,7 @@ class TaskType:
         bar.close()
 
     def _function(self, model, inputs):
-        """The graph of `model`, one for batches and rows of any length."""
+        """Return the graph of `model`, one for batches and rows of any length."""
         of, function = self._forward
         if of is not model:
             signature = {name: tf.TensorSpec([None] * len(ids.shape), tf.int32)

@@ -11,7 +11,7 @@ from bert_tf.tokenization.morphemes import pretokenize
 
 
 def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
-    """Batches of texts of like length, so that hardly anything of a batch is padding.
+    """Return batches of texts of similar length, so that hardly anything of a batch is padding.
 
         data = bert_tf.text_batches(texts, labels, model.preprocessor, 32, seed=1, epochs=3)
         model.fit(data)

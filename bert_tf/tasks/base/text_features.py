@@ -13,7 +13,7 @@ _CHUNK_ROWS = 1024  # of those counted together
 
 
 def text_features(examples, preprocessor, labels, problem, class_weights=None):
-    """Tokenize, pack and number.
+    """Tokenize, pack and number the labels.
 
     Args:
         examples: list of `TextExample`, all of single texts or all of pairs.
@@ -47,7 +47,7 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
 
 
 def _count_cut(rows, texts, preprocessor):
-    """How many texts are longer than what the preprocessor reads of them."""
+    """Count the texts that are longer than what the preprocessor reads of them."""
     if preprocessor.long == "windows":
         return 0
     special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
@@ -61,7 +61,7 @@ def _count_cut(rows, texts, preprocessor):
 
 
 def read_texts(texts, preprocessor):
-    """Token ids of texts.
+    """Return the token ids of texts.
 
     Args:
         texts: dict of lists of strings, `text`, or `text_a` and `text_b`; what
@@ -87,7 +87,8 @@ def read_texts(texts, preprocessor):
 
 
 def _in_place(groups, lengths, parts):
-    """Flat `parts` of rows in the order of `groups` as Ragged rows in their own order."""
+    """Return flat `parts` of rows in the order of `groups` as ragged rows in their original
+    order."""
     splits = np.concatenate([[0], np.cumsum(lengths)])
     order = np.concatenate([*groups, np.zeros(0, np.int64)])
     starts, sizes = splits[:-1][order], lengths[order]
@@ -138,7 +139,7 @@ _NUMBERED = {"single_label": _single, "multi_label": _multi, "regression": _regr
 
 
 def _weights(label_ids, labels, class_weights):
-    """float32 `[n]`, 1 where there is no label."""
+    """Return float32 `[n]`, 1 where there is no label."""
     known = label_ids[label_ids >= 0]
     counts = np.bincount(known, minlength=len(labels))
     if class_weights == "balanced":

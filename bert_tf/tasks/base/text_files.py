@@ -30,7 +30,7 @@ class BadLabel(BadRow):
 
 def read_texts(path, columns, problem="single_label", labels=None, limits=None,
                separator=SEPARATOR, form=AS_FOUND):
-    """The examples of a table, in order; without an id column, the id is the number from 0.
+    """Read the examples of a table, in order; without an id column, the id is the number from 0.
 
     In place of a row that is none stands a BadRow with file and line.
 
@@ -80,7 +80,7 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
 
 
 def has_header(rows, label, separator=SEPARATOR):
-    """Whether the first of the rows that `read_rows` gives of columns by number is a header.
+    """Return whether the first of the rows that `read_rows` gives of columns by number is a header.
 
     It is one where each column has its own number for a name, or where its label is a word and all
     others are numbers. It is none where another row has its label, or it is a number.
@@ -133,7 +133,7 @@ def check_text(where, text, what="text"):
 
 
 def _name(where, value, what="label"):
-    """A label or id as a string."""
+    """Return a label or id as a string."""
     if isinstance(value, (bool, int)):
         value = json.dumps(value)
     return check_text(where, value, what).strip()

@@ -48,7 +48,7 @@ class TextPreprocessor(Preprocessor):
         self.use(tokenizer)
 
     def reading(self):
-        """The options as plain values, for `task.json`."""
+        """Return the options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "long": self.long, "stride": self.stride,
                 "pair": self.pair}
 
@@ -86,28 +86,28 @@ class TextPreprocessor(Preprocessor):
         return pack(self.tokenizer.vocabulary, segments, self.seq_length, fixed=False)
 
     def compute_output_spec(self, text):
-        """The shapes, which Keras asks for before the tokenizer of a file is read."""
+        """Return the shapes, which Keras needs before the tokenizer of a file is read."""
         batch = tf.nest.flatten(text)[0].shape[0]
         shape = (batch, None, None) if self.long == "windows" else (batch, None)
         return {name: keras.KerasTensor(shape, "int32") for name in INPUTS}
 
 
 def not_empty(ids):
-    """A replica may get a batch without rows, which has no positions either: it gets one."""
+    """Give a replica whose batch has no rows, and so no positions either, one row."""
     missing = tf.maximum(1 - tf.shape(ids)[1:], 0)
     before = tf.zeros([ids.shape.rank], tf.int32)
     return tf.pad(ids, tf.stack([before, tf.concat([[0], missing], axis=0)], axis=1))
 
 
 def is_text(inputs):
-    """Whether a model's `inputs` are text rather than token ids."""
+    """Return whether a model's `inputs` are text rather than token ids."""
     if isinstance(inputs, dict):
         return "input_word_ids" not in inputs
     return True
 
 
 def texts_of(inputs):
-    """One or two string tensors `[b]` of what a model that takes text is given."""
+    """Return one or two string tensors `[b]` of the inputs of a model that takes text."""
     if isinstance(inputs, dict):
         names = [name for name in ("text", "text_a", "text_b") if name in inputs]
         if names not in (["text"], ["text_a", "text_b"]):

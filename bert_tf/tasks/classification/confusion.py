@@ -47,7 +47,7 @@ def write_confusion(folder, gold, predicted, labels):
 
 
 def _picture(counts, rows, columns):
-    """A matrix of counts as a figure, rows from the top."""
+    """Draw a matrix of counts as a figure, rows from the top."""
     size = min(2.5 + 0.45 * max(counts.shape), 16)
     figure = new_figure(size + 1.5, size)
     axes = figure.subplots()

@@ -14,7 +14,7 @@ _SIMILARITY = {"problem": "regression", "labels": ("similarity",), "limits": (0,
 
 def _published(name, columns, labels=("0", "1"), metrics=("accuracy",), problem="single_label",
                limits=None, **further):
-    """A task whose tables have the columns given."""
+    """Return a task whose tables have the given columns."""
     def read(path, _, form):
         if form.header is None:
             form = dataclasses.replace(form, header=not columns.text.isdigit())
@@ -26,7 +26,8 @@ def _published(name, columns, labels=("0", "1"), metrics=("accuracy",), problem=
 
 
 def _own(name, problem, columns, **further):
-    """A task of the user's own table; of labels also the one with several for a text."""
+    """Return a task of the user's own table; for labels, also the one with several labels a
+    text."""
     def read(path, columns, form):
         columns = dict(columns)
         separator = columns.pop("separator", SEPARATOR)

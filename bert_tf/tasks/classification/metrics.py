@@ -6,7 +6,7 @@ from bert_tf.tasks.base.checks import check_labels, check_pairs
 
 
 def classification_metrics(gold, predicted, labels):
-    """Metrics of one label an example.
+    """Compute the metrics of one label an example.
 
     Args:
         gold: the right labels, list of str.
@@ -37,7 +37,7 @@ def classification_metrics(gold, predicted, labels):
 
 
 def multi_label_metrics(gold, predicted, labels):
-    """Metrics of any number of labels an example.
+    """Compute the metrics of any number of labels an example.
 
     Args:
         gold: the right labels of each example, list of tuples of str; may be empty tuples.
@@ -66,7 +66,8 @@ def multi_label_metrics(gold, predicted, labels):
 
 
 def indicators(gold, predicted, labels):
-    """Whether each example has each label, two int arrays `[examples, labels]` of 0 and 1."""
+    """Return whether each example has each label, two int arrays `[examples, labels]` of 0 and
+    1."""
     from sklearn.preprocessing import MultiLabelBinarizer
 
     check_pairs(gold, predicted)
@@ -76,7 +77,7 @@ def indicators(gold, predicted, labels):
 
 
 def label_report(gold, predicted, labels):
-    """Precision, recall, F1 and number of examples of every label.
+    """Return precision, recall, F1 and number of examples of every label.
 
     Args:
         gold, predicted, labels: as of `classification_metrics`, or of `multi_label_metrics`.

@@ -57,7 +57,8 @@ class Classifier(LabelledModel):
     def __init__(self, encoder, labels=None, problem="single_label", dtype=None, seed=None,
                  name="classifier", num_labels=None, **kwargs):
         config = getattr(encoder, "config", encoder)
-        if (isinstance(config, ModelConfig) and config.attention == "causal" and config.pooling != "last" and not config.bilstm
+        if (isinstance(config, ModelConfig) and config.attention == "causal"
+                and config.pooling != "last" and not config.bilstm
                 and kwargs.get("features") is None):
             raise UsageError(explain(
                 f"a classifier with attention='causal' and pooling={config.pooling!r} would see "
@@ -76,7 +77,7 @@ class Classifier(LabelledModel):
         return {"labels": list(self.labels), "problem": self.problem, **super().options()}
 
     def call(self, batch, training=False):
-        """Logits float32 `[b, labels]`."""
+        """Compute logits float32 `[b, labels]`."""
         return self._logits(self.read(batch), "pooled_output", training)
 
     def classify(self, texts, text_pairs=None, batch_size=32):
@@ -140,7 +141,7 @@ class Classifier(LabelledModel):
         return np.asarray(self.probabilities(logits)), single
 
     def probabilities(self, logits):
-        """What is told of `logits [b, labels]`: probabilities, or the number itself."""
+        """Convert `logits [b, labels]` to what is reported: probabilities, or the number itself."""
         return {"single_label": tf.nn.softmax, "multi_label": tf.sigmoid,
                 "regression": tf.identity}[self.problem](logits)
 

@@ -33,10 +33,10 @@ def signatures(served):
 def predict(served, **inputs):
     """Return what a classifier predicts for each text or pair: dict of
 
-    `label` string `[B]`, the likeliest, and its probability `score` float32 `[B]`;
-    `probabilities` float32 `[B, L]` of the `labels` string `[B, L]`: they sum to 1, unless a text
-    may have several labels, each with a probability of its own; then also
-    `chosen` bool `[B, L]`, which of them it has.
+    `label` string `[B]`, the likeliest, and its probability `score` float32 `[B]`; `probabilities`
+    float32 `[B, L]` of the `labels` string `[B, L]`: they sum to 1, unless a text may have several
+    labels, each with a probability of its own; then also `chosen` bool `[B, L]`, which of them it
+    has.
 
     Of a regression, `score` float32 `[B]` alone, the number itself. How text is read, the model's
     `preprocessor` says where it has one.
@@ -82,6 +82,6 @@ def _predicted(served, inputs):
 
 
 def _parse(served, examples):
-    """The features `text`, or `text_a` and `text_b`, each one string."""
+    """Parse the features `text`, or `text_a` and `text_b`, each one string."""
     return tf.io.parse_example(examples, {name: tf.io.FixedLenFeature([], tf.string)
                                           for name in served.text_names})

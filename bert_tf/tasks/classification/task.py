@@ -54,10 +54,12 @@ class Classification(TaskType):
         return sorted(names)
 
     def model_options(self, labels, tokenizer):
-        """See `TaskType.model_options`; the text is read as `seq_length`, `long`, `stride` say."""
+        """See `TaskType.model_options`; the text is read as `max_seq_length`, `long`, `stride`
+        say.
+        """
         options = self.options
-        preprocessor = TextPreprocessor(tokenizer, options.seq_length, options.long, options.stride,
-                            pair=self.pair)
+        preprocessor = TextPreprocessor(tokenizer, options.max_seq_length, options.long,
+                                        options.stride, pair=self.pair)
         return "classifier", {"labels": labels, "problem": self.problem, "preprocessor":
         preprocessor,
                               **self.feature_options()}
@@ -171,13 +173,13 @@ class Classification(TaskType):
         return write_confusion(folder, gold, predicted, list(predictions[0]["scores"]))
 
     def _names(self, example):
-        """Names of the labels of an example, a tuple; of a number none."""
+        """Return the names of the labels of an example, a tuple; of a number none."""
         if self.problem == "regression" or example.label is None:
             return ()
         return example.label if self.problem == "multi_label" else (example.label,)
 
     def _both(self, examples, predictions):
-        """What is right and what was told, two lists."""
+        """Return the labels and the predictions, two lists."""
         for example in examples:
             if example.label is None:
                 raise BertTfError(explain(f"{example.where}: no label", "one to measure by"))

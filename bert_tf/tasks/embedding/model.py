@@ -68,7 +68,7 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
 
     @property
     def width(self):
-        """Length of a vector."""
+        """The length of a vector."""
         return self.pooling.width_factor * self.config.hidden_size
 
     def options(self):
@@ -82,7 +82,7 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         self.pooling.term_weights.assign(weights.idf, weights.average_length)
 
     def call(self, inputs, training=False):
-        """Vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
+        """Compute vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
         return embed_tokens(self.encoder, self.pooling, self.read(inputs), training)
 
     def rank(self, query, sentences, batch_size=32):
@@ -140,7 +140,7 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
 
 
 def special_ids_of(tokenizer):
-    """Ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a preprocessor that is being
+    """Return the ids of `[CLS]` and `[SEP]`; None of no tokenizer, as in a preprocessor being
     loaded."""
     if tokenizer is None:
         return None
@@ -148,7 +148,7 @@ def special_ids_of(tokenizer):
 
 
 def make_pooling(config, **options):
-    """The `VectorPooling` for encoders of `config`, its variables under `cls/pooling`."""
+    """Build the `VectorPooling` for encoders of `config`, its variables under `cls/pooling`."""
     if options.get("pooling") == "cls_pooled" and config.pooling != "dense":
         raise UsageError(explain(f"pooling='cls_pooled' of an encoder with pooling="
                                  f"{config.pooling!r}, which has no pooler", "pooling='cls'"))
@@ -156,12 +156,12 @@ def make_pooling(config, **options):
     pooling = VectorPooling(config.num_hidden_layers, config.vocab_size, **options,
                             name="pooling", dtype="float32")
     with keras.name_scope("cls"):
-        pooling.build()
+        pooling.build((None, None, config.hidden_size))
     return pooling
 
 
 def embed_tokens(encoder, pooling, inputs, training=False):
-    """Vectors of token ids; see `SentenceEmbedder`.
+    """Compute vectors of token ids; see `SentenceEmbedder`.
 
     Args:
         encoder: as of `build_encoder`.
@@ -184,7 +184,7 @@ def embed_tokens(encoder, pooling, inputs, training=False):
 
 
 def pool_outputs(pooling, inputs, outputs):
-    """Vectors float32 of token ids by what an encoder made of them.
+    """Pool an encoder's outputs of token ids to float32 vectors.
 
     Args:
         pooling: of `make_pooling`.

@@ -21,7 +21,7 @@ def signatures(served):
 
 
 def embed(served, **inputs):
-    """`embedding [B, W]`, pooled as the export says; with `--pooling none` `[B, S, W]`.
+    """Return `embedding [B, W]`, pooled as the export says; with `--pooling none` `[B, S, W]`.
 
     The default is the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too. Not
     `pooled_output`: that is trained to tell whether a sentence follows, if at all.
@@ -34,7 +34,7 @@ def embed(served, **inputs):
 
 
 def served_pooling(model, tokenizer, options=None, term_weights=None):
-    """The `VectorPooling` of a served model.
+    """Return the `VectorPooling` of a served model.
 
     Args:
         model: of any task; of an embedder, what it says holds as far as `options` do not.

@@ -45,7 +45,8 @@ class Embedding(TaskType):
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the beginning of each text is read."""
-        return "embedder", {"preprocessor": TextPreprocessor(tokenizer, self.options.seq_length)}
+        length = self.options.max_seq_length
+        return "embedder", {"preprocessor": TextPreprocessor(tokenizer, length)}
 
     def predict(self, model, examples):
         """Return `{"id", "score"}` for each pair: the cosine."""
@@ -97,7 +98,7 @@ class Embedding(TaskType):
 
 
 def _of_length_1(vectors):
-    """`vectors [n, width]`, each of length 1; one of 0 stays 0."""
+    """Scale `vectors [n, width]` to length 1 each; one of 0 stays 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 
 def prompt_of(tokenizer, text, room):
-    """`[CLS]` and the last tokens of each text, which has no `[SEP]` at its end.
+    """Return `[CLS]` and the last tokens of each text, which has no `[SEP]` at its end.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
@@ -18,7 +18,8 @@ def prompt_of(tokenizer, text, room):
 
 
 def added_text(tokenizer, prompt, new):
-    """What the tokens `new` add to the text of `prompt`, both ragged `[B, (tokens)]`: string `[B]`.
+    """Return what the tokens `new` add to the text of `prompt`, both ragged `[B, (tokens)]`: string
+    `[B]`.
 
     Whether a blank comes first is known with those before.
     """

@@ -62,7 +62,7 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
 
 
 def _compiled(model, options, run):
-    """`run` as one graph for arguments of any size, made once for the model as it is.
+    """Compile `run` as one graph for arguments of any size, once for the model as it is.
 
     Eager calls run it, and graphs that call it, such as a server's signatures, have it in common.
     """
@@ -78,7 +78,7 @@ def _compiled(model, options, run):
 
 
 def _can_be_cached(config):
-    """Whether a position depends on those before it through keys and values alone."""
+    """Return whether a position depends on those before it through keys and values alone."""
     return (config.feed_forward != "conv" and config.relative_position == "none"
             and not config.local_attention)
 
@@ -149,7 +149,8 @@ def _check(input_mask, max_new_tokens, top_k, temperature):
 
 
 def _window(tokens, lengths, longest):
-    """The last `longest` tokens of every row, cut to the longest row, and their mask."""
+    """Return the last `longest` tokens of every row, truncated to the longest row, and their
+    mask."""
     # Of no rows one position.
     width = tf.minimum(tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1)), longest)
     starts = tf.maximum(lengths - width, 0)[:, tf.newaxis]
@@ -159,7 +160,7 @@ def _window(tokens, lengths, longest):
 
 
 def _pick(logits, top_k, draw):
-    """Of `logits [B, V]` one of the `top_k` largest, by `draw` float32 `[B]` in [0, 1)."""
+    """Pick one of the `top_k` largest of `logits [B, V]`, by `draw` float32 `[B]` in [0, 1)."""
     values, ids = tf.math.top_k(logits, tf.minimum(top_k, logits.shape[-1]))
     cumulative = tf.cumsum(tf.nn.softmax(values), axis=1)
     # The sum may end a little below 1: the last one takes what is left.
@@ -168,7 +169,7 @@ def _pick(logits, top_k, draw):
 
 
 def _draws(seeds, streams, prompts, max_new_tokens):
-    """Uniform float32 `[B, max_new_tokens]` in [0, 1) for the positions after the prompts."""
+    """Draw uniform float32 `[B, max_new_tokens]` in [0, 1) for the positions after the prompts."""
     def of_row(values):
         seed, stream, first = values
         key = stream_key(seed, "generate", stream)

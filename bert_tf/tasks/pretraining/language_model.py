@@ -63,12 +63,12 @@ class LanguageModel(Objective):
         self.built = True
 
     def call(self, batch, training=False):
-        """Logits of the next token at every position but the last, float32."""
+        """Compute the logits of the next token at every position but the last, float32."""
         hidden = self._encode(batch, training)[:, :-1]
         return {"language_model_logits": self.decode(hidden, training)}
 
     def next_token_logits(self, batch):
-        """Logits of the token after each row's last real one: float32 `[b, vocab]`.
+        """Compute the logits of the token after each row's last real one: float32 `[b, vocab]`.
 
         Args:
             batch: as of `call`; padding is on the right, every row has a real token.
@@ -115,11 +115,12 @@ class LanguageModel(Objective):
         return layout
 
     def token_logits(self, batch, layout):
-        """Logits float32 `[b, vocab]` of what follows the tokens of a `cache.NextTokens` layout."""
+        """Compute logits float32 `[b, vocab]` of what follows the tokens of a `cache.NextTokens`
+        layout."""
         return self.decode(self.backbone.hidden_of(_inputs(batch), layout))
 
     def decode(self, hidden, training=False):
-        """Logits float32 `[…, vocab]` of what follows encoded tokens `[…, hidden]`."""
+        """Compute logits float32 `[…, vocab]` of what follows encoded tokens `[…, hidden]`."""
         table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
         if self.head is not None:
             return self.head(hidden, None, table, training=training)
@@ -130,17 +131,18 @@ class LanguageModel(Objective):
         return self.encoder(_inputs(batch), training=training)["sequence_output"]
 
     def weights_of(self, batch):
-        """`{task: float32 [b, seq_length - 1]}`: 1 where a real token follows a real one."""
+        """Return `{task: float32 [b, seq_length - 1]}`: 1 where a real token follows a real one."""
         mask = batch["input_mask"]
         return {"language_model": weighed(mask[:, 1:] * mask[:, :-1], batch)}
 
     def labels_of(self, outputs, batch):
-        """`{task: int32 [b, seq_length - 1]}`: the next token of every position but the last."""
+        """Return `{task: int32 [b, seq_length - 1]}`: the next token of every position but the
+        last."""
         return {"language_model": batch["input_word_ids"][:, 1:]}
 
 
 def _inputs(batch):
-    """The encoder's inputs: of a batch without segments or a mask there is one, all real."""
+    """Return the encoder's inputs; a batch without segments or a mask is one segment, all real."""
     ids = tf.convert_to_tensor(batch["input_word_ids"])
     return {"input_word_ids": ids,
             "input_mask": tf.convert_to_tensor(batch.get("input_mask", tf.ones_like(ids))),

@@ -70,7 +70,7 @@ class Pretrainer(Objective):
 
     @property
     def tasks(self):
-        """Names of the losses."""
+        """The names of the losses."""
         return ("masked_lm", self.sentence_task) if self.sentence_task else ("masked_lm",)
 
     def options(self):
@@ -78,7 +78,7 @@ class Pretrainer(Objective):
         return {"sentence_task": self.sentence_task}
 
     def call(self, batch, training=False):
-        """Logits of all heads, float32."""
+        """Compute the logits of all heads, float32."""
         outputs = self.encoder({name: batch[name] for name in INPUTS}, training=training)
         table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
         logits = {"masked_lm_logits": self.masked_lm_head(
@@ -145,7 +145,7 @@ class Pretrainer(Objective):
                 "num_masks": num_masks}
 
     def weights_of(self, batch):
-        """`{task: float32}`: of predicted tokens `[b, P]`, and of examples `[b]`."""
+        """Return `{task: float32}`: of predicted tokens `[b, P]`, and of examples `[b]`."""
         weights = {"masked_lm": weighed(batch["masked_lm_weights"], batch)}
         if self.sentence_task:
             labels = self._sentence_labels(batch)
@@ -153,7 +153,7 @@ class Pretrainer(Objective):
         return weights
 
     def labels_of(self, outputs, batch):
-        """`{task: int32}` labels of the same shapes."""
+        """Return `{task: int32}` labels of the same shapes."""
         labels = {"masked_lm": batch["masked_lm_ids"]}
         if self.sentence_task:
             labels[self.sentence_task] = self._sentence_labels(batch)

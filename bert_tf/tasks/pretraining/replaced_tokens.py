@@ -90,7 +90,7 @@ class ReplacedTokens(Objective):
 
     @property
     def tasks(self):
-        """Names of the losses."""
+        """The names of the losses."""
         return ("masked_lm", "replaced") if self.generator else ("replaced",)
 
     def options(self):
@@ -98,7 +98,7 @@ class ReplacedTokens(Objective):
         return {"generator": self.generator.config.to_dict() if self.generator else None}
 
     def call(self, batch, training=False):
-        """Logits of both models, float32, and what the discriminator saw."""
+        """Compute the logits of both models, float32, and the discriminator's inputs."""
         inputs = {name: batch[name] for name in INPUTS}
         if self.generator is None:
             return {"replaced_logits": self.discriminate(inputs, training)}
@@ -120,7 +120,8 @@ class ReplacedTokens(Objective):
                 "replaced_labels": tf.cast(corrupted != originals, tf.int32)}
 
     def discriminate(self, inputs, training=False):
-        """Float32 `[b, seq_length]`, above 0 where a token of the encoder's inputs looks wrong."""
+        """Compute float32 `[b, seq_length]`, above 0 where a token of the inputs is predicted as
+        replaced."""
         hidden = self.encoder(inputs, training=training)["sequence_output"]
         return self.replaced_head(hidden, training=training)
 
@@ -133,18 +134,19 @@ class ReplacedTokens(Objective):
         return draw(logits, tf.cast(bits, tf.float32) * 2.0**-24)
 
     def weights_of(self, batch):
-        """`{task: float32}`: of predicted tokens `[b, P]`, and of real tokens `[b, seq_length]`."""
+        """Return `{task: float32}`: of predicted tokens `[b, P]`, and of real tokens `[b,
+        seq_length]`."""
         weights = {"masked_lm": "masked_lm_weights", "replaced": "input_mask"}
         return {task: weighed(batch[weights[task]], batch) for task in self.tasks}
 
     def labels_of(self, outputs, batch):
-        """`{task: int32}` labels of the same shapes."""
+        """Return `{task: int32}` labels of the same shapes."""
         if self.generator is None:
             return {"replaced": batch["replaced_labels"]}
         return {"masked_lm": batch["masked_lm_ids"], "replaced": outputs["replaced_labels"]}
 
     def metric_sums(self, outputs, batch):
-        """Also the share of replaced tokens, and how many of those named and of those there are.
+        """Add the fraction of replaced tokens, and precision and recall of finding them.
 
         `replaced_rate` is a mean over real tokens, `replaced_precision` over those that the
         discriminator calls replaced, `replaced_recall` over those that are.
@@ -159,7 +161,7 @@ class ReplacedTokens(Objective):
 
 
 def draw(logits, uniform):
-    """Inverse of the distribution function of a softmax.
+    """Return the inverse of the distribution function of a softmax.
 
     Args:
         logits: float32 `[…, classes]`.
@@ -175,7 +177,7 @@ def draw(logits, uniform):
 
 
 def put(word_ids, positions, ids, used):
-    """`word_ids [b, seq_length]` with `ids` at `positions`, both `[b, P]`, where `used`."""
+    """Return `word_ids [b, seq_length]` with `ids` at `positions`, both `[b, P]`, where `used`."""
     rows = tf.broadcast_to(tf.range(tf.shape(positions)[0])[:, tf.newaxis], tf.shape(positions))
     places = tf.stack([rows, positions], -1)
     # The largest where a position comes twice, so that the order of writing decides nothing.

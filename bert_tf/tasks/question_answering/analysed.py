@@ -8,7 +8,8 @@ from bert_tf.tokenization.morphemes import analyse, analysed_places, original_of
 
 
 def analysed_spans(examples, progress=False):
-    """The examples with morphemes apart, and their answers where they are then.
+    """Return the examples with morphemes apart, and their answers at the positions that they have
+    then.
 
     Args:
         examples: list of `SpanExample`.
@@ -26,7 +27,7 @@ def analysed_spans(examples, progress=False):
 
 
 def _answers(example, context):
-    """The answers as stretches of the analysed `context`."""
+    """Return the answers as spans of the analysed `context`."""
     starts = np.array([start for _, start in example.answers], np.int64)
     ends = starts + np.array([len(text) for text, _ in example.answers], np.int64)
     offsets = original_offsets(example.context, context)

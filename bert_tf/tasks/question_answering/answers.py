@@ -38,7 +38,7 @@ def answer(model, preprocessor, question, context, null_threshold=None):
 
 
 def answers_to(ask, question, context, tokenizer):
-    """Answers in the context as given, whatever of it the model was shown.
+    """Find answers in the context as given, whatever of it the model was shown.
 
     Args:
         ask: called with question and context, string tensors `[b]`; gives what `answers_from` does.
@@ -69,7 +69,7 @@ def answers_to(ask, question, context, tokenizer):
 
 
 def window_logits(model, windows):
-    """The start and end logits, float32 `[w, seq_length]` each, some windows at a time."""
+    """Compute the start and end logits, float32 `[w, seq_length]` each, some windows at a time."""
     def logits_of(part):
         logits = model(part, training=False)
         return [logits["start_logits"], logits["end_logits"]]
@@ -79,7 +79,8 @@ def window_logits(model, windows):
 
 
 def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_length):
-    """The spans of highest score, start logit plus end logit, over all windows of each question.
+    """Find the spans of highest score, start logit plus end logit, over all windows of each
+    question.
 
     A span lies in the context, ends where it starts or after and holds `max_answer_length` tokens
     at most. It is taken from the window that shows most around its first token (`max_context`),
@@ -114,7 +115,7 @@ def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_l
     last = tf.minimum(first + spans % max_answer_length, length - 1)
 
     def of_rows(values, fill):
-        """`[w, n_best]` as `[b, windows * n_best]`."""
+        """Reshape `[w, n_best]` to `[b, windows * n_best]`."""
         ragged = tf.RaggedTensor.from_value_rowids(values, windows["rows"],
                                                    tf.cast(num_rows, tf.int64), validate=False)
         dense = ragged.to_tensor(fill)
@@ -132,7 +133,7 @@ def best_spans(windows, start_logits, end_logits, num_rows, n_best, max_answer_l
 
 
 def answers_from(spans, context, null_threshold=None):
-    """Spans as text, with probabilities.
+    """Return spans as text, with probabilities.
 
     Args:
         spans: what `best_spans` gives.
@@ -169,7 +170,8 @@ def answers_from(spans, context, null_threshold=None):
 
 
 def _top(values, count):
-    """`tf.math.top_k` of rows, which may be shorter than `count`: -inf stands for what is not."""
+    """Return `tf.math.top_k` of rows, which may be shorter than `count`: -inf where there is
+    nothing."""
     length = tf.shape(values)[1]
     padded = tf.pad(values, [[0, 0], [0, tf.maximum(count - length, 0)]], constant_values=_NEVER)
     best, places = tf.math.top_k(padded, count)
@@ -177,7 +179,7 @@ def _top(values, count):
 
 
 def _characters(text, offsets):
-    """Byte offsets `[b, n]` as int32 offsets in characters."""
+    """Convert byte offsets `[b, n]` to int32 offsets in characters."""
     ragged = tf.RaggedTensor.from_tensor(offsets, row_splits_dtype=tf.int64)
     found = character_offsets(text, ragged)
     return tf.cast(tf.reshape(found.values, tf.shape(offsets)), tf.int32)

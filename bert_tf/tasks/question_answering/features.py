@@ -11,7 +11,7 @@ _BATCH = 64  # questions that are tokenized together
 
 
 def span_features(examples, preprocessor, training):
-    """Tokenize, cut into windows and find the answers in them.
+    """Tokenize, split into windows and find the answers in them.
 
     Args:
         examples: list of `SpanExample`.
@@ -55,14 +55,14 @@ def span_features(examples, preprocessor, training):
 
 
 def _labels(examples, windows):
-    """First and last token of the answer in each window, int32 `[w, 2]`."""
+    """Return the first and last token of the answer in each window, int32 `[w, 2]`."""
     bounds = np.array([_bytes(example) for example in examples]).reshape(-1, 2)
     begin, end = bounds[windows["rows"]].T[:, :, np.newaxis]
     # Tokens that have some of the answer; outside of the context `ends` is 0.
     covered = (windows["ends"] > begin) & (windows["starts"] < end)
 
     def number(which):
-        """How many of an answer's characters have such a token, [w]; in all windows, [b]."""
+        """Count an answer's characters that have such a token, [w]; in all windows, [b]."""
         here = covered & windows[which]
         once = (here & windows["max_context"]).sum(axis=1)
         return here.sum(axis=1), np.bincount(windows["rows"], once, len(examples))
@@ -81,7 +81,8 @@ def _labels(examples, windows):
 
 
 def _bytes(example):
-    """The first answer's bytes in the context, `(begin, end)`; -1 both where there is none."""
+    """Return the first answer's bytes in the context, `(begin, end)`; -1 both where there is
+    none."""
     if example.is_impossible or not example.answers:
         return -1, -1
     text, first = example.answers[0]

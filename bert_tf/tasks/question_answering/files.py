@@ -19,7 +19,8 @@ _OPTIONAL = {"answers": [], "is_impossible": False}
 
 
 def read_squad_v1(path, _=None, form=AS_FOUND):
-    """The questions of a SQuAD 1.1 or KorQuAD 1.0 file, each with an answer; see `read_squad`."""
+    """Yield the questions of a SQuAD 1.1 or KorQuAD 1.0 file, each with an answer; see
+    `read_squad`."""
     for example in read_squad(path, form):
         if not isinstance(example, BadRow) and example.is_impossible:
             example = BadRow(explain(f"{example.where}: a question without an answer",
@@ -28,7 +29,7 @@ def read_squad_v1(path, _=None, form=AS_FOUND):
 
 
 def read_squad_v2(path, _=None, form=AS_FOUND):
-    """The questions of a SQuAD 2.0 file; see `read_squad`."""
+    """Read the questions of a SQuAD 2.0 file; see `read_squad`."""
     return read_squad(path, form)
 
 
@@ -67,7 +68,7 @@ def _squad_example(context, group, _, where, question):
 
 
 def _field(where, value, name):
-    """`value[name]`, of the kind that it must be of."""
+    """Return `value[name]`, of the type that it must be of."""
     if not isinstance(value, dict):
         raise BadRow(explain(f"{where}: {type(value).__name__}", f"an object with {name!r}"))
     if name not in value and name not in _OPTIONAL:
@@ -82,7 +83,7 @@ def _field(where, value, name):
 
 
 def read_span_table(path, columns, form=AS_FOUND):
-    """Questions of a table, see `tables`, or of a `.json` file as SQuAD's.
+    """Read the questions of a table, see `tables`, or of a `.json` file as SQuAD's.
 
     `columns["text"]` is the question, `"text_b"` the context, `"label"` the answer, empty where
     there is none. The answer's first character is in the column `answer_start`; without it, the
@@ -107,7 +108,7 @@ def read_span_table(path, columns, form=AS_FOUND):
 
 
 def _answers(where, answer, start, context):
-    """`(text, start)` of each answer in a row of a table."""
+    """Return `(text, start)` of each answer in a row of a table."""
     if answer is None or answer == "":
         return []
     if isinstance(answer, dict):
@@ -144,7 +145,7 @@ def _example(where, id, question, context, answers, group):
 
 
 def _places(text, context):
-    """Where `text` begins in `context`."""
+    """Return the positions where `text` begins in `context`."""
     places, place = [], context.find(text)
     while place >= 0:
         places.append(place)

@@ -18,7 +18,8 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_metrics(examples, answers, no_answer_scores=None, *, version=2, threshold=None):
-    """Exact match and F1 over words of SQuAD 1.1 (Rajpurkar 2016) or 2.0 (2018), in percent.
+    """Compute exact match and F1 over words of SQuAD 1.1 (Rajpurkar 2016) or 2.0 (2018), in
+    percent.
 
     Args:
         examples: with `id` and `answers`, a sequence of (text, start), empty where the question has
@@ -65,7 +66,7 @@ def squad_metrics(examples, answers, no_answer_scores=None, *, version=2, thresh
 
 
 def best_null_threshold(examples, answers, no_answer_scores):
-    """The threshold of `squad_metrics` with the best F1 of SQuAD 2.0 on these examples.
+    """Return the threshold of `squad_metrics` with the best F1 of SQuAD 2.0 on these examples.
 
     Args:
         examples, answers, no_answer_scores: as of `squad_metrics`.
@@ -94,7 +95,7 @@ def best_null_threshold(examples, answers, no_answer_scores):
 
 
 def korquad_metrics(examples, answers):
-    """Exact match and F1 over characters of KorQuAD 1.0 (Lim 2019), in percent.
+    """Compute exact match and F1 over characters of KorQuAD 1.0 (Lim 2019), in percent.
 
     Before comparing, quotes, round and angle brackets become blanks, letters small, ASCII
     punctuation goes and blanks are joined; blanks are no characters of the F1.
@@ -132,7 +133,7 @@ def _character_f1(told, gold):
 
 
 def _of_each(examples, predicted, what):
-    """`{id: value}` of these examples only: of others the evaluator of version 2 fails."""
+    """Return `{id: value}` of these examples only: with others the evaluator of version 2 fails."""
     check_some(examples)
     for example in examples:
         if example.id not in predicted:
@@ -142,7 +143,7 @@ def _of_each(examples, predicted, what):
 
 
 def _articles(examples):
-    """The examples in the form of SQuAD's files, one article each."""
+    """Return the examples in the form of SQuAD's files, one article each."""
     return [{"paragraphs": [{"qas": [{
         "id": example.id, "answers": [{"text": text} for text, _ in example.answers]}]}]}
         for example in examples]

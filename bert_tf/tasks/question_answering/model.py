@@ -71,7 +71,7 @@ class QuestionAnswering(LabelledModel):
                 "null_threshold": self.null_threshold}
 
     def call(self, batch, training=False):
-        """Logits of the first and of the last token, each float32 `[b, seq_length]`."""
+        """Compute the logits of the first and of the last token, each float32 `[b, seq_length]`."""
         logits = self._logits(self.read(batch), "sequence_output", training)
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
@@ -143,6 +143,6 @@ def _plain(found):
 
 
 def _of_tokens(outputs, batch):
-    """The logits `[b, seq_length]` without those of padding."""
+    """Return the logits `[b, seq_length]` without those of padding."""
     adder = padding_adder(batch["input_mask"])[:, 0, 0]  # [b, seq_length]
     return {name: logits + adder for name, logits in outputs.items()}

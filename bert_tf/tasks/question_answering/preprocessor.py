@@ -57,7 +57,7 @@ class QuestionPreprocessor(Preprocessor):
         self.check()
 
     def reading(self):
-        """The options as plain values, for `task.json`."""
+        """Return the options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "doc_stride": self.doc_stride,
                 "max_query_length": self.max_query_length}
 
@@ -101,7 +101,7 @@ class QuestionPreprocessor(Preprocessor):
 
 
 def questions_of(inputs):
-    """`(question, context)`, string `[b]` each, of what a model that answers is given.
+    """Return `(question, context)`, string `[b]` each, of the inputs of a question answering model.
 
     Raises:
         UsageError: something else.
@@ -118,12 +118,13 @@ def questions_of(inputs):
 
 
 def valid_text(text):
-    """Text `[n]` with U+FFFD for what is not UTF-8, so that its characters can be counted."""
+    """Return text `[n]` with U+FFFD for what is not UTF-8, so that its characters can be
+    counted."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
 
 
 def _changes(starts, ends, offsets, shift):
-    """Bool `[all tokens]`: whether `offsets` differ from those of a token's neighbour.
+    """Return bool `[all tokens]`: whether `offsets` differ from those of a token's neighbour.
 
     A token of no character, such as a blank that the tokenizer adds, is no neighbour and not true.
     """
@@ -135,7 +136,7 @@ def _changes(starts, ends, offsets, shift):
 
 
 def _max_context(windows, inside, num_tokens):
-    """Bool `[all tokens of all windows]`: whether no window shows more context of the token.
+    """Return bool `[all tokens of all windows]`: whether no window shows more context of the token.
 
     The context of a token in a window is the lesser of those to its left and to its right, and a
     hundredth of the window's length; of equal windows the first counts (`run_squad.py`,

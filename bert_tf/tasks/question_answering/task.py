@@ -63,7 +63,7 @@ class QuestionAnsweringType(TaskType):
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; texts are read as `seq_length`, `doc_stride` … say."""
         given = self._given(_OF_PREPROCESSOR)
-        preprocessor = QuestionPreprocessor(tokenizer, self.options.seq_length, **given)
+        preprocessor = QuestionPreprocessor(tokenizer, self.options.max_seq_length, **given)
         threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
         return "span", {"preprocessor": preprocessor, **threshold, **self._given(_OF_MODEL)}
 
@@ -91,7 +91,7 @@ class QuestionAnsweringType(TaskType):
             f"({unanswered:.4f})"]
 
     def predict(self, model, examples):
-        """A line a question, see `answer_line`; as `model.answer` answers it."""
+        """Return a line a question, see `answer_line`; as `model.answer` answers it."""
         for name, value in self._given(_OF_MODEL).items():
             setattr(model, name, value)
         reading = model.preprocessor.reading()
@@ -101,7 +101,7 @@ class QuestionAnsweringType(TaskType):
         return _answered(model.answer_tensors, examples, model.null_threshold)
 
     def predict_dev(self, model, examples):
-        """`predict`, after the threshold of having no answer was tuned on these examples."""
+        """Return `predict`, after the threshold of having no answer was tuned on these examples."""
         lines = self.predict(model, examples)
         if not self.task.unanswerable or self.options.null_threshold is not None:
             return lines
@@ -124,14 +124,16 @@ class QuestionAnsweringType(TaskType):
         return _answered(ask, examples, threshold)
 
     def metrics(self, examples, predictions):
-        """`{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is measured."""
+        """Return `{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is
+        measured."""
         answers = {line["id"]: line["answer"] for line in predictions}
         if self.task.name == "korquad":
             return korquad_metrics(examples, answers)
         return squad_metrics(examples, answers, version=2 if self.task.unanswerable else 1)
 
     def report(self, examples, predictions, folder):
-        """`wrong_answers.jsonl`: questions that were not answered exactly, the surest first."""
+        """Write `wrong_answers.jsonl`: questions that were not answered exactly, the surest
+        first."""
         wrong = []
         for example, line in zip(examples, predictions, strict=True):
             if self.metrics([example], [line])["exact_match"] < 100:
@@ -143,13 +145,13 @@ class QuestionAnsweringType(TaskType):
         files.write_json_lines(os.path.join(folder, WRONG_ANSWERS), wrong)
 
     def _given(self, names):
-        """The options among `names` that were given."""
+        """Return the options among `names` that were given."""
         return {name: getattr(self.options, name) for name in names
                 if getattr(self.options, name) is not None}
 
 
 def answer_line(example, found, null_threshold):
-    """A line of predictions.jsonl.
+    """Return a line of predictions.jsonl.
 
     Args:
         example: a `SpanExample`.
@@ -170,7 +172,7 @@ def answer_line(example, found, null_threshold):
 
 
 def decided(line, null_threshold):
-    """An `answer_line` with the `answer` that the threshold leaves, and its `score`."""
+    """Return an `answer_line` with the `answer` that the threshold leaves, and its `score`."""
     answers = line["answers"]
     none = not answers or (null_threshold is not None and line["no_answer_score"] > null_threshold)
     missing = max(0.0, 1 - sum(answer["score"] for answer in answers))
@@ -180,7 +182,8 @@ def decided(line, null_threshold):
 
 
 def _answered(ask, examples, null_threshold):
-    """A line for every example, of what `ask(questions, contexts)` answers, lists of str each."""
+    """Return a line for every example, of what `ask(questions, contexts)` answers, lists of str
+    each."""
     lines = [None] * len(examples)
     sizes = np.array([len(example.context) for example in examples])
     for rows in batches_by_length(sizes, _BATCH_CHARACTERS):

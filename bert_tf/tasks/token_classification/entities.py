@@ -27,7 +27,8 @@ class Entities(NamedTuple):
 
 
 def split_tag(label):
-    """`(tag, type)`: `("I", "PER")` of `I-PER`; of a label that is none of these, `S` and itself.
+    """Return `(tag, type)`: `("I", "PER")` of `I-PER`; of a label that is none of these, `S` and
+    itself.
     """
     tag, dash, kind = label.partition("-")
     if label == OUTSIDE:
@@ -75,7 +76,7 @@ def join_units(labels, label_ids, scores):
 
 
 def tag_text(model, preprocessor, text):
-    """The labels and the entities of texts.
+    """Return the labels and the entities of texts.
 
     Args:
         model: a `TokenClassifier`.

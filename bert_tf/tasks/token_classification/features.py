@@ -62,7 +62,8 @@ def tag_features(examples, preprocessor, labels=None):
 
 
 def _read(examples, preprocessor):
-    """Flat ids and type ids, `lengths` and `example` of the windows, and units, see above."""
+    """Return flat ids and type ids, `lengths` and `example` of the windows, and units, see
+    above."""
     originals = [example.text for example in examples]
     starts = [example.starts for example in examples]
     texts = pretokenize(preprocessor.tokenizer, originals)
@@ -85,7 +86,7 @@ def _read(examples, preprocessor):
 
 
 def _joined(parts):
-    """The parts, each numbered from 0, as one."""
+    """Join the parts, each numbered from 0."""
     *columns, words, examples = zip(*parts, strict=True)
     ids, types, lengths, example, units = columns
     rows = list(map(len, lengths))
@@ -97,7 +98,7 @@ def _joined(parts):
 
 
 def _label_ids(examples, labels, units, splits):
-    """Int32, one a token of all rows."""
+    """Return the ids of the labels, int32, one a token of all rows."""
     numbers = {name: index for index, name in enumerate(labels)}
     tags = [number_of(tag, numbers, example, "tag") for example in examples
             for tag in example.tags]

@@ -22,7 +22,7 @@ _COMMENT = "##"
 
 
 def sound_tags(tags):
-    """BIO tags in which every `I-` goes on with an entity of its type."""
+    """Return BIO tags in which every `I-` continues an entity of its type."""
     sound, kind = [], None
     for tag in tags:
         begins = tag.startswith("I-") and tag[2:] != kind
@@ -133,7 +133,7 @@ def _character_and_tag(where, line):
 
 
 def _without_blanks(rows):
-    """Characters, tags and spaces of (character, tag) pairs in which blanks have tags of their own.
+    """Return characters, tags and spaces of (character, tag) pairs in which blanks are tagged too.
 
     An entity that begins with a blank begins after it.
     """
@@ -155,7 +155,7 @@ def _without_blanks(rows):
 
 
 def read_tag_table(path, columns, form=AS_FOUND):
-    """Sentences of a table, see `tables`; of a file of any other name, of `read_conll`'s.
+    """Read the sentences of a table, see `tables`; of a file of any other name, of `read_conll`'s.
 
     A row is a sentence: `columns["text"]` its text, `columns["label"]` its tags separated by blanks
     (in JSONL also a list), in the whole file one for each word between white space, or one for
@@ -196,7 +196,7 @@ def read_tag_table(path, columns, form=AS_FOUND):
 
 
 def _units(where, text):
-    """What each tag of a text may be of."""
+    """Return what each tag of a text may be of."""
     if isinstance(text, list):
         if not text:
             raise BadRow(explain(f"{where}: no words", attempt="removing the row"))

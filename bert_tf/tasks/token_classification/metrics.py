@@ -26,7 +26,8 @@ def _check(gold, predicted):
 
 
 def tagging_metrics(gold, predicted):
-    """Metrics of tag sequences (IOB2: `B-X` begins an entity, `I-X` goes on with it, `O` is none).
+    """Compute the metrics of tag sequences (IOB2: `B-X` begins an entity, `I-X` continues it, `O`
+    is none).
 
     Args:
         gold: the right tags, a list of lists of str.
@@ -53,7 +54,7 @@ def tagging_metrics(gold, predicted):
 
 
 def entity_report(gold, predicted):
-    """Precision, recall, F1 and number of entities of every type.
+    """Return precision, recall, F1 and number of entities of every type.
 
     Args:
         gold, predicted: as of `tagging_metrics`.
@@ -72,7 +73,7 @@ def entity_report(gold, predicted):
 
 
 def entities_of(tags):
-    """The entities of a sequence of tags, a list of `(type, first tag, last tag)`."""
+    """Return the entities of a sequence of tags, a list of `(type, first tag, last tag)`."""
     from seqeval.metrics.sequence_labeling import get_entities
 
     return get_entities(list(tags))

@@ -23,9 +23,8 @@ class TokenClassifier(LabelledModel):
     `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
 
     Where there is a `preprocessor`, also text, string `[b]` -> `[b, units, labels]`: logits of the
-    words
-    or characters that the preprocessor finds, 0 after a row's last; `label_ids` are `[b, units]`
-    then.
+    words or characters that the preprocessor finds, 0 after a row's last; `label_ids` are `[b,
+    units]` then.
 
     Args:
         encoder: a `ModelConfig` or an encoder, see `LabelledModel`.
@@ -59,7 +58,8 @@ class TokenClassifier(LabelledModel):
         return {"labels": list(self.labels), **super().options()}
 
     def call(self, batch, training=False):
-        """Logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of text."""
+        """Compute logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of
+        text."""
         if not is_text(batch):
             return self._logits(batch, "sequence_output", training)
         read = self.read(batch)
@@ -67,7 +67,7 @@ class TokenClassifier(LabelledModel):
                                                 read["num_units"], validate=False).to_tensor()
 
     def unit_logits(self, read, training=False):
-        """Logits float32 `[u, labels]` of the units that a `WordPreprocessor` has read."""
+        """Compute logits float32 `[u, labels]` of the units that a `WordPreprocessor` has read."""
         if training:
             logits = self._logits(read, "sequence_output", training)
         else:
@@ -77,7 +77,7 @@ class TokenClassifier(LabelledModel):
         return tf.gather_nd(logits, read["unit_places"])
 
     def tag(self, texts, batch_size=32):
-        """The labels and the entities of texts.
+        """Return the labels and the entities of texts.
 
         Args:
             texts: a str, or what `text_list` takes.
@@ -125,7 +125,7 @@ class TokenClassifier(LabelledModel):
 
 
 def _records(found, texts, analysed, *names):
-    """Of each text a list of dicts of Python values."""
+    """Return a list of dicts of Python values for each text."""
     rows = []
     for text, seen, labels, starts, ends, scores in zip(
             texts, analysed, *(found[name].to_list() for name in names), strict=True):

@@ -50,7 +50,7 @@ class WordPreprocessor(Preprocessor):
         self.use(tokenizer)
 
     def reading(self):
-        """The options as plain values, for `task.json`."""
+        """Return the options as plain values, for `task.json`."""
         return {"seq_length": self.seq_length, "unit": self.unit, "stride": self.stride}
 
     def limits(self):
@@ -92,7 +92,7 @@ class WordPreprocessor(Preprocessor):
                 "unit_places": tf.stack([window, 1 + place - number * self.stride], axis=1)}
 
     def _pieces(self, units):
-        """RaggedTensor int32 `[all units, (pieces)]`."""
+        """Return RaggedTensor int32 `[all units, (pieces)]`."""
         if self._characters is not None:
             return self._characters(units.text, units.inside)
         # Byte-level BPE has the blank before a word as a part of it; others overlook it.

@@ -4,7 +4,7 @@ from bert_tf.tasks.base.checks import check_pairs
 
 
 def tag_macro_f1(gold, predicted):
-    """The mean F1 of the tags that occur, `O` among them.
+    """Compute the mean F1 of the tags that occur, `O` among them.
 
     Of characters this is the second number that KLUE gives for NER (KLUE-benchmark/KLUE-baseline
     `klue_ner_char_macro_f1`), which also counts `[CLS]` and `[SEP]` as `O` and a tag that occurs

@@ -56,7 +56,7 @@ class TokenClassification(TaskType):
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read as `seq_length` and `unit` say."""
-        preprocessor = WordPreprocessor(tokenizer, self.options.seq_length, self.unit)
+        preprocessor = WordPreprocessor(tokenizer, self.options.max_seq_length, self.unit)
         return "tagger", {"labels": labels, "preprocessor": preprocessor, **self.feature_options()}
 
     def features(self, examples, model, training):
@@ -80,7 +80,8 @@ class TokenClassification(TaskType):
             f"({without:.4f})"]
 
     def predict(self, model, examples):
-        """`{"id", "tags", "entities"}`: a tag for each word of the example, and the entities.
+        """Return `{"id", "tags", "entities"}`: a tag for each word of the example, and the
+        entities.
 
         An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text that
         the words make with one blank between them, or none where there is none in the file.
@@ -136,7 +137,8 @@ class TokenClassification(TaskType):
         return lines
 
     def metrics(self, examples, predictions):
-        """Of `evaluation.tagging`; of characters also `character_f1`, see `tag_macro_f1`."""
+        """Return the metrics of `evaluation.tagging`; of characters also `character_f1`, see
+        `tag_macro_f1`."""
         gold, predicted = _both(examples, predictions)
         further = {}
         if self.unit == "character":
@@ -144,7 +146,7 @@ class TokenClassification(TaskType):
         return {**tagging_metrics(gold, predicted), **further}
 
     def report(self, examples, predictions, folder):
-        """`entities.json`, how well each type was found, and `wrong_sentences.jsonl`.
+        """Write `entities.json`, how well each type was found, and `wrong_sentences.jsonl`.
 
         The latter has the sentences where an entity was missed or one told that is none: the
         entities that are `right`, and those told.
@@ -160,7 +162,7 @@ class TokenClassification(TaskType):
 
 
 def _right(example):
-    """The entities that the example's tags make, `_ENTITY` of each."""
+    """Return the entities that the example's tags make, `_ENTITY` of each."""
     text, starts = example.text, example.starts
     spans = [(kind, starts[first], starts[last] + len(example.words[last]))
              for kind, first, last in entities_of(example.tags)]
@@ -169,7 +171,7 @@ def _right(example):
 
 
 def _line(example, tags, entities):
-    """A line of `predict`; `entities` are `(start, end, label, score)`."""
+    """Return a line of `predict`; `entities` are `(start, end, label, score)`."""
     text = example.text
     return {"id": example.id, "tags": tags, "entities": [
         {**dict(zip(_ENTITY, (text[start:end], label, start, end), strict=True)),
@@ -177,7 +179,7 @@ def _line(example, tags, entities):
 
 
 def _tags(example, entities):
-    """The tags of the words that begin in an entity."""
+    """Return the tags of the words that begin in an entity."""
     tags, starts = [OUTSIDE] * len(example.words), example.starts
     for start, end, label, _ in entities:
         first, after = np.searchsorted(starts, [start, end])
@@ -187,7 +189,7 @@ def _tags(example, entities):
 
 
 def _both(examples, predictions):
-    """The right tags and those that were told."""
+    """Return the labels and the predicted tags."""
     return ([list(example.tags) for example in examples],
             [line["tags"] for line in predictions])
 

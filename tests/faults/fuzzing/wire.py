@@ -87,7 +87,7 @@ class Core:
     async def decode(self, function, data, *arguments, deadline=None):
         from bert_tf.serving.wire.request import Limits
 
-        return function(data, *arguments, Limits(4096, 4096))
+        return function(data, *arguments, Limits(4096, 4096, 1024))
 
     def check(self, spec):
         self.metadata(spec)

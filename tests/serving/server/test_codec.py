@@ -19,7 +19,7 @@ from bert_tf.serving.server.codec import AT_ONCE, Decoder
 from bert_tf.serving.wire import grpc_messages, rest_json, tensor_proto
 from bert_tf.serving.wire.request import Limits, ServingError, Spec, TooLargeError
 
-LIMITS = Limits(rows=4, body_bytes=1 << 20)
+LIMITS = Limits(rows=4, body_bytes=1 << 20, text_bytes=30_000)
 SIGNATURES = {"serving_default": {"text": 7}, "ids": {"ids": 3}}
 
 

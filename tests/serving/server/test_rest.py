@@ -246,6 +246,8 @@ def test_requests_are_counted_of_models_that_are_there(base_path):
     for api in ("predict", "classify"):
         assert counted["request_latency_count", ("API", api), ("entrypoint", "REST"),
                        ("model_name", "small")] == 1
+    assert counted["request_example_count", ("model", "small")] == 1
+    assert counted["request_example_counts_sum", ("model", "small")] == 1
 
 
 def test_pages_of_other_origins(base_path, http):

@@ -2,6 +2,7 @@
 
 import socket
 import stat
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -10,7 +11,7 @@ from server_harness import PATIENCE, free_ports, refused
 from tensorflow_serving.apis import model_management_pb2, model_service_pb2_grpc
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving.server.grpc_server import GrpcServer
+from bert_tf.serving.server.grpc_server import GrpcServer, _names_of
 
 pytestmark = pytest.mark.usefixtures("fake_versions")
 
@@ -49,6 +50,17 @@ def test_models_are_changed_by_those_that_are_named(tmp_path, allowed):
                 assert core.models() == ["m"]
                 reload_through(channel, models / "n", "n")
                 assert core.models() == ["n"]
+
+
+@pytest.mark.parametrize("peer, names", [
+    ("ipv4:127.0.0.1:5000", {"loopback"}), ("ipv6:%5B::1%5D:5000", {"loopback"}),
+    ("ipv4:192.0.2.7:5000", set()), ("ipv6:%5B2001:db8::1%5D:5000", set()),
+    ("unix:/tmp/socket", {"unix"}), ("unix:", {"unix"})])
+@pytest.mark.parametrize("certified", [(), (b"ops",)])
+def test_what_a_client_is_called(peer, names, certified):
+    call = SimpleNamespace(peer=lambda: peer,
+                           auth_context=lambda: {"x509_common_name": certified})
+    assert _names_of(call) == names | {f"cn:{name.decode()}" for name in certified}
 
 
 def test_grpc_listens_once_models_are_there(tmp_path):

@@ -7,7 +7,7 @@ from tensorflow_serving.apis import inference_pb2, predict_pb2, regression_pb2
 from bert_tf.serving.wire import grpc_messages
 from bert_tf.serving.wire.request import Limits, ServingError, Spec
 
-LIMITS = Limits(rows=4, body_bytes=1 << 20)
+LIMITS = Limits(rows=4, body_bytes=1 << 20, text_bytes=30_000)
 
 
 def refusal(function, *arguments):
@@ -29,6 +29,8 @@ def test_predict_messages():
     assert spec == Spec("m", label="") == grpc_messages.first_spec(message) and outputs == ("x",)
     assert "5 rows; expected at most 4" in refusal(
         grpc_messages.read_predict, request(["a"] * 5), LIMITS)[1]
+    assert refusal(grpc_messages.read_predict, request(["a", "b" * 30_001]), LIMITS)[1] == (
+        "input text holds a text of 30001 bytes; expected at most 30000")
     for damaged in (b"\xff", message[:-1], b"\x0a\xff\xff\xff\xff\xff"):
         assert refusal(grpc_messages.read_predict, damaged, LIMITS) == (
             "INVALID_ARGUMENT", "the request is damaged")
@@ -53,6 +55,11 @@ def test_examples_are_their_bytes():
     assert spec == Spec("m") and values == [[b"a"], [b"context"]]
     given.examples.extend([tf.train.Example()] * 3)
     assert "5 rows" in refusal(grpc_messages.read_examples, made.SerializeToString(), LIMITS)[1]
+
+    made = regression_pb2.RegressionRequest()
+    made.input.example_list.examples.extend([example(b"a" * 30_000)])
+    assert "expected at most 30000" in refusal(
+        grpc_messages.read_examples, made.SerializeToString(), LIMITS)[1]
 
     made = inference_pb2.MultiInferenceRequest()
     made.input.example_list.examples.add()

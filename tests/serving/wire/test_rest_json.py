@@ -22,7 +22,7 @@ from bert_tf.serving.wire.rest_examples import (
 from bert_tf.serving.wire.rest_json import read_predict, tensors_of, write_predict
 from bert_tf.serving.wire.rest_text import parse
 
-LIMITS = Limits(rows=4, body_bytes=1 << 20)
+LIMITS = Limits(rows=4, body_bytes=1 << 20, text_bytes=30_000)
 SIGNATURES = {"serving_default": {"text": 7}, "ids": {"ids": 3}}
 
 
@@ -307,6 +307,10 @@ def test_a_body_is_bounded_before_it_is_decoded(key):
             continue
         body = json.dumps({key: value}).encode()
         assert "5 rows" in refusal(read_predict, body, False, SIGNATURES, LIMITS)[1]
+    body = json.dumps({key: ["a", "b" * 30_001]}).encode()
+    assert "text of 30001 bytes" in refusal(read_predict, body, False, SIGNATURES, LIMITS)[1]
+    body = json.dumps({"examples": [{"a": "b" * 30_000}]}).encode()
+    assert "at most 30000" in refusal(read_examples, body, False, LIMITS)[1]
     body = json.dumps({"examples": [{"a": 1}] * 5}).encode()
     assert "5 rows" in refusal(read_examples, body, False, LIMITS)[1]
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
 from bert_tf.serving.wire import tensor_proto
-from bert_tf.serving.wire.request import ServingError
+from bert_tf.serving.wire.request import Limits, ServingError
 
 DTYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
           "uint64", "bool", "float16", "bfloat16"]
@@ -97,4 +97,4 @@ def test_the_number_of_texts_and_rows_is_bounded_by_the_shape(values):
     with pytest.raises(ServingError, match="input text"):
         tensor_proto.read_all({"text": proto})
     with pytest.raises(ServingError, match="a request of 1024 rows; expected at most 1000"):
-        tensor_proto.read_all({"text": proto}, most_rows=1000)
+        tensor_proto.read_all({"text": proto}, Limits(1000, 0, 0))

@@ -1,21 +1,18 @@
 """Labels, several labels and numbers: what is predicted, measured and refused."""
 
-import argparse
 import dataclasses
 import json
 
 import numpy as np
 import pytest
-from sentiment import MARKS, config, examples, tokenizer
+from sentiment import MARKS, config, examples, options, tokenizer
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.registry import find_task, make_type, model_classes
 
 
 def make(name="classify", multi_label=False, **values):
-    options = {"seq_length": 32, "long": "head", "stride": None, "text_b_column": None,
-               "class_weights": False, "features": None, **values}
-    return make_type(find_task(name, multi_label), argparse.Namespace(**options))
+    return make_type(find_task(name, multi_label), options(**{"max_seq_length": 32, **values}))
 
 
 def build(kind, labels):
@@ -54,7 +51,7 @@ def test_pairs_and_windows():
     for example, line in zip(made, kind.predict(model, made), strict=True):
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)
 
-    kind = make(long="windows", seq_length=8, stride=3)
+    kind = make(long="windows", max_seq_length=8, stride=3)
     made = [dataclasses.replace(each, text_a=" ".join([each.text_a] * 3)) for each in examples(10)]
     model = build(kind, kind.labels(made))
     for example, line in zip(made, kind.predict(model, made), strict=True):

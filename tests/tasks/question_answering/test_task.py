@@ -1,6 +1,5 @@
 """Questions: what is answered, measured, tuned and refused."""
 
-import argparse
 import json
 import random
 
@@ -8,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from sentiment import MARKS, WORDS, config, tokenizer
+from sentiment import MARKS, WORDS, config, options, tokenizer
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
@@ -20,10 +19,7 @@ pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving wha
 
 
 def make(name="squad_v2", **values):
-    options = dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best",
-                             "null_threshold", "features"))
-    return make_type(find_task(name), argparse.Namespace(
-        **{**options, "seq_length": 24, "class_weights": False, **values}))
+    return make_type(find_task(name), options(**{"max_seq_length": 24, **values}))
 
 
 def build(kind):

@@ -1,12 +1,11 @@
 """The kind of tasks about tags: from tagged words to features, and from logits to entities."""
 
-import argparse
 import json
 
 import keras
 import numpy as np
 import pytest
-from sentiment import MARKS, WORDS, config, tokenizer
+from sentiment import MARKS, WORDS, config, options, tokenizer
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
@@ -21,12 +20,6 @@ TAGS = {"fine": "B-good", "great": "I-good", "dull": "B-bad", "poor": "I-bad"}
 LABELS = ["B-bad", "I-bad", "B-good", "I-good", "O"]
 
 
-def options(**values):
-    return argparse.Namespace(**{
-        "seq_length": 12, "unit": None, "class_weights": False, "features": None,
-        "combine": "concat", "lstm_size": 8, **values})
-
-
 def examples(count, seed=0):
     """Words whose tags they tell themselves; `\u0007` vanishes."""
     random = np.random.default_rng(seed)
@@ -38,7 +31,8 @@ def examples(count, seed=0):
 
 
 def make(name="conll", **values):
-    return make_type(find_task(name), options(**values))
+    return make_type(find_task(name), options(**{
+        "max_seq_length": 12, "lstm_size": 8, **values}))
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """evaluate from its command line: runs, model folders and SavedModels give the same answers."""
 
-import argparse
 import json
 import shutil
 
 import pytest
-from sentiment import config, examples, tokenizer, write_table
+from sentiment import config, examples, options, tokenizer, write_table
 from sklearn import metrics
 from tiny_model import own_signatures
 
@@ -68,8 +67,7 @@ def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_
     from bert_tf.tasks.registry import find_task, make_type, read_task
 
     assert measure(folder, "model", tmp_path / "out") == 0
-    kind = make_type(find_task("classify"), argparse.Namespace(class_weights=False, long="head",
-                                                          text_b_column=None))
+    kind = make_type(find_task("classify"), options())
     read = read_task("classify", str(folder / "data.tsv"))
     told = kind.predict(from_pretrained(str(folder / "model")), read)
     assert [{"text": example.text_a, "gold": example.label, **line}
@@ -176,9 +174,9 @@ def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys):
 
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--task", "conll"], 2, "whose task is classifier; expected a model for tagger"),
-    (["--task", "cola"], 2, "tells the labels bad, good; expected those of --task cola: 0, 1"),
-    (["--task", "regress"], 2, "--task regress is of the kind regression"),
-    (["--model", "nowhere"], 2, "--model nowhere holds no model; expected the folder of a"),
+    (["--task", "cola"], 2, "predicts the labels bad, good; expected those of --task cola: 0, 1"),
+    (["--task", "regress"], 2, "--task regress has the problem regression"),
+    (["--model", "nowhere"], 2, "nowhere holds no model; expected a model folder"),
     (["--data", "nowhere.tsv"], 1, "nowhere.tsv: no such file"),
 ])
 def test_what_does_not_fit_is_said_in_one_line(folder, words, code, message, tmp_path, capsys):

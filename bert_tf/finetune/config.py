@@ -1,0 +1,231 @@
+"""The options of a fine-tuning, and those that an evaluation shares with it.
+
+Defaults are those of the BERT paper's appendix A.3 where it names any.
+"""
+
+import codecs
+import dataclasses
+import math
+
+from bert_tf.data.table_form import DELIMITERS, TableForm
+from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.options import (
+    FRACTION,
+    POSITIVE,
+    REQUIRED,
+    Options,
+    Range,
+    SeedOptions,
+    TrainWriteOptions,
+    option,
+)
+from bert_tf.storage import files
+from bert_tf.tokenization.options import TextOptions
+from bert_tf.training.config import DTYPES, STRATEGIES
+
+SCRATCH = "scratch"
+COLUMNS = ("text", "text_b", "label", "id")
+_ABOVE_0 = Range(float, lambda value: 0 < value < math.inf, "a number above 0")
+_AT_LEAST_0 = Range(float, lambda value: 0 <= value < math.inf, "a number of at least 0")
+_UP_TO_1 = Range(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
+_FINITE = Range(float, math.isfinite, "a number")
+
+
+def _delimiter(text):
+    if len(text) == 1:
+        return text
+    try:
+        return DELIMITERS[check_choice("delimiter", text, DELIMITERS)]
+    except UsageError as error:
+        raise UsageError(f"{error}, or one character") from None
+
+
+def _encoding(text):
+    try:
+        "".encode(text)
+    except LookupError:
+        raise UsageError(explain(f"no encoding is called {text}",
+                                 "such as UTF-8, UTF-16, CP949 or CP1252")) from None
+    return codecs.lookup(text).name
+
+
+def _freeze(text):
+    if text in ("embeddings", "all"):
+        return text
+    if text.isdecimal():
+        return int(text)
+    raise UsageError(explain(text, "embeddings, a number of layers, or all"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableOptions(Options):
+    """Where a table has what and how it is written."""
+
+    text_column: str | None = option(
+        None, "column, its name or its number from 0, of the text or question", metavar="NAME")
+    text_b_column: str | None = option(
+        None, "column, its name or its number from 0, of the second text or context",
+        metavar="NAME")
+    label_column: str | None = option(
+        None, "column, its name or its number from 0, of the label, number, answer or tags",
+        metavar="NAME")
+    id_column: str | None = option(
+        None, "column, its name or its number from 0, of the example's id", metavar="NAME")
+    delimiter: str | None = option(
+        None, "between the fields of a row: tab, comma, semicolon or a character",
+        metavar="NAME", parse=_delimiter, otherwise="told from the file")
+    encoding: str | None = option(
+        None, "of the files, such as CP949", metavar="NAME", parse=_encoding,
+        otherwise="UTF-8, or UTF-16 with a byte order mark")
+    header: bool | None = option(
+        None, "whether the first row holds names, where columns are numbers",
+        otherwise="told from its label")
+    skip_bad_rows: bool = option(False, "leave out examples that are wrong, and count them")
+
+    def columns(self):
+        """The named columns as `{"text", "text_b", "label", "id"}`, without those not given."""
+        given = {name: getattr(self, f"{name}_column") for name in COLUMNS}
+        return {name: column for name, column in given.items() if column is not None}
+
+    def read_examples(self, task, path):
+        """Read the examples of a `Task` in a file: `(examples, number of those skipped)`."""
+        from bert_tf.tasks.base.read_examples import read_examples
+
+        skipped = [] if self.skip_bad_rows else None
+        form = TableForm(self.delimiter, self.encoding, self.header)
+        examples = read_examples(task, path, self.columns(), form, skipped)
+        return examples, len(skipped or ())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerOptions(Options):
+    """How answers are found in a text."""
+
+    max_query_length: int | None = option(
+        None, "tokens of a question, which is cut after them", POSITIVE,
+        otherwise="64, or a third of a --max_seq_length below 192")
+    doc_stride: int | None = option(
+        None, "tokens from one window of a long text to the next, where answers are sought",
+        POSITIVE, otherwise="a third of --max_seq_length")
+    max_answer_length: int | None = option(None, "tokens of an answer", POSITIVE, otherwise=30)
+    n_best: int | None = option(None, "answers that are compared", POSITIVE, otherwise=20)
+    null_threshold: float | None = option(
+        None, "how much better than the best answer no answer must be to be given", _FINITE,
+        otherwise="tuned on --dev")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Options):
+    """How a model learns from labelled examples."""
+
+    epochs: tuple[int, ...] = option(
+        (3,), "passes over the training text; of several values the best is searched", POSITIVE,
+        metavar="N")
+    learning_rate: tuple[float, ...] = option(
+        (5e-5,), "peak; of several values the best is searched, with one seed each", _ABOVE_0,
+        metavar="X")
+    seeds: int = option(
+        1, "trainings with seeds from --seed on; the best is kept, the spread told", POSITIVE,
+        metavar="N")
+    batch_size: int = option(32, "examples a step over all replicas", POSITIVE, metavar="N")
+    warmup_ratio: float = option(
+        0.1, "share of the steps in which the learning rate rises", FRACTION, metavar="X")
+    weight_decay: float = option(
+        0.01, "decoupled; biases and LayerNorm are excluded", _AT_LEAST_0, metavar="X")
+    dropout: float | None = option(
+        None, "rate in the encoder and in front of the head", FRACTION, metavar="X",
+        otherwise="the model's own")
+    patience: int | None = option(
+        None, "stop after so many epochs that were no better than the best", POSITIVE, metavar="N")
+    class_weights: bool = option(
+        False, "weigh examples so that every label has the same share in the loss")
+    freeze: str | int | None = option(
+        None, "keep the embeddings, or them and the N lowest layers, or the encoder as they are",
+        metavar="embeddings|N|all", parse=_freeze)
+    layer_decay: float | None = option(
+        None, "the learning rate of a layer is X times that of the one above; ELECTRA: 0.8",
+        _UP_TO_1, metavar="X")
+    bucket: bool = option(True, "batches of examples of about the same length")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputOptions(TextOptions):
+    """How text becomes inputs."""
+
+    max_seq_length: int | None = option(
+        None, "tokens of an example, [CLS] and [SEP] counted", POSITIVE, metavar="N",
+        otherwise="128, for answers 384; at most what the model has")
+    long: str = option(
+        "head", "what is read of a text beyond --max_seq_length: its beginning, beginning and "
+                "end, or all of it in windows", choices=("head", "head_tail", "windows"))
+    stride: int | None = option(
+        None, "tokens from one window to the next with --long windows", POSITIVE, metavar="N",
+        otherwise="half of a window")
+    unit: str | None = option(
+        None, "what a tag is of; character suits Korean", choices=("word", "character"),
+        otherwise="as in the task's files")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FeatureOptions(Options):
+    """A BiLSTM on frozen layers (BERT paper, section 5.3)."""
+
+    features: tuple[int, ...] | None = option(
+        None, "train a BiLSTM on these layers of the frozen encoder, 0 the embeddings, -1 the "
+              "last layer (BERT paper, section 5.3)", metavar="LAYER")
+    combine: str = option("concat", "how several --features become one vector",
+                          choices=("concat", "weighted_sum"))
+    lstm_size: int = option(
+        768, "width of the BiLSTM over --features, half of it from each direction", POSITIVE,
+        metavar="N")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions, FeatureOptions,
+                     SeedOptions, TrainWriteOptions):
+    """What `bert_tf.finetune` is to do."""
+
+    task: str = option(REQUIRED, "task, one of those above", metavar="NAME")
+    train: str = option(REQUIRED, "labelled examples to learn from", metavar="FILE")
+    dev: str | float = option(
+        REQUIRED, "labelled examples to choose and to measure by, or the share of --train to hold "
+                  "out", metavar="FILE|SHARE")
+    test: str | None = option(
+        None, "labelled examples that only the best model is measured by, once, at the end",
+        metavar="FILE")
+    output_dir: str = option(REQUIRED, "run folder", metavar="DIR")
+    init: str = option(
+        SCRATCH, "model or run folder, a checkpoint of any format that convert reads, or scratch: "
+                 "initial weights", metavar="PATH")
+    config: str | None = option(
+        None, "with --init scratch: model_config.json, an official bert_config.json or a model "
+              "folder that the sizes come from (default: the preset tiny)", metavar="PATH")
+    vocab: str | None = option(
+        None, "with --init scratch: the vocabulary (default: that beside --config, else learned "
+              "from the text of --train)", metavar="FILE")
+    multi_label: bool = option(False, "a text has any number of labels, separated by commas")
+    dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
+    strategy: str = option(
+        "mirrored", "tf.distribute strategy",
+        choices=tuple(name for name in STRATEGIES if name != "multi_worker"))
+    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE,
+                              metavar="N")
+    export_dir: str | None = option(
+        None, "where the SavedModel goes (default: named as the run folder)",
+        metavar="saved_models/NAME")
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "dev", str(self.dev))  # as on the command line
+
+    def dev_share(self):
+        """`dev` as the share to hold out, or None where it names a file."""
+        try:
+            share = float(self.dev)
+        except ValueError:
+            return None
+        if files.exists(self.dev):
+            return None
+        if not 0 < share < 1:
+            raise UsageError(explain(f"--dev {self.dev}", "a file, or a share between 0 and 1"))
+        return share

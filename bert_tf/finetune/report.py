@@ -1,0 +1,38 @@
+"""What a finished fine-tuning tells: metrics, and the next commands."""
+
+from bert_tf.finetune.results import first_prediction, shown
+from bert_tf.saved_model.next_commands import (
+    print_next,
+    python_command,
+    query_command,
+    serve_command,
+)
+from bert_tf.saved_model.save import export_notes
+
+
+def report(options, results, version):
+    """Print how good the model is and what to do with it.
+
+    Args:
+        options: `FinetuneConfig` of the run, complete.
+        results: what its `results.json` holds.
+        version: path of the SavedModel.
+    """
+    if len(results["seeds"]) > 1:
+        print(f"mean of {len(results['seeds'])} seeds: "
+              f"{shown(results['mean'], results['deviation'])}")
+    print(f"best: {shown(results['metrics'])}")
+    if "test_metrics" in results:
+        print(f"test: {shown(results['test_metrics'])}")
+    print(f"exported {version}")
+    for note in export_notes(version):
+        print(f"note: {note}")
+    asked = first_prediction(options.output_dir)
+    text = asked.get("context") or asked["text"]
+    print_next({
+        "measure it on other examples": python_command(
+            "evaluate", "--model", options.output_dir, "--data",
+            options.train if options.dev_share() else options.dev),
+        "serve it": serve_command(options.export_dir),
+        "ask it, from another terminal": query_command(
+            options.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"))})
