@@ -43,6 +43,11 @@ class EncoderModel(Adaptable, Quantizes, Saved, keras.Model):
         del config["trainable"]
         return {**config, "name": self.name}
 
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Build from what `get_config` gave."""
+        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+
 
 def as_encoder(encoder, dtype=None, seed=None):
     """Return the encoder of a model with a head.
