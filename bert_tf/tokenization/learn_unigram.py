@@ -5,10 +5,12 @@ The package sentencepiece trains it on counted words, of which as many are held 
 which is fixed.
 """
 
+import collections
 import io
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.tokenization.sentence_piece import SPECIAL_TOKENS, WORD, SentencePieceTokenizer
+from bert_tf.tokenization.learn_wordpiece import MAX_ALPHABET
+from bert_tf.tokenization.sentence_piece import SPECIAL_TOKENS, SentencePieceTokenizer
 from bert_tf.tokenization.word_counts import BlankWords, count_words
 
 MIN_VOCAB_SIZE = 16
@@ -27,7 +29,8 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
         paths: files of plain text or `.jsonl`, either also `.gz`.
         vocab_size: entries to learn; fewer come out where the text has no more pieces.
         lower_case, strip_accents: what is done to text first; Hangul stays whole.
-        min_frequency: a word that occurs less often is left out.
+        min_frequency: words with a character that occurs less often are left out, and those with
+            one beyond the most frequent 6,000 and a third of `vocab_size`.
         progress: show a bar.
 
     Returns:
@@ -47,19 +50,25 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
                                  "is not installed", attempt="pip install 'bert_tf[unigram]'"),
                          ) from error
     counts = count_words(paths, BlankWords(lower_case, strip_accents), progress)
-    lines = [f"{word.decode()}\t{count}" for word, count in sorted(counts.items())
-             if count >= min_frequency and len(word) <= _MOST_BYTES]
+    words = {word.decode(): count for word, count in sorted(counts.items())
+             if len(word) <= _MOST_BYTES}
+    characters = collections.Counter()
+    for word, count in words.items():
+        for character in word:
+            characters[character] += count
+    ordered = sorted(characters, key=lambda character: (-characters[character], character))
+    known = {character for character in ordered[:min(MAX_ALPHABET, vocab_size // 3)]
+             if characters[character] >= min_frequency}
+    lines = [f"{word}\t{count}" for word, count in words.items() if known.issuperset(word)]
     if not lines:
-        raise BertTfError(explain(f"no word of the text occurs {min_frequency} times",
+        raise BertTfError(explain(f"no character of the text occurs {min_frequency} times",
                                   attempt="more text"))
-    characters = {WORD, *"".join(line.rpartition("\t")[0] for line in lines)}
-    least = len(SPECIAL_TOKENS) + len(characters)
     stream = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines), input_format="tsv", model_writer=stream,
             model_type="unigram", vocab_size=vocab_size, hard_vocab_limit=False,
-            character_coverage=1.0 if least < vocab_size // 2 else 0.9995,
+            character_coverage=1.0,
             normalization_rule_name="nmt_nfkc", num_threads=_THREADS, minloglevel=2,
             pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, pad_piece=SPECIAL_TOKENS[0],
             unk_piece=SPECIAL_TOKENS[1], control_symbols=list(SPECIAL_TOKENS[2:]))
