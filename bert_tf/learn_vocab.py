@@ -39,7 +39,7 @@ class LearnVocabConfig(TextOptions, WriteOptions):
                      "ALBERT's", choices=TYPES)
     output: str = option(REQUIRED, "vocabulary, one token a line; a folder for the files of bpe "
                                    "and unigram", metavar="PATH")
-    vocab_size: int = option(30522, "entries wanted", POSITIVE)
+    vocab_size: int = option(30522, "entries to learn", POSITIVE)
     min_frequency: int = option(
         2, "how often a character or piece must occur to become an entry", POSITIVE)
 
