@@ -45,7 +45,7 @@ class Padded:
 
     @property
     def widths(self):
-        """Positions of each rectangle, the widest first."""
+        """Positions of each rectangle."""
         return [self.seq_length]
 
     def bits(self, key, first_example, width):
