@@ -77,8 +77,8 @@ class ExportConfig(EmbeddingOptions):
     dtype: str = option("float32", "what the graph computes in; outputs are float32",
                         choices=("float32", "bfloat16"))
     max_seq_length: int | None = option(
-        None, "window in tokens, to which longer text is cut (default: what the run trained on, "
-              "else all positions of the model)", POSITIVE)
+        None, "window in tokens, to which longer text is truncated (default: what the run trained "
+              "on, else all positions of the model)", POSITIVE)
     top_k: int = option(
         5, "predictions of fill_mask for each [MASK]; tokens from which sample draws", POSITIVE)
     max_new_tokens: int | None = option(

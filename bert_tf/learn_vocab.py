@@ -1,10 +1,12 @@
-"""Learn a WordPiece vocabulary from text.
+"""Learn a vocabulary from text: WordPiece, byte-level BPE or Unigram.
 
     python -m bert_tf.learn_vocab --input 'texts/*.txt' --output vocab.txt --vocab_size 32000
+    python -m bert_tf.learn_vocab --input 'texts/*.txt' --type bpe --output tokenizer
 
 Input is UTF-8, plain text or .jsonl (field "text"), also .gz; - is standard input. Beside the
-vocabulary, tokenizer_config.json says how text is to be lower-cased, stripped of accents and cut
-into morphemes.
+vocabulary, tokenizer_config.json says how text is to be lower-cased, stripped of accents and split
+into morphemes. Memory is bounded by the different words, 2 million, of which the rarest are
+forgotten. Unigram needs the extra unigram (sentencepiece).
 """
 
 import contextlib
@@ -20,20 +22,31 @@ from bert_tf.options import POSITIVE, REQUIRED, WriteOptions, option, takes
 from bert_tf.storage import checksums, files, locks, manifest
 from bert_tf.tokenization.options import TextOptions
 
+TYPES = ("wordpiece", "bpe", "unigram")
+# What each cannot do with text.
+_REFUSED = {"wordpiece": (), "bpe": ("lower_case", "strip_accents", "pretokenize"),
+            "unigram": ("pretokenize",)}
+_FOLDER_RECORD = "learn_vocab.json"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearnVocabConfig(TextOptions, WriteOptions):
     """What `bert_tf.learn_vocab` learns, and from what."""
 
     input: tuple[str, ...] = option(REQUIRED, "text files; - is standard input", metavar="GLOB")
-    output: str = option(REQUIRED, "vocabulary, one token a line", metavar="FILE")
-    vocab_size: int = option(30522, "entries wanted", POSITIVE)
+    type: str = option(
+        "wordpiece", "wordpiece: of BERT; bpe: of bytes, as RoBERTa's; unigram: SentencePiece, as "
+                     "ALBERT's", choices=TYPES)
+    output: str = option(REQUIRED, "vocabulary, one token a line; a folder for the files of bpe "
+                                   "and unigram", metavar="PATH")
+    vocab_size: int = option(30522, "entries to learn", POSITIVE)
     min_frequency: int = option(
         2, "how often a character or piece must occur to become an entry", POSITIVE)
 
     def options(self):
         """What decides the result, as the vocabulary's manifest has it."""
-        return {"vocab_size": self.vocab_size, "min_frequency": self.min_frequency,
+        kind = {} if self.type == TYPES[0] else {"type": self.type}
+        return {**kind, "vocab_size": self.vocab_size, "min_frequency": self.min_frequency,
                 "lower_case": bool(self.lower_case), "strip_accents": bool(self.strip_accents),
                 "pretokenize": self.pretokenize}
 
@@ -46,7 +59,7 @@ def learn_vocab(config):
         config: `LearnVocabConfig`, or its fields as keyword arguments.
 
     Returns:
-        Path of the vocabulary.
+        Path of the vocabulary, or of the folder.
 
     Raises:
         UsageError: another vocabulary is there, or options contradict each other.
@@ -56,10 +69,20 @@ def learn_vocab(config):
     from bert_tf.tokenization.vocabulary import MANIFEST
 
     output = config.output
-    if files.is_folder(output) or not os.path.basename(output):
+    for name in _REFUSED[config.type]:
+        if getattr(config, name):
+            raise UsageError(explain(f"--{name} with --type {config.type}, which takes text as it "
+                                     "is", attempt=f"leaving --{name} out, or --type wordpiece"))
+    if config.type == "wordpiece" and (files.is_folder(output) or not os.path.basename(output)):
         raise UsageError(explain(f"--output {output} is a folder",
                                  attempt=f"--output {os.path.join(output, 'vocab.txt')}"))
-    record, options = output + MANIFEST, config.options()
+    if config.type != "wordpiece" and files.is_file(output):
+        raise UsageError(explain(f"--output {output} is a file", "a folder for the tokenizer"))
+    options = config.options()
+    record = output + MANIFEST
+    if config.type != "wordpiece":
+        output = output.rstrip("/")
+        record = os.path.join(output, _FOLDER_RECORD)
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_temporary_folder()) if "-" in config.input else ""
@@ -73,31 +96,63 @@ def learn_vocab(config):
             if manifest.finished(record, options, paths, config.overwrite, config.verify_inputs):
                 print(f"{output} is there already, from the same text and options")
                 return output
-        _learn(paths, output, record, options, config.overwrite)
+        if config.type == "wordpiece":
+            _learn(paths, output, record, options, config.overwrite)
+        else:
+            _learn_folder(paths, output, options)
     return output
 
 
 def _learn(paths, output, record, options, overwrite):
     from bert_tf.tokenization.learn_wordpiece import learn_wordpiece
-    from bert_tf.tokenization.tokenizer import CONFIG_NAME, Tokenizer
+    from bert_tf.tokenization.tokenizer import (
+        CONFIG_NAME,
+        Tokenizer,
+        check_stated,
+        read_options,
+    )
 
     folder = os.path.dirname(output)
+    beside = os.path.join(folder, CONFIG_NAME)
     casing = {key: options[key] for key in ("lower_case", "strip_accents", "pretokenize")
               if options[key] is not None}
-    if not overwrite and Tokenizer.casing(folder, **casing) != casing:
+    stated = {} if overwrite else read_options(beside)
+    check_stated(casing, stated, beside)
+    if stated.get("pretokenize") and not casing.get("pretokenize"):
         raise UsageError(explain(f"another vocabulary in {folder or '.'} is of morphemes",
                                  attempt="another --output, or --pretokenize morphemes"))
     vocabulary = learn_wordpiece(paths, **options)
     # Where a vocabulary is, what it was made of and its casing are too.
     files.remove(output)
-    Tokenizer.save_casing(folder, **casing)
+    files.write_json(beside, Tokenizer(vocabulary, **casing).options)
     with files.atomic_path(output) as temporary:
         vocabulary.save(temporary)
         (facts,) = checksums.facts("", (temporary,)).values()
         manifest.write(record, options, paths, files={
             os.path.basename(output): facts, **checksums.facts(folder, (CONFIG_NAME,))})
-    print(f"{len(vocabulary):,} entries in {output}")
-    if len(vocabulary) < options["vocab_size"]:
+    _report(len(vocabulary), output, options)
+
+
+def _learn_folder(paths, output, options):
+    from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
+    from bert_tf.tokenization.learn_unigram import learn_unigram
+
+    size, least = options["vocab_size"], options["min_frequency"]
+    if options["type"] == "bpe":
+        tokenizer = learn_byte_pair(paths, size, least)
+    else:
+        tokenizer = learn_unigram(paths, size, lower_case=options["lower_case"],
+                                  strip_accents=options["strip_accents"], min_frequency=least)
+    files.remove(output)
+    with checksums.new_folder(output) as temporary:
+        tokenizer.save(temporary)
+        manifest.write(os.path.join(temporary, _FOLDER_RECORD), options, paths)
+    _report(len(tokenizer.vocabulary), output, options)
+
+
+def _report(entries, output, options):
+    print(f"{entries:,} entries in {output}")
+    if entries < options["vocab_size"]:
         print(f"The text has no more pieces that occur {options['min_frequency']} times; "
               "more text or a smaller --min_frequency gives more.")
 

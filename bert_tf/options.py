@@ -41,8 +41,8 @@ class Range:
 POSITIVE = Range(int, lambda value: value >= 1, "a whole number of at least 1")
 NATURAL = Range(int, lambda value: value >= 0, "a whole number of at least 0")
 SEED = Range(int, lambda value: 0 <= value < 2**31, "a whole number of at least 0, below 2**31")
-FRACTION = Range(float, lambda value: 0 <= value < 1, "a share in [0, 1)")
-FRACTION_ABOVE_0 = Range(float, lambda value: 0 < value < 1, "a share between 0 and 1")
+FRACTION = Range(float, lambda value: 0 <= value < 1, "a fraction in [0, 1)")
+FRACTION_ABOVE_0 = Range(float, lambda value: 0 < value < 1, "a fraction between 0 and 1")
 
 
 def option(default, help, within=None, *, choices=None, metavar=None, parse=None, otherwise=None,
@@ -204,8 +204,8 @@ class WriteOptions(OverwriteOptions):
     """The same of what is reused where inputs and options are the same."""
 
     verify_inputs: bool = option(
-        False, "when going on, read inputs beyond 64 MiB whole to see whether they changed, not "
-               "only where their size, time or samples did")
+        False, "when resuming, read inputs larger than 64 MiB whole to see whether they "
+               "changed, not only where their size, time or samples did")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ def test_learns_reuses_and_refuses(run, tmp_path):
     assert "The text has no more pieces" in out
     assert {"the", "cat"} <= set(entries)
     assert json.loads((tmp_path / "out/tokenizer_config.json").read_text()) == {
-        "lower_case": True, "strip_accents": False}
+        "lower_case": True, "strip_accents": False, "normalization": "nfc"}
 
     code, out, _ = run("--vocab_size", "40", "--lower_case")
     assert code == 0 and "there already" in out

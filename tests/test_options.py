@@ -98,7 +98,7 @@ def test_help_says_what_a_field_says(monkeypatch):
     ({"top": 0}, "top=0; expected a whole number of at least 1"),
     ({"top": True}, "top=True; expected int"),
     ({"top": 1.5}, "top=1.5; expected int"),
-    ({"masked_lm_prob": float("nan")}, r"masked_lm_prob=nan; expected a share in \[0, 1\)"),
+    ({"masked_lm_prob": float("nan")}, r"masked_lm_prob=nan; expected a fraction in \[0, 1\)"),
     ({"rates": [1, "x"]}, "rates='x'; expected float"),
     ({"order": "nam"}, "order='nam' is unknown; expected one of name, count; try order='name'"),
     ({"delimiter": "bad"}, "it is bad"),

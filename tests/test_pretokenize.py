@@ -42,7 +42,8 @@ def test_a_vocabulary_is_that_of_the_analysed_text(folder, capsys):
     assert (folder / "of_raw/vocab.txt").read_text() == (
         folder / "of_analysed/vocab.txt").read_text()
     assert json.loads((folder / "of_raw/tokenizer_config.json").read_text()) == {
-        "lower_case": False, "strip_accents": False, "pretokenize": "morphemes"}
+        "lower_case": False, "strip_accents": False, "normalization": "nfc",
+        "pretokenize": "morphemes"}
     assert "pretokenize" not in (folder / "of_analysed/tokenizer_config.json").read_text()
     assert cli.run(learn_vocab.main, ["--input", str(folder / "raw.txt"),
                                       "--output", str(folder / "of_raw" / "other.txt")]) == 2
@@ -69,15 +70,16 @@ def test_a_flag_against_the_folder_is_refused(folder, capsys):
 
 def test_a_damaged_statement_is_refused(folder, tmp_path):
     from bert_tf.errors import UsageError
-    from bert_tf.tokenization.tokenizer import Tokenizer
+    from bert_tf.tokenization.tokenizer import Tokenizer, read_options
 
+    path = str(tmp_path / "tokenizer_config.json")
     (tmp_path / "tokenizer_config.json").write_text(
         '{"lower_case": true, "strip_accents": false, "pretokenize": "syllables"}')
     with pytest.raises(UsageError, match="pretokenize='syllables'; expected 'morphemes' or null"):
-        Tokenizer.casing(str(tmp_path))
+        read_options(path)
     (tmp_path / "tokenizer_config.json").write_text(
         '{"lower_case": true, "strip_accents": false, "pretokenize": null}')
-    assert Tokenizer.casing(str(tmp_path)) == {"lower_case": True, "strip_accents": False}
+    assert read_options(path) == {"lower_case": True, "strip_accents": False}
     assert Tokenizer.load(str(folder / "of_raw")).pretokenize == "morphemes"
     Tokenizer.load(str(folder / "of_raw")).save(str(tmp_path))
     assert Tokenizer.load(str(tmp_path)).pretokenize == "morphemes"

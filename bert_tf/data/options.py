@@ -29,14 +29,15 @@ class ExampleFormOptions(Options):
     max_ngram: int = option(
         1, "mask spans of 1 to N tokens, or words with --whole_word, shorter ones more often; "
            "ALBERT: 3", POSITIVE, metavar="N")
-    masked_lm_prob: float = option(0.15, "share of tokens that are masked", FRACTION_ABOVE_0)
+    masked_lm_prob: float = option(0.15, "fraction of tokens that are masked", FRACTION_ABOVE_0)
     max_predictions_per_seq: int | None = option(
         None, "masked positions of an example at most (default: --masked_lm_prob of "
               "--max_seq_length)", POSITIVE)
-    short_seq_prob: float = option(0.1, "share of examples made shorter than the window", FRACTION)
+    short_seq_prob: float = option(
+        0.1, "fraction of examples that are made shorter", FRACTION)
     split: str = option(
         "lines", "lines: a sentence a line, a blank line between documents; sentences: raw text, "
-                 "cut into sentences; none: every line, as it is, is a document",
+                 "split into sentences; none: every line, as it is, is a document",
         choices=("lines", "sentences", "none"))
 
 
@@ -76,7 +77,7 @@ class CreateDataConfig(TextOptions, MakeExamplesOptions, PairOptions, SeedOption
         REQUIRED, "WordPiece vocabulary, beside which a tokenizer_config.json states the casing "
                   "and --pretokenize; or folder with a tokenizer of any kind", metavar="PATH")
     output_dir: str = option(REQUIRED, "folder for the examples", metavar="DIR")
-    holdout: float = option(0.0, "share of documents that become the split eval", FRACTION)
+    holdout: float = option(0.0, "fraction of documents that become the split eval", FRACTION)
     runner: str = option(
         "local", "local: processes of this machine; beam: Apache Beam (extra: beam), whose own "
                  "flags follow after --; the examples are the same", choices=RUNNERS)

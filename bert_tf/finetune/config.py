@@ -73,14 +73,14 @@ class TableOptions(Options):
         None, "column, its name or its number from 0, of the example's id", metavar="NAME")
     delimiter: str | None = option(
         None, "between the fields of a row: tab, comma, semicolon or a character",
-        metavar="NAME", parse=_delimiter, otherwise="told from the file")
+        metavar="NAME", parse=_delimiter, otherwise="detected in the file")
     encoding: str | None = option(
         None, "of the files, such as CP949", metavar="NAME", parse=_encoding,
         otherwise="UTF-8, or UTF-16 with a byte order mark")
     header: bool | None = option(
         None, "whether the first row holds names, where columns are numbers",
-        otherwise="told from its label")
-    skip_bad_rows: bool = option(False, "leave out examples that are wrong, and count them")
+        otherwise="detected by its label")
+    skip_bad_rows: bool = option(False, "skip invalid examples, and count them")
 
     def columns(self):
         """The named columns as `{"text", "text_b", "label", "id"}`, without those not given."""
@@ -102,7 +102,7 @@ class AnswerOptions(Options):
     """How answers are found in a text."""
 
     max_query_length: int | None = option(
-        None, "tokens of a question, which is cut after them", POSITIVE,
+        None, "tokens of a question, which is truncated to them", POSITIVE,
         otherwise="64, or a third of a --max_seq_length below 192")
     doc_stride: int | None = option(
         None, "tokens from one window of a long text to the next, where answers are sought",
@@ -110,7 +110,7 @@ class AnswerOptions(Options):
     max_answer_length: int | None = option(None, "tokens of an answer", POSITIVE, otherwise=30)
     n_best: int | None = option(None, "answers that are compared", POSITIVE, otherwise=20)
     null_threshold: float | None = option(
-        None, "how much better than the best answer no answer must be to be given", _FINITE,
+        None, "score difference from which on there is no answer rather than the best one", _FINITE,
         otherwise="tuned on --dev")
 
 
@@ -125,11 +125,11 @@ class TrainingOptions(Options):
         (5e-5,), "peak; of several values the best is searched, with one seed each", _ABOVE_0,
         metavar="X")
     seeds: int = option(
-        1, "trainings with seeds from --seed on; the best is kept, the spread told", POSITIVE,
-        metavar="N")
+        1, "trainings with seeds from --seed on; the best is kept, mean and deviation are "
+           "reported", POSITIVE, metavar="N")
     batch_size: int = option(32, "examples a step over all replicas", POSITIVE, metavar="N")
     warmup_ratio: float = option(
-        0.1, "share of the steps in which the learning rate rises", FRACTION, metavar="X")
+        0.1, "fraction of the steps in which the learning rate rises", FRACTION, metavar="X")
     weight_decay: float = option(
         0.01, "decoupled; biases and LayerNorm are excluded", _AT_LEAST_0, metavar="X")
     dropout: float | None = option(
@@ -138,7 +138,7 @@ class TrainingOptions(Options):
     patience: int | None = option(
         None, "stop after so many epochs that were no better than the best", POSITIVE, metavar="N")
     class_weights: bool = option(
-        False, "weigh examples so that every label has the same share in the loss")
+        False, "weigh examples so that every label weighs the same in the loss")
     freeze: str | int | None = option(
         None, "keep the embeddings, or them and the N lowest layers, or the encoder as they are",
         metavar="embeddings|N|all", parse=_freeze)
@@ -156,7 +156,7 @@ class InputOptions(TextOptions):
         None, "tokens of an example, [CLS] and [SEP] counted", POSITIVE, metavar="N",
         otherwise="128, for answers 384; at most what the model has")
     long: str = option(
-        "head", "what is read of a text beyond --max_seq_length: its beginning, beginning and "
+        "head", "what is read of a text longer than --max_seq_length: its beginning, beginning and "
                 "end, or all of it in windows", choices=("head", "head_tail", "windows"))
     stride: int | None = option(
         None, "tokens from one window to the next with --long windows", POSITIVE, metavar="N",
@@ -186,12 +186,12 @@ class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions,
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")
-    train: str = option(REQUIRED, "labelled examples to learn from", metavar="FILE")
+    train: str = option(REQUIRED, "train examples", metavar="FILE")
     dev: str | float = option(
-        REQUIRED, "labelled examples to choose and to measure by, or the share of --train to hold "
-                  "out", metavar="FILE|SHARE")
+        REQUIRED, "dev examples, on which models are compared, or the fraction of --train to hold "
+                  "out", metavar="FILE|FRACTION")
     test: str | None = option(
-        None, "labelled examples that only the best model is measured by, once, at the end",
+        None, "test examples, on which only the best model is measured, once, at the end",
         metavar="FILE")
     output_dir: str = option(REQUIRED, "run folder", metavar="DIR")
     init: str = option(
@@ -219,7 +219,7 @@ class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions,
         object.__setattr__(self, "dev", str(self.dev))  # as on the command line
 
     def dev_share(self):
-        """`dev` as the share to hold out, or None where it names a file."""
+        """`dev` as the fraction to hold out, or None where it names a file."""
         try:
             share = float(self.dev)
         except ValueError:
@@ -227,5 +227,5 @@ class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions,
         if files.exists(self.dev):
             return None
         if not 0 < share < 1:
-            raise UsageError(explain(f"--dev {self.dev}", "a file, or a share between 0 and 1"))
+            raise UsageError(explain(f"--dev {self.dev}", "a file, or a fraction between 0 and 1"))
         return share

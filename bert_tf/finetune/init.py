@@ -21,7 +21,7 @@ from bert_tf.tokenization.learn_wordpiece import learn_pieces
 from bert_tf.tokenization.load import load_tokenizer, tokenizer_files
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.tokenization.word_counts import WordCounter
+from bert_tf.tokenization.word_counts import WordPieceWords
 
 _TEXTS_AT_ONCE = 10_000
 _TOKENIZER_FLAGS = ("lower_case", "strip_accents", "pretokenize")
@@ -123,7 +123,7 @@ def _learn(options, vocab_size, texts):
     """Learn a WordPiece tokenizer from the training text, with at most `vocab_size` entries."""
     casing = {"lower_case": bool(options.lower_case), "strip_accents": bool(options.strip_accents),
               "pretokenize": options.pretokenize}
-    counter = WordCounter(**casing)
+    counter = WordPieceWords(**casing)
     for start in tqdm.tqdm(range(0, len(texts), _TEXTS_AT_ONCE), desc="counting words", delay=2):
         counter.add(texts[start:start + _TEXTS_AT_ONCE])
     entries = learn_pieces(counter.counts, vocab_size)

@@ -185,8 +185,8 @@ class FinetuningRun:
         longest = self.start.config.longest
         length = options.max_seq_length or min(self.task.seq_length, longest)
         if length > longest:
-            raise UsageError(explain(f"--max_seq_length {length} is beyond the model's {longest} "
-                                     "positions", attempt=f"--max_seq_length {longest}"))
+            raise UsageError(explain(f"--max_seq_length {length} is more than the model's "
+                                     f"{longest} positions", attempt=f"--max_seq_length {longest}"))
         shortest = 4 + self.start.tokenizer.vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
         if options.max_seq_length and length < shortest:
             raise UsageError(explain(f"--max_seq_length {length}", f"{shortest} to {longest}"))

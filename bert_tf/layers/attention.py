@@ -1,5 +1,7 @@
 """Multi-head self-attention (Vaswani et al. 2017, section 3.2) with an additive mask."""
 
+import functools
+
 import keras
 import tensorflow as tf
 
@@ -82,13 +84,19 @@ class SelfAttention(Layer):
         if self.rotary_base:
             query, key = ([rotated(part, self.rotary_base) for part in parts]
                           for parts in (query, key))
-        terms = [None] * len(key) if relative is None else relative(self, query, key)
+        in_window = (self.reach and not (first_only or return_attention_probs)
+                     and own.paddings[0] is not None)
+        attend = functools.partial(self._attend, scaled=scaled, training=training)
+        if in_window:
+            attend = functools.partial(in_blocks, reach=self.reach, causal=own.causal,
+                                       attend=attend)
+            adders = own.paddings
+        else:
+            adders = self._adders(own, query, key, relative, slice(1 if first_only else None))
         contexts, probs = [], []
-        for number, parts in enumerate(zip(query, key, value, terms, strict=True)):
+        for number, parts in enumerate(zip(query, key, value, adders, strict=True)):
             with draw_scope(f"rectangle_{number}" if number else ""):
-                context, part = self._of_rectangle(
-                    own, number, *parts, scaled, training, first_only,
-                    self.reach and not (first_only or return_attention_probs))
+                context, part = attend(*parts)
             contexts.append(context)
             probs.append(part)
         context = own.merge_first(contexts) if first_only else own.merge(contexts)
@@ -99,29 +107,23 @@ class SelfAttention(Layer):
         """The projected `query`, scaled as the scores are."""
         return query * self.scale
 
-    def _of_rectangle(self, layout, number, query, key, value, term, scaled, training, first_only,
-                      in_window):
-        """Context `[B, N, F, H]` and, but of blocks, probabilities `[B, N, F, T]`."""
-        padding = layout.paddings[number]
-        if in_window and padding is not None:
-            return in_blocks(query, key, value, padding, self.reach, layout.causal,
-                             lambda *parts: self._attend(*parts, None, scaled, training)[0]), None
-        adder = layout.adders[number]
+    def _adders(self, layout, query, key, relative, asking):
+        """What is added to each rectangle's scores, of the positions in the slice `asking`."""
+        adders = [adder[:, :, asking] for adder in layout.adders]
+        if relative is not None:
+            adders = [adder + term[:, :, asking] for adder, term in zip(
+                adders, relative(self, query, key), strict=True)]
         if self.reach:
-            position = tf.range(tf.shape(key)[2])
-            adder += window_adder(position, position, self.reach, adder.dtype)
-        if first_only:
-            adder = adder[:, :, :1]
-            term = None if term is None else term[:, :, :1]
-        return self._attend(query, key, value, adder, term, scaled, training)
+            positions = [tf.range(tf.shape(part)[2]) for part in key]
+            adders = [adder + window_adder(position[asking], position, self.reach, adder.dtype)
+                      for adder, position in zip(adders, positions, strict=True)]
+        return adders
 
-    def _attend(self, query, key, value, adder, term, scaled, training):
+    def _attend(self, query, key, value, adder, scaled, training):
         """`[…, F, H]`, `[…, T, H]` twice -> context `[…, F, H]` and probabilities `[…, F, T]`."""
         scores = tf.matmul(query, key, transpose_b=True)
         if not scaled:
             scores *= tf.constant(self.scale, query.dtype)
-        if term is not None:
-            scores += term
         scores += adder
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)

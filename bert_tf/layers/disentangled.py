@@ -55,7 +55,8 @@ class RelativeEmbeddings(Layer):
 
     def of_layout(self, layout):
         """What the layers share of a batch: the embeddings of distances that there are."""
-        buckets, widest = self.position_buckets, layout.widths[0]
+        buckets, widths = self.position_buckets, layout.widths
+        widest = widths[0] if len(widths) == 1 else tf.reduce_max(widths)
         # A distance's bucket is no farther from the middle than the distance from 0.
         smaller = min if isinstance(widest, int) else tf.minimum
         reach = smaller(buckets, widest - 1)
@@ -64,7 +65,7 @@ class RelativeEmbeddings(Layer):
         # A rectangle's distances, from that of its last position to its first one down.
         rows = [tf.clip_by_value(reach + log_bucket(
             tf.range(width - 1, -width, -1), buckets, self.max_relative_position),
-            0, buckets + reach - 1) for width in layout.widths]
+            0, buckets + reach - 1) for width in widths]
 
         def scores(attention, query, key):
             keys = _projected(attention.key(table), rows, query)

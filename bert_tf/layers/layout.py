@@ -45,7 +45,7 @@ class Padded:
 
     @property
     def widths(self):
-        """Positions of each rectangle, the widest first."""
+        """Positions of each rectangle."""
         return [self.seq_length]
 
     def bits(self, key, first_example, width):
@@ -179,11 +179,9 @@ class PaddingFree:
         self._starts = tf.cumsum(counts, exclusive=True)  # of the rows
         number = tf.range(self._count) - tf.gather(self._starts, row)  # in its row
         spare = _rounded(self._count) - self._count
-        self._places, self._position, self.sequence_ids = (
+        self._places, self._position, self._row, self._number = (
             tf.pad(each, [[0, spare]]) for each in (
-                tf.gather(self._order, row) * self.seq_length + position, position,
-                # The same along tokens that stand side by side in the batch, else different.
-                row * (self.seq_length + 1) + position - number + 1))
+                tf.gather(self._order, row) * self.seq_length + position, position, row, number))
         if isinstance(self.batch, int):
             rectangles = max(1, min(rectangles, self.batch))
         real = tf.gather(tf.reshape(real, [-1]), self._places)
@@ -212,6 +210,12 @@ class PaddingFree:
     def adders(self):
         """Of each rectangle, float `[rows, 1, from or 1, to]`."""
         return _with_causal(self.paddings, self.widths, self.causal)
+
+    @property
+    def sequence_ids(self):
+        """Int32 `[tokens]`, the same along tokens that stand side by side in the batch."""
+        ids = self._row * (self.seq_length + 1) + self._position - self._number + 1
+        return tf.where(tf.range(tf.size(ids)) < self._count, ids, 0)
 
     def tokens(self, values):
         """`[batch, seq_length, …]` -> `[tokens, …]`."""

@@ -32,9 +32,9 @@ def in_blocks(query, key, value, adder, reach, causal, attend):
         reach: positions seen on either side.
         causal: whether none after itself is seen.
         attend: of the same four with one more axis, of blocks, before positions: gives the context
-            `[rows, heads, blocks, from, head_size]`.
+            `[rows, heads, blocks, from, head_size]` and the probabilities.
 
-    Returns: `[rows, heads, positions, head_size]`.
+    Returns: the context `[rows, heads, positions, head_size]`, and None for the probabilities.
     """
     length = tf.shape(query)[2]
     size = tf.minimum(max(reach, _LEAST), length)
@@ -48,11 +48,11 @@ def in_blocks(query, key, value, adder, reach, causal, attend):
     adder = tf.linalg.matrix_transpose(adder)  # as keys: [rows, 1, positions, 1]
     adder = tf.linalg.matrix_transpose(
         _with_neighbours(_blocks(adder, blocks, size, MASKED), MASKED)) + window
-    context = attend(_blocks(query, blocks, size), _with_neighbours(_blocks(key, blocks, size)),
-                     _with_neighbours(_blocks(value, blocks, size)), adder)
+    context, _ = attend(_blocks(query, blocks, size), _with_neighbours(_blocks(key, blocks, size)),
+                        _with_neighbours(_blocks(value, blocks, size)), adder)
     rows, heads = tf.shape(context)[0], context.shape[1]
     joined = tf.reshape(context, [rows, heads, blocks * size, context.shape[-1]])[:, :, :length]
-    return tf.ensure_shape(joined, query.shape)
+    return tf.ensure_shape(joined, query.shape), None
 
 
 def _blocks(values, blocks, size, filling=0.0):

@@ -29,12 +29,14 @@ class Backbone(Adaptable, keras.Layer):
     `[batch, seq_length]` -> a dict, all float32 whatever the compute type:
     `sequence_output [batch, seq_length, hidden]`, `pooled_output [batch, hidden]`,
     with `encoder_outputs=True` also `embedding_output` (what enters the first layer) and
-    `encoder_outputs` (each layer's output), both `[batch, seq_length, hidden]`, and with
-    `attention_probs=True` also `attention_probs`, each layer's `[batch, heads, from, to]`.
+    `encoder_outputs` (each layer's output, the last one's after the stack's own LayerNorm, if it
+    has one), both `[batch, seq_length, hidden]`, and with `attention_probs=True` also
+    `attention_probs`, each layer's `[batch, heads, from, to]`.
 
     With `padding_free=True` only real tokens are computed: outputs at attended positions are the
-    same, those at padding 0 (but at a row's first position, which may be pooled). Its shapes are
-    not static, so it is for CPUs and GPUs without XLA, and for batches of mixed lengths.
+    same, those at padding 0 (but at a row's first position, which may be pooled, and where
+    attention knows distances at gaps within a row, which keep their places). Its shapes are not
+    static, so it is for CPUs and GPUs without XLA, and for batches of mixed lengths.
 
     Args:
         config: a `ModelConfig`.

@@ -196,7 +196,7 @@ def _check_length(options, config):
     if length < MINIMUM_SEQ_LENGTH:
         raise UsageError(explain(f"--max_seq_length {length}", f"at least {MINIMUM_SEQ_LENGTH}"))
     if length > config.longest:
-        raise UsageError(explain(f"--max_seq_length {length} is beyond the model's "
+        raise UsageError(explain(f"--max_seq_length {length} is more than the model's "
                                  f"{config.longest} positions",
                                  attempt=f"--max_seq_length {config.longest}"))
 

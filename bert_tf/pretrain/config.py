@@ -44,7 +44,7 @@ class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOp
     format: str | None = MakeExamplesOptions.redefined("format", None)
     max_ngram: int | None = MakeExamplesOptions.redefined("max_ngram", None)
     holdout: float | None = option(
-        None, "share of documents held out for evaluation", FRACTION, otherwise=0.05)
+        None, "fraction of documents held out for evaluation", FRACTION, otherwise=0.05)
     train_steps: int | None = option(None, "optimizer steps", POSITIVE, otherwise=100_000)
     batch_size: int | None = option(
         None, "examples a step over all replicas (default: by preset, 32 for tiny and mini)",
@@ -62,8 +62,8 @@ class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOp
         False, "compute real tokens only, for texts of mixed lengths where shapes need not be "
                "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas then")
     strategy: str = option(
-        "mirrored", "tf.distribute strategy; multi_worker: several processes, told by TF_CONFIG "
-                    "or SLURM", choices=STRATEGIES)
+        "mirrored", "tf.distribute strategy; multi_worker: several processes, known from "
+                    "TF_CONFIG or SLURM", choices=STRATEGIES)
     num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE)
     log_every: int = option(10, "steps between logged lines", POSITIVE)
     eval_every: int = option(1000, "steps between evaluations", POSITIVE)

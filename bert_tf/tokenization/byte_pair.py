@@ -101,6 +101,14 @@ class BytePairTokenizer(BaseTokenizer):
                 **({"normalize_nfc": True} if self.normalize_nfc else {}),
                 **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, _PAIR_SEPARATORS)}
 
+    def words(self, text):
+        """The words of all texts, each of which is split into pieces by itself: string `[words]`.
+
+        Args:
+            text: string `[n]`.
+        """
+        return self._words(self._prepared(valid_text(text)))[0]
+
     def detokenize(self, ids):
         """The text of pieces `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
         return tf.strings.reduce_join(tf.gather(self._bytes, ids), axis=-1)

@@ -119,6 +119,8 @@ def stated_options(tokenizer):
     stated = {name: options.pop(name, False) for name in ("lower_case", "strip_accents")}
     if options.get("pretokenize"):
         stated["pretokenize"] = options.pop("pretokenize")
+    if options.get("normalization") == "nfc":
+        del options["normalization"]
     if options or type(tokenizer).__name__ != "Tokenizer":
         stated["tokenizer"] = {"class": type(tokenizer).__name__, **options}
     return stated

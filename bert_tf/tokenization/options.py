@@ -9,7 +9,7 @@ from bert_tf.options import Options, option
 class CasingOptions(Options):
     """Casing and accents; None where not given."""
 
-    lower_case: bool | None = option(None, "Unicode lower-casing before cutting into pieces")
+    lower_case: bool | None = option(None, "lower-case the text first (Unicode)")
     strip_accents: bool | None = option(
         None, "remove Latin accents, as uncased English BERT does; Hangul is kept")
 
@@ -19,7 +19,7 @@ class PretokenizeOptions(Options):
     """What text is split into before WordPiece."""
 
     pretokenize: str | None = option(
-        None, "cut Korean words into morphemes first (extra: korean)", choices=("morphemes",))
+        None, "split Korean words into morphemes first (extra: korean)", choices=("morphemes",))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,6 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, SUFFIX, Vocabulary
 
 VOCABULARY_NAME = "vocab.txt"
 MAX_CHARACTERS_PER_WORD = 200
-CASING = ("lower_case", "strip_accents", "pretokenize")
 _MAX_BYTES_PER_CHARACTER, _MOST_CHARACTERS = 4, 10_000
 # Options of the class -> what they may be.
 _OPTIONS = {"lower_case": "true or false", "strip_accents": "true or false",
@@ -102,12 +101,12 @@ class Tokenizer(BaseTokenizer):
     @property
     def options(self):
         """What `tokenizer_config.json` holds."""
-        unusual = {"pretokenize": (self.pretokenize, None), "normalization": (self.normalization,
-                                                                             "nfc"),
+        unusual = {"pretokenize": (self.pretokenize, None),
                    "tokenize_chinese_chars": (self.tokenize_chinese_chars, True),
                    "max_characters_per_word": (self.max_characters_per_word,
                                                MAX_CHARACTERS_PER_WORD)}
         return {"lower_case": self.lower_case, "strip_accents": self.strip_accents,
+                "normalization": self.normalization,
                 **{name: value for name, (value, usual) in unusual.items() if value != usual},
                 **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, 1)}
 
@@ -162,13 +161,6 @@ class Tokenizer(BaseTokenizer):
         self.vocabulary.save(os.path.join(folder, VOCABULARY_NAME))
         files.write_json(os.path.join(folder, CONFIG_NAME), self.options)
 
-    @staticmethod
-    def save_casing(folder, lower_case, strip_accents, pretokenize=None):
-        """Write the `tokenizer_config.json` of a vocabulary that is learned here."""
-        files.write_json(os.path.join(folder, CONFIG_NAME), {
-            "lower_case": lower_case, "strip_accents": strip_accents,
-            **({"pretokenize": pretokenize} if pretokenize else {})})
-
     @classmethod
     def load(cls, folder):
         """Read what `save` wrote, or the files of the same names beside other checkpoints.
@@ -185,7 +177,7 @@ class Tokenizer(BaseTokenizer):
 
         Args:
             path: of the file; a `tokenizer_config.json` beside it is heeded.
-            casing: as of `casing`; what is not said is False.
+            casing: `lower_case`, `strip_accents`, `pretokenize`; what is not said is False.
 
         Raises:
             BertTfError: the file is missing or damaged.
@@ -198,31 +190,13 @@ class Tokenizer(BaseTokenizer):
         folder = os.path.dirname(path)
         config = os.path.join(folder, CONFIG_NAME)
         stated = read_options(config)
-        _check_stated(casing, stated, config)
+        check_stated(casing, stated, config)
         described = read_vocabulary_options(stated, config)
         vocabulary = Vocabulary.load(path, **described)
         if judge and "lower_case" not in stated:
             stated = judged_casing(vocabulary) | stated
         given = {name: value for name, value in casing.items() if value is not None}
         return cls(vocabulary, **{**stated, **given})
-
-    @staticmethod
-    def casing(folder, lower_case=None, strip_accents=None, pretokenize=None):
-        """The options that `folder`'s `tokenizer_config.json` states, or else the given ones.
-
-        Returns: dict of `lower_case` and `strip_accents`, None where nothing states one; and of
-            `pretokenize`, where there is any.
-
-        Raises:
-            UsageError: a given flag contradicts the folder.
-        """
-        given = {"lower_case": lower_case, "strip_accents": strip_accents}
-        if pretokenize:
-            given["pretokenize"] = pretokenize
-        path = os.path.join(folder, CONFIG_NAME)
-        stated = read_options(path)
-        _check_stated(given, stated, path)
-        return {name: stated[name] for name in CASING if name in stated} or given
 
     def _prepared(self, text):
         """The text before the rules for single characters.
@@ -306,8 +280,13 @@ def judged_casing(vocabulary):
     return {"lower_case": uncased, "strip_accents": uncased, "normalization": "google"}
 
 
-def _check_stated(given, stated, path):
-    """Refuse flags that a `tokenizer_config.json` contradicts."""
+def check_stated(given, stated, path):
+    """Refuse flags that a `tokenizer_config.json` contradicts.
+
+    Args:
+        given: dict of options, None where not given.
+        stated: what `read_options` gives of `path`.
+    """
     for key, value in given.items():
         if stated and value not in (None, stated.get(key)):
             raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated.get(key)}",

@@ -10,50 +10,37 @@ import tqdm
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
 from bert_tf.storage.json_texts import read_json_texts
-from bert_tf.tokenization.morphemes import MORPHEMES
+from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.morphemes import pretokenize as pretokenized
+from bert_tf.tokenization.piece_normalizer import PieceNormalizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# Read and counted at once; fewer where it takes long, so that a bar tells of it.
-_BATCH_CHARACTERS = {None: 1 << 22, MORPHEMES: 1 << 18}
-
 
 class WordCounter:
-    """Counts the words that a `Tokenizer` of the same options cuts into pieces.
+    """Counts words; a subclass says what a word is (`split`).
 
     Args:
-        lower_case, strip_accents, pretokenize: as for `Tokenizer`.
         max_words: different words held; beyond that the rarest are forgotten, all of a count alike.
     """
 
-    def __init__(self, lower_case=False, strip_accents=False, pretokenize=None,
-                 max_words=2_000_000):
-        # Where no piece continues a word, each word is one token, whose offsets tell it.
-        vocabulary = Vocabulary([*SPECIAL_TOKENS, "a"])
-        self._tokenizer = Tokenizer(vocabulary, lower_case, strip_accents, pretokenize)
+    batch_characters = 1 << 22  # of texts that are counted at once
+
+    def __init__(self, max_words=2_000_000):
         self._max_words = max_words
         self.counts = collections.Counter()
 
     def add(self, texts):
         """Count the words of a list of str; return how many different ones there are in it."""
-        texts = pretokenized(self._tokenizer, texts)
-        normalized = self._tokenizer.normalize(tf.constant(texts, tf.string)).numpy()
-        # Blanks first: each different stretch between two is then cut into words only once.
-        stretches = collections.Counter(b" ".join(normalized.tolist()).split())
-        keys = list(stretches)
-        if not keys:
-            return 0
-        _, starts, ends = self._tokenizer.cut(tf.constant(keys))
-        counts = self.counts
-        for row, start, end in zip(starts.value_rowids().numpy().tolist(),
-                                   starts.values.numpy().tolist(),
-                                   ends.values.numpy().tolist(), strict=True):
-            key = keys[row]
-            counts[key[start:end]] += stretches[key]
-        if len(counts) > self._max_words:
+        found = self.split(texts)
+        self.counts.update(found)
+        if len(self.counts) > self._max_words:
             self._forget()
-        return len(starts.values)
+        return len(found)
+
+    def split(self, texts):
+        """`Counter` of the words, UTF-8 bytes, of a list of str."""
+        raise NotImplementedError
 
     def _forget(self):
         values = np.fromiter(self.counts.values(), np.int64, len(self.counts))
@@ -62,10 +49,84 @@ class WordCounter:
             {word: count for word, count in self.counts.items() if count > floor})
 
 
-def count_words(paths, lower_case=False, strip_accents=False, pretokenize=None, progress=False):
+class WordPieceWords(WordCounter):
+    """The words that a `Tokenizer` of the same options splits into pieces.
+
+    Args:
+        lower_case, strip_accents, pretokenize: as for `Tokenizer`.
+        max_words: as for `WordCounter`.
+    """
+
+    def __init__(self, lower_case=False, strip_accents=False, pretokenize=None, **options):
+        super().__init__(**options)
+        # Where no piece continues a word, each word is one token, whose offsets tell it.
+        self._tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]), lower_case, strip_accents,
+                                    pretokenize)
+        if pretokenize:  # takes long: a bar is to tell of it
+            self.batch_characters = 1 << 18
+
+    def split(self, texts):
+        texts = pretokenized(self._tokenizer, texts)
+        # Blanks first: each different stretch between two is then split into words only once.
+        stretches = _between_blanks(self._tokenizer.normalize(tf.constant(texts, tf.string)))
+        keys = list(stretches)
+        counts = collections.Counter()
+        if not keys:
+            return counts
+        _, starts, ends = self._tokenizer.cut(tf.constant(keys))
+        for row, start, end in zip(starts.value_rowids().numpy().tolist(),
+                                   starts.values.numpy().tolist(),
+                                   ends.values.numpy().tolist(), strict=True):
+            key = keys[row]
+            counts[key[start:end]] += stretches[key]
+        return counts
+
+
+class ByteWords(WordCounter):
+    """The words that byte-level BPE splits into pieces, with the blanks before them."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        special = byte_pair.SPECIAL_TOKENS
+        self._tokenizer = byte_pair.BytePairTokenizer(
+            [*special, *byte_pair.byte_alphabet(), "Ġa"], [("Ġ", "a")])
+
+    def split(self, texts):
+        words = self._tokenizer.words(tf.constant(texts, tf.string))
+        words, _, counts = tf.unique_with_counts(words, tf.int64)
+        return collections.Counter(dict(zip(words.numpy().tolist(), counts.numpy().tolist(),
+                                            strict=True)))
+
+
+class BlankWords(WordCounter):
+    """What stands between blanks in text as ALBERT prepares it for SentencePiece.
+
+    Args:
+        lower_case, strip_accents: whether it does.
+        max_words: as for `WordCounter`.
+    """
+
+    def __init__(self, lower_case=False, strip_accents=False, **options):
+        super().__init__(**options)
+        self._normalizer = PieceNormalizer("albert", True, lower_case, not strip_accents)
+
+    def split(self, texts):
+        return _between_blanks(self._normalizer.normalize(tf.constant(texts, tf.string)))
+
+
+def _between_blanks(texts):
+    return collections.Counter(b" ".join(texts.numpy().tolist()).split())
+
+
+def count_words(paths, counter, progress=False):
     """Count the words of files (plain text or `.jsonl`, either also `.gz`).
 
     How the text is cut into lines, sentences or documents makes no difference to its words.
+
+    Args:
+        paths: of the files.
+        counter: a `WordCounter`.
+        progress: show a bar.
 
     Returns:
         dict of UTF-8 bytes -> int.
@@ -73,12 +134,11 @@ def count_words(paths, lower_case=False, strip_accents=False, pretokenize=None, 
     Raises:
         BertTfError: a file is missing, unreadable, not UTF-8, or holds no text.
     """
-    counter = WordCounter(lower_case, strip_accents, pretokenize)
     with tqdm.tqdm(desc="counting words", unit=" characters", unit_scale=True,
                    disable=not progress) as bar:
         for path in paths:
             words = 0
-            for texts in _batches(path, _BATCH_CHARACTERS[pretokenize]):
+            for texts in _batches(path, counter.batch_characters):
                 words += counter.add(texts)
                 bar.update(sum(map(len, texts)))
             if not words:

@@ -38,7 +38,7 @@ def position_table(model, length=None):
     Returns: float32 `[length, width]`. RoBERTa's first rows, which no token uses, are left out.
 
     Raises:
-        UsageError: the model has fewer positions.
+        UsageError: the model has fewer positions, or no embeddings of them.
     """
     from bert_tf.layers.positions import sinusoidal_positions
 
@@ -46,6 +46,10 @@ def position_table(model, length=None):
     length = length or embeddings.longest
     if length > embeddings.longest:
         raise UsageError(explain(f"{length} positions", f"at most {embeddings.longest}"))
+    if embeddings.position_embedding == "none":
+        raise UsageError(explain(
+            f"a model of the family {model.config.family!r}, whose attention knows distances",
+            "one with position embeddings"))
     if embeddings.position_embedding == "sinusoidal":
         return sinusoidal_positions(length, embeddings.width).numpy()
     table = np.asarray(embeddings.position_embeddings)

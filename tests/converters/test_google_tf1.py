@@ -1,5 +1,6 @@
 """Folders of the three original projects: their numbers, their names, and what is refused."""
 
+import dataclasses
 import json
 import os
 import re
@@ -19,7 +20,9 @@ from bert_tf.models.families import build_encoder
 from bert_tf.storage import variables
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 SIZES = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2,
          "intermediate_size": 32, "max_position_embeddings": 12}
@@ -356,3 +359,19 @@ def test_a_sentencepiece_model_of_any_name_travels_along(tmp_path):
     (tmp_path / "google" / "other.model").write_bytes(b"others")
     with pytest.raises(UsageError, match="30k-clean.model, other.model; expected one"):
         google_tf1.read(path)
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    ({"lower_case": True, "strip_accents": True}, ["normalization='nfc'"]),
+    ({"lower_case": True, "strip_accents": False}, ["normalization='nfc'", "strip_accents=False"]),
+    ({"lower_case": True, "strip_accents": True, "normalization": "google"}, []),
+    ({"tokenize_chinese_chars": False}, ["tokenize_chinese_chars=False"]),
+    ({"pretokenize": "morphemes"}, ["pretokenize='morphemes'"]), ({}, [])])
+def test_what_the_original_tokenizer_does_otherwise_is_told(tmp_path, options, told):
+    (tmp_path / "ours").mkdir()
+    Tokenizer(Vocabulary([*SPECIAL_TOKENS, "영화"]), **options).save(str(tmp_path / "ours"))
+    checkpoint = dataclasses.replace(made("bert"), tokenizer=str(tmp_path / "ours"))
+    notes = google_tf1.write(checkpoint, str(tmp_path / "google"))
+    assert [line.removeprefix("the tokenizer's ").partition(" (")[0] for line in notes] == told
+    back = google_tf1.read(str(tmp_path / "google")).tokenizer
+    assert load_tokenizer(back).options == load_tokenizer(str(tmp_path / "ours")).options

@@ -182,7 +182,7 @@ def test_static_masks_are_the_dynamic_ones_under_their_key(make, options, vocab)
     ({"format": "segment_pairs"}, "try format='segment_pair'"),
     ({"pairs": "swap"}, "try pairs='swapped'"),
     ({"pairs": "next", "format": "full_sentences"}, "no second segment; try format='segment_pair'"),
-    ({"masked_share": 0.0}, "masked_lm_prob=0.0; expected a share between 0 and 1"),
+    ({"masked_share": 0.0}, "masked_lm_prob=0.0; expected a fraction between 0 and 1"),
     ({"max_ngram": 0}, "max_ngram=0; expected a whole number of at least 1"),
 ])
 def test_options_out_of_range(run, change, message):

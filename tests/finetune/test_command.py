@@ -255,7 +255,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("words", "code", "message"), [
-    (["--seq_length", "40"], 2, "--max_seq_length 40 is beyond the model's 32 positions; try "
+    (["--seq_length", "40"], 2, "--max_seq_length 40 is more than the model's 32 positions; try "
                                 "--max_seq_length 32"),
     (["--seq_length", "4"], 2, "--max_seq_length 4; expected 5 to 32"),
     (["--test", "nowhere.tsv"], 1, "cannot read nowhere.tsv: no such file"),

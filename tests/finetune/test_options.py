@@ -37,7 +37,7 @@ def test_dev_is_a_file_or_a_share(tmp_path, monkeypatch):
     (tmp_path / "0.5").write_text("a file of that name")
     assert parse("--dev", "0.5").dev_share() is None
     for wrong in ("0", "1", "1.5", "nan"):
-        with pytest.raises(UsageError, match="a share between 0 and 1"):
+        with pytest.raises(UsageError, match="a fraction between 0 and 1"):
             parse("--dev", wrong).dev_share()
 
 
@@ -61,7 +61,7 @@ def test_columns_are_those_that_are_named():
     (["--task", "conll", "--long", "windows"], "--long windows is for texts with labels"),
     (["--stride", "9"], "--stride 9 with --long head; try --long windows"),
     (["--export_dir", "./runs/x/"], "is the run folder; try --export_dir saved_models/x"),
-    (["--dev", "2"], "--dev 2; expected a file, or a share between 0 and 1"),
+    (["--dev", "2"], "--dev 2; expected a file, or a fraction between 0 and 1"),
     (["--task", "cola", "--multi_label"], "several labels a text with task='cola'"),
 ])
 def test_contradictions(words, message):

@@ -71,7 +71,8 @@ def test_defaults_of_a_family(flags, expected):
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),
     ("--family albert --objective lm", "only bert and gpt have a left-to-right form"),
     ("--family albert --preset mini", "preset='mini' is unknown; expected one of tiny, base"),
-    ("--family roberta --seq_length 512 --config roberta.json", "beyond the model's 98 positions"),
+    ("--family roberta --seq_length 512 --config roberta.json",
+     "more than the model's 98 positions"),
     ("--config causal.json --objective mlm", "attention='causal' hides what follows it; try "
                                              "--objective lm"),
     ("--config bert.json --objective lm", "shows it; a model keeps the attention it was trained "

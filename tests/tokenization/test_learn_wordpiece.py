@@ -11,7 +11,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tokenization.learn_wordpiece import learn_pieces, learn_wordpiece
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
-from bert_tf.tokenization.word_counts import WordCounter, count_words
+from bert_tf.tokenization.word_counts import WordPieceWords, count_words
 
 
 def plain_byte_pair_encoding(counts, alphabet, vocab_size, min_frequency):
@@ -63,14 +63,14 @@ def test_counts_the_words_that_the_tokenizer_cuts(tmp_path):
     lines = ["Hello, wörld!  hello", "한국어 ㅋㅋ中文", "x\u200by", "a" * 250, "İZMİR ΟΔΟΣ"]
     path = tmp_path / "text.txt"
     path.write_text("\n".join(lines), encoding="utf-8")
-    counts = count_words([str(path)], lower_case=True, strip_accents=True)
+    counts = count_words([str(path)], WordPieceWords(True, True))
     assert {word.decode(): count for word, count in counts.items()} == {
         "hello": 2, ",": 1, "world": 1, "!": 1, "한국어": 1, "ㅋㅋ": 1, "中": 1, "文": 1, "xy": 1,
         "a" * 250: 1, "izmir": 1, "οδος": 1}
 
 
 def test_the_word_table_stays_bounded():
-    counter = WordCounter(max_words=100)
+    counter = WordPieceWords(max_words=100)
     for batch in range(5):
         counter.add(["often"] * 10 + [f"word{batch}x{index}" for index in range(90)])
         assert len(counter.counts) <= 100

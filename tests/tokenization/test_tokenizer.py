@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
+from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.offsets import character_offsets
-from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer, read_options
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCÉéß½ﬁ가각한국ㅋㅠσςαάΑıжИ𐍈\u0307\u0301"
@@ -213,11 +214,14 @@ def test_save_and_load(tokenizers, tmp_path):
     assert (loaded.lower_case, loaded.strip_accents) == (True, False)
     assert loaded.tokenize(["HELLO"]).to_list() == tokenizers[True, False].tokenize(
         ["hello"]).to_list()
-    assert Tokenizer.casing(folder) == {"lower_case": True, "strip_accents": False}
-    assert Tokenizer.casing(str(tmp_path), lower_case=True) == {
-        "lower_case": True, "strip_accents": None}
+    assert read_options(f"{folder}/tokenizer_config.json") == {
+        "lower_case": True, "strip_accents": False, "normalization": "nfc"}
+    vocabulary = f"{folder}/vocab.txt"
     with pytest.raises(UsageError, match="lower_case=False, but .*lower_case=True"):
-        Tokenizer.casing(folder, lower_case=False)
+        Tokenizer.of_vocabulary(vocabulary, lower_case=False)
+    (tmp_path / "words.txt").write_bytes((tmp_path / "model" / "vocab.txt").read_bytes())
+    other = load_tokenizer(str(tmp_path / "words.txt"), lower_case=True)
+    assert (other.lower_case, other.strip_accents, other.normalization) == (True, False, "nfc")
 
 
 @pytest.fixture(scope="module")
@@ -321,7 +325,5 @@ def check_a_piece_for_every_character(tokenizer, lines, rules):
 ])
 def test_casing_is_read_beside_a_vocabulary(tmp_path, written, casing):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(written))
-    stated = Tokenizer.casing(str(tmp_path))
+    stated = read_options(str(tmp_path / "tokenizer_config.json"))
     assert (stated["lower_case"], stated["strip_accents"]) == casing
-    with pytest.raises(UsageError, match="lower_case"):
-        Tokenizer.casing(str(tmp_path), lower_case=not casing[0])

@@ -7,6 +7,7 @@ from matplotlib import image
 
 from bert_tf import cli, visualize
 from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
+from bert_tf.errors import UsageError
 from bert_tf.layers.layout import Padded
 from bert_tf.models.families import build_encoder
 from bert_tf.visualization.positions import position_table
@@ -41,3 +42,11 @@ def test_pictures(tmp_path, capsys):
     assert (tmp_path / "a.svg").read_text().count("sinusoidal position encodings") >= 1
     assert cli.run(visualize.main, [*arguments, str(tmp_path / "a.pdf")]) == 2
     assert "this view writes .png or .svg" in capsys.readouterr().err
+
+
+def test_a_model_without_position_embeddings_is_refused():
+    config = ModelConfig.from_dict({
+        "family": "deberta", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 8})
+    with pytest.raises(UsageError, match="family 'deberta', whose attention knows distances"):
+        position_table(build_encoder(config))

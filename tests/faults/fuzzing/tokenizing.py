@@ -204,7 +204,7 @@ def _sentence_piece():
                 continue
             if b"[" not in text and b"<" not in text:
                 assert ids[row] == split[row], text
-            plain = " ".join(text.decode().split()).replace("``", '"').replace("''", '"')
+            plain = " ".join(text.decode().split())
             if any(unicodedata.category(c) in ("Cn", "Cc", "Co") for c in plain) or not all(
                     map(_is_assigned, plain)) or "," in plain:
                 continue

@@ -1,0 +1,79 @@
+"""Learn a Unigram model of SentencePiece, as ALBERT's vocabulary was made.
+
+The package sentencepiece trains it on counted words, of which as many are held as
+`WordCounter` says, so that memory is bounded; its result depends on the number of its threads,
+which is fixed.
+"""
+
+import collections
+import io
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.tokenization.learn_wordpiece import MAX_ALPHABET
+from bert_tf.tokenization.sentence_piece import SPECIAL_TOKENS, SentencePieceTokenizer
+from bert_tf.tokenization.word_counts import BlankWords, count_words
+
+MIN_VOCAB_SIZE = 16
+_THREADS = 2
+_MOST_BYTES = 4192  # of a word, as the trainer has it
+
+
+def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, min_frequency=2,
+                  progress=True):
+    """Learn a tokenizer from files.
+
+    Text is prepared as ALBERT does, then normalized by NFKC; `<pad> <unk> [CLS] [SEP] [MASK]` come
+    first. The result depends on nothing but the arguments and the version of sentencepiece.
+
+    Args:
+        paths: files of plain text or `.jsonl`, either also `.gz`.
+        vocab_size: entries to learn; fewer come out where the text has no more pieces.
+        lower_case, strip_accents: what is done to text first; Hangul stays whole.
+        min_frequency: words with a character that occurs less often are left out, and those with
+            one beyond the most frequent 6,000 and a third of `vocab_size`.
+        progress: show a bar.
+
+    Returns:
+        SentencePieceTokenizer.
+
+    Raises:
+        UsageError: `vocab_size` is too small, or the package sentencepiece is missing.
+        BertTfError: a file is missing, unreadable, not UTF-8, or holds no text, or all files
+            together hold too little.
+    """
+    if vocab_size < MIN_VOCAB_SIZE:
+        raise UsageError(explain(f"vocab_size={vocab_size}", f"at least {MIN_VOCAB_SIZE}"))
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise UsageError(explain("a Unigram model is learned by the package sentencepiece, which "
+                                 "is not installed", attempt="pip install 'bert_tf[unigram]'"),
+                         ) from error
+    counts = count_words(paths, BlankWords(lower_case, strip_accents), progress)
+    words = {word.decode(): count for word, count in sorted(counts.items())
+             if len(word) <= _MOST_BYTES}
+    characters = collections.Counter()
+    for word, count in words.items():
+        for character in word:
+            characters[character] += count
+    ordered = sorted(characters, key=lambda character: (-characters[character], character))
+    known = {character for character in ordered[:min(MAX_ALPHABET, vocab_size // 3)]
+             if characters[character] >= min_frequency}
+    lines = [f"{word}\t{count}" for word, count in words.items() if known.issuperset(word)]
+    if not lines:
+        raise BertTfError(explain(f"no character of the text occurs {min_frequency} times",
+                                  attempt="more text"))
+    stream = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), input_format="tsv", model_writer=stream,
+            model_type="unigram", vocab_size=vocab_size, hard_vocab_limit=False,
+            character_coverage=1.0,
+            normalization_rule_name="nmt_nfkc", num_threads=_THREADS, minloglevel=2,
+            pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, pad_piece=SPECIAL_TOKENS[0],
+            unk_piece=SPECIAL_TOKENS[1], control_symbols=list(SPECIAL_TOKENS[2:]))
+    except (RuntimeError, OSError) as error:
+        raise BertTfError(explain(f"no Unigram model could be learned: {error}",
+                                  attempt="another --vocab_size, or more text")) from error
+    return SentencePieceTokenizer(stream.getvalue(), do_lower_case=lower_case,
+                                  keep_accents=not strip_accents)

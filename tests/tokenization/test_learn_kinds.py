@@ -1,0 +1,106 @@
+"""Byte-level BPE and Unigram vocabularies that are learned here."""
+
+import json
+import os
+
+import nasty_texts
+import pytest
+import tokenizers
+
+from bert_tf import cli, learn_vocab
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
+from bert_tf.tokenization.learn_unigram import learn_unigram
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.word_counts import BlankWords, ByteWords, WordCounter
+
+
+@pytest.fixture(scope="module")
+def corpus(shared, tmp_path_factory):
+    """A file of 2,000 real lines, and the lines."""
+    lines = nasty_texts.real_lines(shared, 2000)
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    path.write_text("\n".join(lines))
+    return str(path), lines
+
+
+def test_merges_are_those_of_the_tokenizers_library(corpus):
+    path, lines = corpus
+    tokenizer = learn_byte_pair([path], 1200, progress=False)
+    library = tokenizers.ByteLevelBPETokenizer()
+    library.train_from_iterator(lines, vocab_size=1200, min_frequency=2, show_progress=False,
+                                special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    theirs = json.loads(library._tokenizer.to_str())["model"]["merges"]
+    # Where pairs are equally frequent, their order differs.
+    assert len({*map(tuple, theirs)} & {*tokenizer.merges}) > 0.98 * len(theirs)
+    size = sum(len(row) for row in tokenizer.tokenize(lines).to_list())
+    reference = sum(len(each.ids) for each in library.encode_batch(lines))
+    assert abs(size - reference) < reference / 1000
+    vocabulary = tokenizer.vocabulary
+    assert len(vocabulary) == 1200 and vocabulary.special_ids == (1, 3, 0, 2, 1199)
+    assert [tokenizer.decode(row) for row in tokenizer.encode(lines[:50])] == lines[:50]
+
+
+def test_a_unigram_model_knows_the_text(corpus):
+    path, lines = corpus
+    tokenizer = learn_unigram([path], 2000, lower_case=True, strip_accents=True, progress=False)
+    again = learn_unigram([path], 2000, lower_case=True, strip_accents=True, progress=False)
+    assert again.model == tokenizer.model
+    vocabulary = tokenizer.vocabulary
+    assert vocabulary.special_ids == (0, 1, 2, 3, 4) and 1500 < len(vocabulary) <= 2000
+    ids = tokenizer.tokenize(lines).to_list()
+    unknown = sum(row.count(vocabulary.unk_id) for row in ids)
+    assert unknown < sum(map(len, ids)) / 50
+    # Hangul stays whole, whatever becomes of accents.
+    assert tokenizer.decode(tokenizer.encode("Ünd 영화를, 12,")) == "und 영화를, 12,"
+    assert tokenizer.vocabulary.unk_id not in tokenizer.encode("영화를")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_command(corpus, tmp_path, capsys, kind):
+    path, lines = corpus
+    folder = str(tmp_path / "learned")
+
+    def run(*flags):
+        code = cli.run(learn_vocab.main, ["--input", path, "--output", folder, "--type", kind,
+                                          "--vocab_size", "600", *flags])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    code, printed = run()
+    assert code == 0 and f"600 entries in {folder}" in printed
+    tokenizer = load_tokenizer(folder)
+    assert len(tokenizer.vocabulary) == 600 and len(tokenizer.encode(lines[0])) > 5
+    code, printed = run()
+    assert code == 0 and "there already" in printed
+    code, printed = run("--min_frequency", "3")
+    assert code == 2 and "min_frequency was 2, now 3" in printed
+    assert run("--min_frequency", "3", "--overwrite")[0] == 0
+    code, printed = run("--pretokenize", "morphemes")
+    assert code == 2 and f"--pretokenize with --type {kind}" in printed
+    os.remove(os.path.join(folder, "learn_vocab.json"))
+    code, printed = run()
+    assert code == 2 and "exists, from elsewhere" in printed
+
+
+def test_too_little_to_learn_from(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("abc")
+    for learn in (learn_byte_pair, learn_unigram):
+        with pytest.raises(BertTfError, match="occurs 2 times; try more text"):
+            learn([str(path)], 300, progress=False)
+        with pytest.raises(UsageError, match="vocab_size=15; expected at least"):
+            learn([str(path)], 15, progress=False)
+    path.write_text("\n \n")
+    for learn in (learn_byte_pair, learn_unigram):
+        with pytest.raises(BertTfError, match="holds no text|occurs 2 times"):
+            learn([str(path)], 300, progress=False)
+
+
+def test_words_are_counted_in_bounded_memory():
+    for counter in (ByteWords(max_words=50), BlankWords(max_words=50)):
+        assert isinstance(counter, WordCounter)
+        for batch in range(5):
+            counter.add(["often"] * 10 + [f"w{batch}x{index}" for index in range(40)])
+            assert len(counter.counts) <= 50
+        assert counter.counts[b"often"] == 50
