@@ -168,7 +168,8 @@ def serving(base_path, name="small", settings=None, attention=None):
         try:
             await core.reload(models)
             server = uvicorn.Server(uvicorn.Config(make_app(core, settings, attention),
-                                                   log_level="critical", lifespan="off"))
+                                                   log_config=None, log_level="critical",
+                                                   lifespan="off"))
             started.set_result((core, server))
             await server.serve([listening])
         finally:
