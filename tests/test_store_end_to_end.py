@@ -86,7 +86,7 @@ def test_a_run_in_a_store_survives_a_kill_and_is_loaded(store, tmp_path, monkeyp
     for name, data in version.items():
         store.objects.pipe_file(f"{BUCKET}/served/tiny/2/{name}", data)
     assert find_versions({"tiny": settings}) == {"tiny": {1: f"{served}/1"}}
-    with pytest.raises(BertTfError, match="tiny/2 is not whole"), files.staged(f"{served}/2"):
+    with pytest.raises(BertTfError, match="tiny/2 is incomplete"), files.staged(f"{served}/2"):
         pass
     store.objects.pipe_file(f"{BUCKET}/served/tiny/2/checksums.json", manifest)
     assert find_versions({"tiny": settings}) == {"tiny": {2: f"{served}/2"}}
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_store_is_told(store, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(BertTfError, match=f"s3://{BUCKET}/x: the store cannot be reached") as told:
+    with pytest.raises(BertTfError, match=f"s3://{BUCKET}/x: the store is unreachable") as told:
         files.write_text(f"s3://{BUCKET}/x", "")
     assert "hunter2" not in str(told.value)
     system.clear_instance_cache()

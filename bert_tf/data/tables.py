@@ -160,8 +160,8 @@ def _json_lines(path, encoding):
         try:
             yield where, json.loads(line)
         except (ValueError, RecursionError) as error:
-            reason = getattr(error, "msg", "nested too deeply, or a number without end")
-            yield where, BadRow(f"{where}: not JSON: {reason}")
+            reason = getattr(error, "msg", "nested too deeply, or a number too long")
+            yield where, BadRow(f"{where}: invalid JSON: {reason}")
 
 
 def _json_list(path, encoding):

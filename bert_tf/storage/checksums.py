@@ -1,8 +1,8 @@
-"""What was written, so that a file cut short or changed later is noticed when it is read.
+"""Checksums of what was written, so that a file truncated or changed later is detected when read.
 
 `checksums.json` is written last of all, at the top of a finished folder: `{"files": {name: {"size",
 "blake2b"}}}`, names relative to the folder with `/` between parts, sizes in bytes. A JSON file that
-changes while a run goes on holds the digest of its other entries, under `blake2b`. What has no
+changes while a run continues holds the digest of its other entries, under `blake2b`. What has no
 checksums, such as another tool's folder, is read all the same.
 """
 
@@ -39,11 +39,11 @@ def check(folder, names=None):
     """Compare a folder with its `checksums.json`, where it has one.
 
     Args:
-        folder: as `write` left it, or copied from there; further files have no say.
+        folder: as `write` left it, or copied from there; further files are not checked.
         names: files to look at; None for all of them.
 
     Raises:
-        BertTfError: a file is missing, cut short or changed.
+        BertTfError: a file is missing, truncated or changed.
     """
     path = os.path.join(folder, NAME)
     if not files.exists(path):
@@ -86,7 +86,7 @@ def check_files(folder, held, attempt):
     """Compare the files in a folder with what `facts` gave.
 
     Raises:
-        BertTfError: a file is missing, cut short or changed; `attempt` says what to do.
+        BertTfError: a file is missing, truncated or changed; `attempt` says what to do.
     """
     for name, stated in held.items():
         path = files.inside(folder, name)

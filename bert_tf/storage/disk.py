@@ -24,12 +24,12 @@ def explained(action, path):
         raise BertTfError(f"cannot {action} {path}: no such file or folder") from error
     except PermissionError as error:
         raise BertTfError(explain(f"cannot {action} {path}: permission denied",
-                                  attempt="another place or other rights")) from error
+                                  attempt="another path, or changing its permissions")) from error
     except IsADirectoryError as error:
         raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
     except (FileExistsError, NotADirectoryError) as error:
-        raise BertTfError(explain(f"cannot {action} {path}: a file is where a folder should be",
-                                  attempt="another place")) from error
+        raise BertTfError(explain(f"cannot {action} {path}: a parent of this path is a file",
+                                  attempt="another path")) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise BertTfError(explain(
@@ -39,7 +39,7 @@ def explained(action, path):
     except ValueError as error:
         if str(path).isprintable():
             raise
-        raise BertTfError(f"cannot {action} {path!r}: no name of a file") from error
+        raise BertTfError(f"cannot {action} {path!r}: invalid file name") from error
 
 
 def expand(pattern):

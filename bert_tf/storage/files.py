@@ -70,8 +70,8 @@ def inside(folder, name):
         leads_out = leads_out or (os.path.commonpath([root, real]) != root
                                   and os.path.dirname(real) != blobs)
     if leads_out:
-        raise BertTfError(explain(f"{name!r} in {folder} leads out of its folder", "a file in it",
-                                  "putting the file itself there, if it is to be trusted"))
+        raise BertTfError(explain(f"{name!r} in {folder} points outside its folder", "a file in it",
+                                  "copying the file itself there, if you trust it"))
     return path
 
 
@@ -110,7 +110,7 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None):
                     decoder = encodings.Decoder(path, data, encoding)
                 lines, newline, tail = decoder.decode(data).rpartition("\n")
                 if newline:
-                    block = _cut_lines(rest + lines)
+                    block = _split_lines(rest + lines)
                     rest = tail
                     number += len(block)
                     yield block
@@ -121,10 +121,10 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None):
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
         if rest:
-            yield _cut_lines(rest)
+            yield _split_lines(rest)
 
 
-def _cut_lines(text):
+def _split_lines(text):
     lines = text.split("\n")
     return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
@@ -145,11 +145,11 @@ def read_json(path, encoding=None):
     try:
         return json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
-        raise BertTfError(f"{path} line {error.lineno}: not JSON: {error.msg}") from error
+        raise BertTfError(f"{path} line {error.lineno}: invalid JSON: {error.msg}") from error
     except RecursionError as error:
-        raise BertTfError(f"{path}: not JSON that anyone wrote: nested too deeply") from error
+        raise BertTfError(f"{path}: invalid JSON: nested too deeply") from error
     except ValueError as error:  # of Python's own bound
-        raise BertTfError(f"{path}: not JSON that anyone wrote: a number without end") from error
+        raise BertTfError(f"{path}: invalid JSON: number too long") from error
 
 
 def read_json_object(path):
@@ -329,7 +329,7 @@ def local(path):
     A local path itself; of what is in a store a copy in the cache, kept until the process ends.
 
     Raises:
-        BertTfError: it is not there or not whole, or the cache has no room for it.
+        BertTfError: it is not there or not whole, or the cache has no space for it.
     """
     return staging.local(path) if is_remote(path) else path
 

@@ -19,6 +19,6 @@ def read_json_texts(path):
             text = json.loads(line)["text"]
             text.encode("utf-8")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise BertTfError(explain(f"{path} line {number}: not a document",
+            raise BertTfError(explain(f"{path} line {number}: invalid document",
                                       'an object such as {"text": "One sentence."}')) from error
         yield text

@@ -36,14 +36,14 @@ def held(folder, wait=False, name=""):
         name: hold only what has this name in the folder.
 
     Raises:
-        BertTfError: another process holds it; the error tells which.
+        BertTfError: another process holds it; the error names it.
     """
     lease = Lease(folder.rstrip("/"), name)
     folder = lease.folder
     if folder in _leases:  # of a stage within a stage
         yield
         return
-    said = False
+    reported = False
     while True:
         try:
             lease.take()
@@ -51,9 +51,9 @@ def held(folder, wait=False, name=""):
         except HeldError as error:
             if not wait:
                 raise
-            if not said:
+            if not reported:
                 print(f"waiting: {error}", file=sys.stderr)
-            said = True
+            reported = True
             time.sleep(RENEWAL / 4)
     _leases[folder] = lease
     try:
@@ -124,8 +124,8 @@ class Lease:
             self._renew()
         if self._lost:
             raise BertTfError(explain(
-                f"{self.folder} was taken over by {_who(self._lost)} while this process stood "
-                "still; nothing more is written", attempt="leaving the other process to it"))
+                f"{self.folder} was taken over by {_who(self._lost)} while this process was "
+                "paused; nothing more is written", attempt="leaving the other process to it"))
 
     def _refuse_live(self, found):
         if _is_dead(found):
@@ -186,7 +186,7 @@ def _read(path):
                 "pid": int(found["pid"]), "namespace": found["namespace"],
                 "started": found["started"], "mark": version[1]}
     except (ValueError, KeyError, TypeError) as error:
-        raise BertTfError(explain(f"{path} is no lease", attempt="deleting it")) from error
+        raise BertTfError(explain(f"{path} is not a lease", attempt="deleting it")) from error
     except BertTfError:
         return None if not object_store.is_file(path) else _read(path)
 
@@ -228,5 +228,5 @@ def _who(found):
 
 def _refusal(folder, found, when=None):
     return HeldError(explain(
-        f"{folder} is in use: {_who(found)} works in it",
-        attempt=f"again when it has ended{f' ({when})' if when else ''}, or another folder"))
+        f"{folder} is in use by {_who(found)}",
+        attempt=f"again after it has ended{f' ({when})' if when else ''}, or another folder"))

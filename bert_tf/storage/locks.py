@@ -1,7 +1,7 @@
-"""One process at a time works in a folder; another one is told who that is.
+"""One process at a time works in a folder; another one gets an error that names it.
 
 The lock is the system's (`flock`) on a file `.lock` in the folder: it is let go of when its holder
-ends, however that happens, also by a power cut. What the file says is for people: the holder's
+ends, however that happens, also by a power failure. What the file says is for people: the holder's
 process id, host and when it began. A file without a lock is a dead process's. Object stores have no
 such locks, see `lease`.
 """
@@ -25,7 +25,7 @@ _MOST = 4096  # bytes of a note
 def held(folder, wait=False, name=""):
     """Hold a folder for this process; one made for it goes again where nothing is put there.
 
-    What a process that ended without letting go leaves is told and taken over. A file system
+    What a process that ended without releasing it leaves is reported and taken over. A file system
     whose hosts do not see each other's locks (NFS with `local_lock`, Lustre with `localflock`)
     keeps apart the processes of one host only.
 
@@ -35,7 +35,7 @@ def held(folder, wait=False, name=""):
         name: hold only what has this name in the folder.
 
     Raises:
-        BertTfError: another process holds it; its process id, host and start are told.
+        BertTfError: another process holds it; its process id, host and start are named.
     """
     if files.is_remote(folder):
         with lease.held(folder, wait, name):
@@ -53,8 +53,8 @@ def _locked(folder, wait, name):
     try:
         with files.explained("lock", what):
             if before := _note(descriptor):
-                print(f"note: {_said(before)} worked in {what} and ended without finishing; "
-                      "going on", file=sys.stderr)
+                print(f"note: {_described(before)} worked in {what} and ended without finishing; "
+                      "resuming", file=sys.stderr)
             note = {"process": os.getpid(), "host": socket.gethostname(),
                     "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds")}
             os.ftruncate(descriptor, 0)
@@ -87,12 +87,12 @@ def _lock(descriptor, what, wait):
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        who = _said(_note(descriptor))
+        who = _described(_note(descriptor))
         if not wait:
-            raise BertTfError(explain(f"{what} is in use: {who} works in it",
-                                      attempt="again when it has ended, or another "
+            raise BertTfError(explain(f"{what} is in use by {who}",
+                                      attempt="again after it has ended, or another "
                                               "folder")) from None
-        print(f"waiting for {who}, which works in {what}", file=sys.stderr)
+        print(f"waiting for {who}, which uses {what}", file=sys.stderr)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
@@ -112,7 +112,7 @@ def _note(descriptor):
     return note if isinstance(note, dict) else {}
 
 
-def _said(note):
+def _described(note):
     if not note:
         return "another process"
     return f"process {note.get('process')} on {note.get('host')} (since {note.get('since')})"

@@ -9,14 +9,14 @@ import os
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import checksums, files
 
-# Options that say how and where to work, not what comes out: a run goes on under others.
+# Options that say how and where to work, not what the result is: a run resumes under others.
 MAY_CHANGE = frozenset({
     "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
     "num_processes", "num_devices", "strategy", "log_every", "eval_every", "eval_examples",
     "checkpoint_every", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
-_AGAIN = "--overwrite, which makes anew what it is about"
+_AGAIN = "--overwrite, which makes its files again"
 
 
 def result_options(options):
@@ -56,7 +56,7 @@ def _facts(path, known=None, verify=False):
     Args:
         path: the file.
         known: facts from before, or None. Of a large file with that version and those samples the
-            content is taken to be the same, too, which is said.
+            content is taken to be the same, too, which is printed.
         verify: read it whole all the same.
     """
     size, mark = files.version(path)
@@ -72,7 +72,7 @@ def _facts(path, known=None, verify=False):
 
 @functools.cache
 def _say_unread(path):
-    print(f"note: {path} is taken for unchanged by its size, time and samples; --verify_inputs "
+    print(f"note: {path} is assumed unchanged by its size, time and samples; --verify_inputs "
           "reads all of it")
 
 
@@ -87,10 +87,10 @@ def finished(path, options, inputs=(), overwrite=False, verify=False):
 
     Args:
         path: the manifest file.
-        options: the stage's options, plain values; those of `MAY_CHANGE` have no say.
+        options: the stage's options, plain values; those of `MAY_CHANGE` are not compared.
         inputs: files the stage reads.
         overwrite: take a different manifest for none.
-        verify: read inputs beyond 64 MiB whole, also where size, time and samples are the same.
+        verify: read inputs above 64 MiB whole, also where size, time and samples are the same.
 
     Raises:
         UsageError: another stage's result is there; the options that differ are named.
@@ -192,7 +192,8 @@ def check_own(path, names, option):
     else:
         found = [name for name in files.list_folder(folder) if name in names]
     if found:
-        raise UsageError(explain(f"{folder} holds {', '.join(found)} of something else",
+        raise UsageError(explain(f"{folder} already holds {', '.join(found)}, not written by "
+                                 "this command",
                                  attempt="another output folder"))
 
 

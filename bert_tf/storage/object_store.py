@@ -4,7 +4,7 @@ A store knows objects and no folders: a folder is there while a name begins with
 appears under its name whole or not at all, but several objects cannot appear together, and none
 can be renamed. So a folder is uploaded with its manifest last and deleted with its manifest first,
 and one without a manifest is taken for none. While it is uploaded or deleted it holds a mark, by
-which what a killed process left is told from what somebody else put there.
+which what a killed process left is distinguished from what somebody else put there.
 """
 
 import concurrent.futures
@@ -43,7 +43,7 @@ def check(path):
     """
     scheme, rest = path.split("://", 1)
     if scheme not in SCHEMES:
-        raise UsageError(explain(f"{scheme}://… is no place that is known",
+        raise UsageError(explain(f"{scheme}://… is not supported",
                                  f"a local path, or {'://, '.join(SCHEMES)}://"))
     if "@" in rest.split("/")[0]:
         raise UsageError(explain(f"a {scheme}:// path with credentials in it",
@@ -54,7 +54,7 @@ def _find(path):
     """Return the file system of a path, and the path's name there."""
     check(path)
     scheme = path.split("://", 1)[0]
-    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # errors are told below, in a line
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # errors are reported below, in a line
     try:
         import fsspec
 
@@ -65,13 +65,13 @@ def _find(path):
                                  attempt="pip install 'bert_tf[cloud]'")) from error
     name = system._strip_protocol(path)
     if not name.strip("/"):
-        raise UsageError(explain(f"{path} names no bucket", f"{scheme}://bucket/name"))
+        raise UsageError(explain(f"{path} has no bucket name", f"{scheme}://bucket/name"))
     return system, name
 
 
 @contextlib.contextmanager
 def explained(action, path):
-    """Turn what goes wrong with a store into a BertTfError that names the path."""
+    """Turn a store's error into a BertTfError that names the path."""
     def refused(what, attempt=None):
         return BertTfError(explain(f"cannot {action} {path}: {what}", attempt=attempt))
 
@@ -82,7 +82,7 @@ def explained(action, path):
         raise refused("there is no such bucket" if "specified bucket" in str(error)
                       else "no such file or folder") from error
     except PermissionError as error:
-        raise refused("the store denies it to these credentials",
+        raise refused("access denied for these credentials",
                       _CREDENTIALS.get(scheme)) from error
     except Exception as error:
         library = type(error).__module__.split(".")[0]
@@ -92,11 +92,11 @@ def explained(action, path):
             raise  # of the local disk
         text = " ".join(str(error).split()) or type(error).__name__
         if "Credentials" in type(error).__name__ or "Anonymous caller" in text:
-            raise refused("no credentials were found", _CREDENTIALS.get(scheme)) from error
+            raise refused("no credentials found", _CREDENTIALS.get(scheme)) from error
         if re.search("Connect|Timeout", type(error).__name__):
-            raise refused(f"the store cannot be reached ({text})",
-                          "the same command once it can: what is finished is kept") from error
-        raise refused(f"the store says: {text}") from error
+            raise refused(f"the store is unreachable ({text})",
+                          "the same command later: what is finished is kept") from error
+        raise refused(f"the store reports: {text}") from error
 
 
 def _info(path):
@@ -299,8 +299,8 @@ def _upload_folder(source, path):
         raise ValueError(f"{path}: a folder without one of {', '.join(MANIFESTS)}")
     there = _objects(path)
     if there and (_MARK not in there or is_whole(path)):
-        raise BertTfError(explain(f"cannot write {path}: a folder is there already",
-                                  attempt="another place"))
+        raise BertTfError(explain(f"cannot write {path}: the folder exists already",
+                                  attempt="another path"))
     remove(path)
     write(f"{path}/{_MARK}", b"")
     rest = [name for name in names if name not in last]

@@ -3,7 +3,7 @@
 TensorFlow's checkpoints and SavedModels, records, HDF5 and safetensors are fetched into a folder of
 `$BERT_TF_CACHE` (default `~/.cache/bert_tf`) and written to the store from one. An entry is called
 by a digest of where it comes from, its size and its version there, so that what changed is
-fetched anew. Together entries take at most `$BERT_TF_CACHE_BYTES` (default 20 GiB); the least
+fetched again. Together entries take up to `$BERT_TF_CACHE_BYTES` (default 20 GiB); the least
 recently used go first, those in use never. What is being written comes on top, until it is
 uploaded.
 
@@ -31,7 +31,7 @@ _origins = {}  # local path: where it is from
 
 
 class CacheFullError(BertTfError):
-    """What is in use takes all the room."""
+    """The entries in use take all the space."""
 
 
 def cache_bytes():
@@ -156,7 +156,7 @@ def _locate(path):
     if not object_store.is_folder(path):
         raise BertTfError(f"cannot read {path}: no such file or folder")
     raise BertTfError(explain(
-        f"{path} is not whole: its last file, {' or '.join(object_store.MANIFESTS)}, is missing",
+        f"{path} is incomplete: its last file, {' or '.join(object_store.MANIFESTS)}, is missing",
         attempt="waiting until it is uploaded, or uploading it again"))
 
 
@@ -165,7 +165,7 @@ def _sizes(source, data):
     try:
         sizes = {name: facts["size"] for name, facts in json.loads(data)["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BertTfError(f"{source} is damaged: it does not list files and sizes") from error
+        raise BertTfError(f"{source} is damaged: it lists no files and sizes") from error
     for name, size in sizes.items():
         parts = name.split("/")
         if type(size) is not int or size < 0 or {"", ".", ".."} & set(parts) or "\0" in name:
@@ -181,7 +181,7 @@ def _fetch(key, wanted):
     Args:
         key: plain values that tell this entry from any other, and from its other versions.
         wanted: `{name in the entry: (path, size, mark)}`, the mark that of its version, or None
-            where a manifest says what is right.
+            where a manifest lists the expected sizes.
     """
     root = cache_folder()
     size = sum(size for _, size, _ in wanted.values())
@@ -210,7 +210,7 @@ def _fetch(key, wanted):
 def _fill(root, part, size, wanted):
     for name in os.listdir(part):  # of a killed process
         disk.remove(os.path.join(part, name))
-    _make_room(root, size, os.path.basename(part))
+    _free_space(root, size, os.path.basename(part))
     targets = [os.path.join(part, name) for name in wanted]
     for folder in {os.path.dirname(target) for target in targets}:
         os.makedirs(folder, exist_ok=True)
@@ -249,7 +249,7 @@ def _lock_present(path, kind):
     return None
 
 
-def _make_room(root, size, own):
+def _free_space(root, size, own):
     """Count `size` bytes in; delete entries that were not used for longest where it is too much."""
     limit = cache_bytes()
     if size > limit:

@@ -1,4 +1,4 @@
-"""What a TensorFlow checkpoint says it holds, read without trusting it.
+"""The index of a TensorFlow checkpoint, read without trusting it.
 
 TensorFlow's own reader allocates what an index claims, and aborts the process on entries that it
 cannot parse. The index is a sorted string table (`tensorflow/core/lib/io/table_format.txt`) of
@@ -33,7 +33,7 @@ def read_index(prefix):
     """Read `{name: Entry}` of the checkpoint `prefix`, in the order of the names.
 
     Raises:
-        BertTfError: no checkpoint there, it is damaged, or a tensor takes more room than its data
+        BertTfError: no checkpoint there, it is damaged, or a tensor takes more space than its data
             file has.
     """
     from google.protobuf.message import DecodeError
@@ -61,7 +61,7 @@ def read_string(entry):
     """Read the bytes of a scalar string tensor.
 
     Raises:
-        BertTfError: the string claims another length than its place has.
+        BertTfError: the string claims another length than its entry has.
     """
     with files.explained("read", entry.path), files.open_binary(entry.path) as stream:
         stream.seek(entry.offset)
@@ -71,7 +71,7 @@ def read_string(entry):
     except IndexError:
         length, start = -1, 0
     if start + _CHECKSUM + length != len(data):
-        raise BertTfError(f"{entry.path} is damaged: a string claims {length} bytes, its place "
+        raise BertTfError(f"{entry.path} is damaged: a string claims {length} bytes, its entry "
                           f"has {len(data)}")
     return data[start + _CHECKSUM:]
 
@@ -117,7 +117,7 @@ def _block(table, offset, size):
     """Return the keys and values of a block, each key given by what differs from the one before."""
     block = table[offset:offset + size]
     if len(block) != size or table[offset + size] != 0:
-        raise ValueError("a block that is cut or compressed")
+        raise ValueError("a block that is truncated or compressed")
     end = size - 4 * (int.from_bytes(block[-4:], "little") + 1)
     pairs, key, at, key_bytes = [], b"", 0, 0
     while at < end:
@@ -125,7 +125,7 @@ def _block(table, offset, size):
         own, at = _number(block, at)
         length, at = _number(block, at)
         if at + own + length > end:
-            raise ValueError("an entry that is cut")
+            raise ValueError("a truncated entry")
         key = key[:shared] + block[at:at + own]
         key_bytes += len(key)
         if key_bytes > _MOST_KEY_BYTES:

@@ -149,3 +149,21 @@ def among_characters(text, other, offsets):
     found = tf.gather(edges, place) - tf.gather(rows, of_row)
     # The end of a text is where the next one begins.
     return offsets.with_values(found)
+
+
+def ends_of_characters(starts, ends):
+    """The ends of pieces, of which several may come from one character.
+
+    A piece that ends where it starts, within the character, gets the end of the next that does not.
+
+    Args:
+        starts, ends: RaggedTensors int64 `[n, (k)]`.
+
+    Returns:
+        RaggedTensor int64 `[n, (k)]`.
+    """
+    flat = ends.values
+    whole = tf.where(flat > starts.values)[:, 0]
+    following = tf.searchsorted(whole, tf.range(tf.size(flat, tf.int64)))
+    found = tf.concat([tf.gather(flat, whole), [0]], axis=0)
+    return ends.with_values(tf.maximum(flat, tf.gather(found, following)))

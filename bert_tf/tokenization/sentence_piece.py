@@ -15,7 +15,7 @@ import tensorflow_text as tf_text
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.storage import files
 from bert_tf.tokenization.base import BaseTokenizer, valid_text
-from bert_tf.tokenization.offsets import without_white_space
+from bert_tf.tokenization.offsets import ends_of_characters, without_white_space
 from bert_tf.tokenization.piece_normalizer import NORMALIZATIONS, PieceNormalizer
 from bert_tf.tokenization.sentence_piece_model import CONTROL, UNKNOWN, UNUSED, read_model
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
@@ -70,6 +70,7 @@ class SentencePieceTokenizer(BaseTokenizer):
             self._pieces = tf_text.SentencepieceTokenizer(self._used(proto), out_type=tf.int32)
         except tf.errors.OpError as error:
             raise BertTfError(f"{source} is not a SentencePiece model: {error.message}") from error
+        self._bare = tf.constant([token == WORD for token in self.vocabulary.tokens])
         self._normalizer = PieceNormalizer(
             normalization, bool(proto.normalizer_spec.precompiled_charsmap), **self._flags)
 
@@ -113,7 +114,12 @@ class SentencePieceTokenizer(BaseTokenizer):
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
         starts, ends = (original(each.with_values(tf.cast(each.values, tf.int64)))
                         for each in (starts, ends))
-        return ids, without_white_space(text, starts, ends), ends
+        starts = without_white_space(text, starts, ends)
+        # What is but the blank before a word comes from no character.
+        bare = tf.gather(self._bare, ids.values)
+        whole = ends_of_characters(starts, ends.with_values(
+            tf.where(bare, starts.values, ends.values)))
+        return ids, starts, ends.with_values(tf.where(bare, starts.values, whole.values))
 
     def _used(self, proto):
         """The serialised model in which special tokens are no text.

@@ -20,7 +20,7 @@ from bert_tf.tokenization import hf_options
 from bert_tf.tokenization import normalization as normalizing
 from bert_tf.tokenization.base import BaseTokenizer
 from bert_tf.tokenization.morphemes import MORPHEMES
-from bert_tf.tokenization.offsets import before_nfc
+from bert_tf.tokenization.offsets import before_nfc, ends_of_characters
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     read_config,
@@ -125,7 +125,7 @@ class Tokenizer(BaseTokenizer):
         if self.normalization == "nfc":
             starts, ends = (before_nfc(text, prepared, offsets) for offsets in (starts, ends))
         # Of two pieces of one character (İ is "i" and a dot) the first ends where the last does.
-        return ids, starts, ends.with_values(_ends_of_characters(starts, ends))
+        return ids, starts, ends_of_characters(starts, ends)
 
     def cut(self, text):
         """Split text that is already normalized, string `[n]`.
@@ -297,13 +297,3 @@ def _normalizer(rules):
     """The tensorflow-text normalizer of character rules."""
     model = np.frombuffer(normalizing.normalizer_model(rules), np.uint8)
     return tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
-
-
-def _ends_of_characters(starts, ends):
-    """Flat ends; that of a piece which ends within a character is that of the next that does not.
-    """
-    flat = ends.values
-    whole = tf.where(flat > starts.values)[:, 0]
-    following = tf.searchsorted(whole, tf.range(tf.size(flat, tf.int64)))
-    found = tf.concat([tf.gather(flat, whole), [0]], axis=0)
-    return tf.maximum(flat, tf.gather(found, following))

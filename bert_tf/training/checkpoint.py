@@ -38,7 +38,7 @@ class Checkpoints:
         return os.path.join(self.folder, f"step_{step:08d}")
 
     def save(self, step, tensors, state):
-        """Write one checkpoint and delete the oldest beyond `keep`.
+        """Write one checkpoint and delete the oldest ones but `keep`.
 
         Args:
             step: finished steps.
@@ -55,7 +55,7 @@ class Checkpoints:
             facts = checksums.facts(temporary, files.list_folder(temporary))
             checksums.write_sealed(os.path.join(temporary, _STATE),
                                    {"step": step, **state, "files": facts})
-        # A damaged checkpoint that the run went back behind is later than `step`: it has no say.
+        # A damaged checkpoint that the run went back before is later than `step`: not counted.
         for old in [old for old in self.steps() if old <= step][:-self.keep]:
             self._discard(old)
 
@@ -67,7 +67,7 @@ class Checkpoints:
         """Read one checkpoint: `(tensors, state)`.
 
         Raises:
-            BertTfError: a file is missing, cut short or changed.
+            BertTfError: a file is missing, truncated or changed.
         """
         with files.staged(self.path(step)) as path:
             return self._load(step, path)
@@ -75,7 +75,7 @@ class Checkpoints:
     def _load(self, step, path):
         state = checksums.read_sealed(os.path.join(path, _STATE), f"deleting {path}")
         if state.get("step") != step or not isinstance(state.get("files"), dict):
-            raise BertTfError(f"{path}/{_STATE}: not the state of a checkpoint")
+            raise BertTfError(f"{path}/{_STATE}: invalid checkpoint state")
         checksums.check_files(path, state["files"], f"deleting {path}")
         return read_variables(os.path.join(path, _TENSORS)), state
 
@@ -93,10 +93,10 @@ class Checkpoints:
             try:
                 return self.load(step)
             except BertTfError as error:
-                report(f"warning: {error}; going back to the checkpoint before")
+                report(f"warning: {error}; falling back to the previous checkpoint")
         if steps:
             raise BertTfError(f"every checkpoint in {self.folder} is damaged; try deleting the "
-                              "folder, which starts the run again from step 0")
+                              "folder, which restarts the run from step 0")
         return None
 
 

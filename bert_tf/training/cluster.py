@@ -1,4 +1,4 @@
-"""Which processes train together, from TF_CONFIG or from what SLURM tells its tasks."""
+"""The processes that train together, from TF_CONFIG or from SLURM's variables."""
 
 import dataclasses
 import json
@@ -87,8 +87,8 @@ def _from_slurm(environment):
     except (ValueError, AttributeError):
         agree = False
     if not agree:
-        told = ", ".join(f"{name}={environment[name]}" for name in _SLURM)
-        raise UsageError(explain(f"SLURM's variables do not agree: {told}",
+        values = ", ".join(f"{name}={environment[name]}" for name in _SLURM)
+        raise UsageError(explain(f"SLURM's variables do not agree: {values}",
                                  "tasks numbered machine by machine",
                                  "srun --distribution=block, or TF_CONFIG"))
     workers = tuple(f"{host}:{port + task}"
@@ -100,7 +100,7 @@ def _checked(workers, index, source):
     again = sorted({worker for worker in workers if workers.count(worker) > 1})
     if again:
         raise UsageError(explain(f"{source} names {', '.join(again)} twice",
-                                 "an address of its own for each worker"))
+                                 "a different address for each worker"))
     return Cluster(workers, index)
 
 
@@ -119,7 +119,7 @@ def expand_nodes(nodes):
             choices = [plain] if plain else _expand_ranges(ranges)
             names = [name + choice for name in names for choice in choices]
         if part in "[]":
-            raise ValueError(f"{nodes} is no node list")
+            raise ValueError(f"invalid node list {nodes}")
         hosts += names
     return hosts
 

@@ -29,7 +29,7 @@ class TrainConfig(Config):
     epsilon: float = 1e-6  # added to the root of the latter
     weight_decay: float = 0.01  # decoupled; biases and LayerNorm are excluded
     clip_norm: float = 1.0  # largest global norm of the reduced gradients
-    accumulate_steps: int = 1  # micro-batches that a replica's share of a batch is cut into
+    accumulate_steps: int = 1  # micro-batches that a replica's part of a batch is split into
     dtype: str = "float32"  # what layers compute in; weights are float32 always
     padding_free: bool = False  # compute real tokens only; dropout depends on replicas then
     strategy: str = "mirrored"  # row of the table in training/strategy.py
@@ -60,7 +60,7 @@ class TrainConfig(Config):
             near = -(-self.batch_size // self.accumulate_steps) * self.accumulate_steps
             raise UsageError(explain(
                 f"batch_size={self.batch_size} in accumulate_steps={self.accumulate_steps} "
-                "micro-batches leaves a remainder", attempt=f"batch_size={near}"))
+                "micro-batches does not divide evenly", attempt=f"batch_size={near}"))
 
     @property
     def policy(self):

@@ -31,7 +31,7 @@ class Evaluator:
     def __call__(self):
         """Return mean losses and metrics over the split, `{"loss": …, "<name>_loss": …,
         <metrics>}`."""
-        if self._dataset is None:  # a new one each time would leave graphs behind
+        if self._dataset is None:  # a new one each time would leak graphs
             self._dataset = distribute(
                 self._strategy, lambda num_replicas, replicas: self._data.dataset(
                     num_replicas=num_replicas, replicas=replicas))
@@ -45,7 +45,7 @@ class Evaluator:
             sums = tf.nest.map_structure(lambda value: tf.cast(value, tf.float64), sums)
             totals = sums if totals is None else tf.nest.map_structure(tf.add, totals, sums)
         if totals is None:
-            raise BertTfError("the evaluation split is empty; try a larger held-out share")
+            raise BertTfError("the evaluation split is empty; try a larger held-out fraction")
         loss_sums, weights, metric_sums = totals
         return {name: float(value)
                 for name, value in means(loss_sums, weights, metric_sums, self._scales).items()}
@@ -64,25 +64,25 @@ def unigram_entropy(labels_and_weights):
         added = np.bincount(np.ravel(labels), np.ravel(weights))
         counts, shorter = (added, counts) if len(added) > len(counts) else (counts, added)
         counts[:len(shorter)] += shorter
-    shares = counts[counts > 0] / counts.sum()
-    return -math.fsum(shares * np.log(shares))
+    fractions = counts[counts > 0] / counts.sum()
+    return -math.fsum(fractions * np.log(fractions))
 
 
-def binary_entropy(share):
+def binary_entropy(fraction):
     """Return the entropy in nats of a binary label: the loss of knowing only the fraction of
     ones."""
-    return -math.fsum(each * math.log(each) for each in (share, 1 - share) if each)
+    return -math.fsum(each * math.log(each) for each in (fraction, 1 - fraction) if each)
 
 
-def wilson_interval(share, count, z=1.959964):
+def wilson_interval(fraction, count, z=1.959964):
     """Return the bounds `[low, high]` of a fraction that was seen in a sample (Wilson 1927).
 
     Args:
-        share: of right answers among `count` independent ones.
+        fraction: of correct predictions among `count` independent ones.
         count: above 0.
         z: standard deviations; 1.96 for 95 %.
     """
     shrink = 1 + z * z / count
-    middle = (share + z * z / (2 * count)) / shrink
-    half = z / shrink * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    middle = (fraction + z * z / (2 * count)) / shrink
+    half = z / shrink * math.sqrt(fraction * (1 - fraction) / count + (z / (2 * count)) ** 2)
     return [middle - half, middle + half]

@@ -60,7 +60,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
         DivergedError: the loss is not finite.
         BertTfError: the machine or the data failed.
         UsageError: the configuration does not fit the devices or the checkpoint.
-        KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, the message says so.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, as the message reports.
     """
     check_split(config, strategy)
     with strategy.scope():
@@ -90,19 +90,23 @@ def check_split(config, strategy):
     if config.batch_size % parts:
         raise UsageError(explain(
             f"batch_size={config.batch_size} over {strategy.num_replicas_in_sync} replicas in "
-            f"accumulate_steps={config.accumulate_steps} micro-batches leaves a remainder",
+            f"accumulate_steps={config.accumulate_steps} micro-batches does not divide evenly",
             attempt=f"batch_size={-(-config.batch_size // parts) * parts}"))
 
 
 @contextlib.contextmanager
 def _explained_want_of_memory():
-    """Turn TensorFlow's error into a line that says what to do."""
+    """Turn TensorFlow's error into one line with what to try."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise BertTfError(explain("a step does not fit into the device's memory",
+        raise BertTfError(explain("out of memory: a step does not fit on the device",
                                   attempt="a larger accumulate_steps, a smaller batch_size or "
                                           "dtype=bfloat16")) from error
+
+
+def _written(number):
+    return f"{float(number):g}".replace("nan", "NaN")
 
 
 def _is_better(better, figure, best):
@@ -188,7 +192,7 @@ class _Run:
                 barrier(self.strategy)  # a scheduler may end all when the first one has ended
                 raise KeyboardInterrupt(
                     f"step {self.step} of {self.config.train_steps} is saved in "
-                    f"{self.checkpoints.path(self.step)}; the same command goes on from there")
+                    f"{self.checkpoints.path(self.step)}; the same command resumes from there")
 
     def is_over(self):
         """Return whether too many evaluations were no better than the best."""
@@ -216,8 +220,8 @@ class _Run:
             if self.config.dtype == "float16":
                 hint += " or dtype=bfloat16"
             raise DivergedError(explain(
-                f"step {step}: the loss is {float(results['loss']):g}, the gradient norm "
-                f"{float(results['gradient_norm']):g}; {last}", attempt=hint))
+                f"train loss is {_written(results['loss'])} at step {step}, gradient norm "
+                f"{_written(results['gradient_norm'])}; {last}", attempt=hint))
         return bool(results["stop"] > 0)
 
     def write_metrics(self, results):
@@ -237,7 +241,7 @@ class _Run:
         gc.freeze()
         self.log.write(self.step, "eval", self.evaluation)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.evaluation.items())
-        self.log.say(f"step {self.step}, held out: {shown}")
+        self.log.print(f"step {self.step}, held out: {shown}")
         name, better = self.monitor
         figure = self.evaluation[name]
         if self.best is not None and not _is_better(better, figure, self.best[name]):
@@ -251,7 +255,7 @@ class _Run:
 
     def save(self):
         """Write a checkpoint of everything; the data position is the step."""
-        self.log.flush()  # the run will not go back behind what is saved, to write it again
+        self.log.flush()  # the run will not go back before what is saved, to write it again
         if is_chief(self.strategy):
             self.checkpoints.save(
                 self.step,
@@ -269,12 +273,13 @@ class _Run:
         if before != self.config.batch_size:
             raise UsageError(explain(
                 f"batch_size={self.config.batch_size}, but the run in {self.folder} has batches "
-                f"of {before}: it would go on at another example", attempt=f"batch_size={before}"))
+                f"of {before}: it would resume at another example",
+                attempt=f"batch_size={before}"))
         now = self.strategy.num_replicas_in_sync
         before = state.get("replicas", now)
         if before != now:
-            self.note = (f"resumed with {now} replicas instead of {before}; batches and the place "
-                         "in the data stay, sums are rounded in another order")
+            self.note = (f"resumed with {now} replicas instead of {before}; batches and the "
+                         "position in the data stay, sums are rounded in another order")
 
     def restore(self):
         """Go back to the newest sound checkpoint, if there is one."""

@@ -18,7 +18,7 @@ class MetricsLog:
 
     A line is `{"step": …, "split": "train" or "eval", …}`; no step has two lines of one split
     unless a mark `{"restart": step}` stands between them: the run went back to that step. The
-    mark's `note` says what is different from then on.
+    mark's `note` tells what is different from then on.
 
     Args:
         folder: the run folder; events go to `logs/train` and `logs/eval` in it.
@@ -40,7 +40,7 @@ class MetricsLog:
             self._path = self._mirror.path("metrics.jsonl")
             self._mark_restart(start_step, note)
         if note:
-            self.say(f"step {start_step}: {note}")
+            self.print(f"step {start_step}: {note}")
 
     def _mark_restart(self, step, note):
         files.make_folder(os.path.dirname(self._path))
@@ -49,7 +49,7 @@ class MetricsLog:
         lines = list(files.read_lines(self._path))
         try:
             json.loads(lines[-1])
-        except json.JSONDecodeError:  # the last write was cut short
+        except json.JSONDecodeError:  # the last write was truncated
             lines.pop()
         lines.append(json.dumps({"restart": step} | ({"note": note} if note else {})))
         files.write_text(self._path, "\n".join(lines) + "\n")
@@ -78,7 +78,7 @@ class MetricsLog:
                 writer.flush()
             self._mirror.flush()
 
-    def say(self, text):
+    def print(self, text):
         """Print a line for the user without breaking the bar."""
         if self._active:
             self.bar.write(text, file=sys.stderr)

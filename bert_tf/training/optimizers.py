@@ -18,13 +18,13 @@ NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
 
 class _MomentOptimizer(keras.optimizers.Optimizer):
-    """What AdamW and LAMB share: two moments, bias correction, decoupled decay.
+    """Common base of AdamW and LAMB: two moments, bias correction, decoupled decay.
 
     Args:
         learning_rate: number or schedule.
         beta_1, beta_2: decay of the means of the gradient and of its square.
         epsilon: added to the root of the bias-corrected second moment.
-        weight_decay: share of a weight, times the learning rate, taken off at each update; None
+        weight_decay: fraction of a weight, times the learning rate, taken off at each update; None
             or 0 for none.
         not_decayed: regular expressions; a variable with a match in its path is not decayed, nor
             is what `exclude_from_weight_decay` names.

@@ -1,8 +1,8 @@
 """Whether the other processes of a strategy are still there, and which one is not.
 
-TensorFlow's collectives wait without end for a process that is stopped or cut off. Its
+TensorFlow's collectives wait without end for a process that is stopped or unreachable. Its
 coordination service would end them, but after ten seconds even where all processes had been
-paused together, and often without a word about which one failed. So it is left out, and every
+paused together, and often without a word about which one failed. So it is turned off, and every
 process asks every other one's TensorFlow server for its status. TensorFlow's own function for that
 holds Python's lock while it waits, so that several silent workers would be asked one after the
 other and nothing else went on; the question is therefore sent by gRPC. A worker is lost after
@@ -47,7 +47,7 @@ class Peers:
 
     @staticmethod
     def prepare():
-        """Leave TensorFlow's own watching out; to be called before the strategy is made."""
+        """Turn off TensorFlow's health checks; to be called before the strategy is made."""
         context.context().configure_coordination_service(service_type="")
         CollectiveAllReduceExtended._enable_check_health = False
 
@@ -66,7 +66,7 @@ class Peers:
             now = time.monotonic()
             if now - started > ARRIVAL:
                 raise BertTfError(explain(
-                    f"{names} did not come within {ARRIVAL} s",
+                    f"{names} did not connect within {ARRIVAL} s",
                     attempt="starting every worker, and that each reaches the others' ports"))
             if now - reminded > _REMIND:
                 print(f"waiting for {names}", file=sys.stderr)

@@ -91,8 +91,8 @@ def make_train_step(model, optimizer, strategy, config):
     """
     variables = model.trainable_variables
     count = config.accumulate_steps
-    share = config.batch_size // strategy.num_replicas_in_sync
-    size = share // count
+    per_replica = config.batch_size // strategy.num_replicas_in_sync
+    size = per_replica // count
 
     def part_gradients(part, weights, step, scale):
         inputs = {name: value for name, value in part.items() if name != "first_example"}
@@ -123,7 +123,7 @@ def make_train_step(model, optimizer, strategy, config):
                              parallel_iterations=1)[1]
 
     def replica_step(batch, step, stop, scale):
-        batch = _with_static_batch(batch, share)
+        batch = _with_static_batch(batch, per_replica)
         weights, tokens, stop = _sum_over_replicas(
             (model.loss_weights(batch), tf.reduce_sum(batch["input_mask"]), stop))
         gradients, sums = batch_gradients(batch, weights, step, scale)

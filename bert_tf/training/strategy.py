@@ -51,7 +51,7 @@ def _make_cpu_devices(count):
         found = len(tf.config.list_logical_devices("CPU"))
         if found != count:
             raise UsageError(explain(
-                f"num_devices={count} after TensorFlow began its work with {found}",
+                f"num_devices={count} after TensorFlow started with {found}",
                 attempt="it first in a new process")) from error
 
 
@@ -60,7 +60,7 @@ def make_strategy(name="mirrored", num_devices=1):
 
     Args:
         name: `mirrored`, one replica on each GPU, or on each logical CPU device where there is
-            no GPU; `one_device`, the first of these; `multi_worker`, several processes, told by
+            no GPU; `one_device`, the first of these; `multi_worker`, several processes, named by
             TF_CONFIG or by SLURM (see `find_cluster`), and to be made before other TensorFlow
             work; waits for all of them.
         num_devices: logical CPU devices to make first, where there is no GPU; 1 makes none.
@@ -120,9 +120,9 @@ def explained_loss_of_workers():
         if not lost:
             raise
         raise LostWorkerError(explain(
-            f"lost {', '.join(lost)}: ended, hanging or out of reach; its own output may say why",
+            f"lost {', '.join(lost)}: ended, hanging or unreachable; its own output may show why",
             attempt="starting every worker again with the same command, also with another number "
-                    "of them; the run goes on from its last checkpoint")) from error
+                    "of them; the run resumes from its last checkpoint")) from error
 
 
 def sum_over_workers(strategy, values):
@@ -148,7 +148,7 @@ def sum_over_workers(strategy, values):
 
 
 def barrier(strategy):
-    """Wait until every process of `strategy` has come here; one process goes on at once.
+    """Wait until every process of `strategy` has come here; one process continues at once.
 
     Raises:
         LostWorkerError: another process is lost; it is named.
@@ -158,11 +158,11 @@ def barrier(strategy):
 
 
 def check_agreement(strategy, value, what):
-    """Raise BertTfError unless an int is the same in every process; `what` says what it is."""
+    """Raise BertTfError unless an int is the same in every process; `what` names it."""
     if not _has_workers(strategy):
         return
     total, squares = sum_over_workers(strategy, [value, value * value])
     if strategy.num_replicas_in_sync * squares != total * total:
         raise BertTfError(explain(
-            f"{what} is {value} here and another one in other workers",
-            "the run folder on a file system that shows all workers the same"))
+            f"{what} is {value} here but differs in other workers",
+            "a run folder on a file system that all workers share"))

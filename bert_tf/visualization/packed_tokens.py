@@ -30,7 +30,7 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
         `segments` int32 `[S]`: 1 for the second text and the separator after it, else 0;
         `special` bool `[S]`: `[CLS]`, `[SEP]` and padding;
         `offsets` int32 `[S, 2]`: token `i` comes from `text[start:end]` of its own text, -1 where
-        it comes from none or the tokenizer does not tell (SentencePiece's);
+        it comes from none;
         `cut`, the number of tokens that did not fit.
 
     Raises:
@@ -86,25 +86,10 @@ def _cut(tokenizer, text):
         raise UsageError(explain(f"the text {text!r}", "Unicode, in UTF-8")) from error
     (analysed,) = pretokenize(tokenizer, [text])
     given = tf.constant([analysed])
-    ids = tokenizer.tokenize(given, allow_special=True).values.numpy()
-    both = _byte_offsets(tokenizer, given, ids)
-    if both is None:
-        return ids, np.full((len(ids), 2), -1)
+    ids, *both = tokenizer.tokenize_with_offsets(given, allow_special=True)
+    ids = ids.values.numpy()
     places = [character_offsets(given, each).values.numpy() for each in both]
     return ids, original_offsets(text, analysed)[np.stack(places, axis=1)]
-
-
-def _byte_offsets(tokenizer, given, ids):
-    """Return starts and ends of the tokens of the one text `given`; None where not known."""
-    from bert_tf.tokenization.tokenizer import Tokenizer
-
-    if isinstance(tokenizer, Tokenizer):
-        return tokenizer.tokenize_with_offsets(given, allow_special=True)[1:]
-    if hasattr(tokenizer, "tokenize_with_offsets"):
-        found, *both = tokenizer.tokenize_with_offsets(given)
-        # Byte pairs know no places of text in which special tokens are written.
-        return both if np.array_equal(found.values, ids) else None
-    return None
 
 
 def _labels(tokenizer, ids, tokens, sources):

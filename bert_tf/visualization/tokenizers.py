@@ -56,10 +56,13 @@ def describe(tokenizer):
     """Describe a tokenizer in a few words."""
     kind = type(tokenizer).__name__
     if kind == "SentencePieceTokenizer":
-        lower, bare = tokenizer.options["do_lower_case"], not tokenizer.options["keep_accents"]
+        options = tokenizer.options
+        lower, bare = options.get("do_lower_case"), not options.get("keep_accents", True)
         kind = "SentencePiece"
     elif kind == "BytePairTokenizer":
         return "byte-level BPE"
+    elif tokenizer.python_only:
+        return f"of the package tokenizers: {tokenizer.python_only}"
     else:
         lower, bare = tokenizer.lower_case, tokenizer.strip_accents
         kind = "WordPiece"

@@ -7,9 +7,8 @@
 
 With --compare two tokenizers stand beside each other, and pieces that only one of them has are
 marked. A word is here what stands between white space, whatever the tokenizer. Places are
-characters of the text as it is written, also where the tokenizer normalizes it or is of morphemes;
-SentencePiece tokenizers do not tell them. A page shows the first 20,000 pieces; .json and .tsv hold
-all.
+characters of the text as it is written, also where the tokenizer normalizes it or is of morphemes.
+A page shows the first 20,000 pieces; .json and .tsv hold all.
 """
 
 import csv
@@ -46,9 +45,9 @@ def cut_texts(tokenizer, texts):
         texts: list of str.
 
     Returns: list of a dict for each text: `pieces`, list of str; `ids` int32 and `unknown` bool
-        `[pieces]`; `starts` and `ends` int64 `[pieces]`, characters of the text, or None where the
-        tokenizer does not tell; `word_pieces` and `word_unknown`, int64 `[words]`, how many
-        pieces, and unknown ones, a word has, words being what stands between white space.
+        `[pieces]`; `starts` and `ends` int64 `[pieces]`, characters of the text;
+        `word_pieces` and `word_unknown`, int64 `[words]`, how many pieces, and unknown ones, a
+        word has, words being what stands between white space.
 
     Raises: as `morphemes.analyse`.
     """
@@ -62,19 +61,13 @@ def _cut_batch(tokenizer, texts):
     from bert_tf.tokenization.morphemes import pretokenize
 
     analysed = pretokenize(tokenizer, texts)
-    tells_places = hasattr(tokenizer, "tokenize_with_offsets")
-    if tells_places:
-        ids, *offsets = tokenizer.tokenize_with_offsets(analysed)
-        places = list(_places(texts, analysed, *offsets))
-    else:
-        ids = tokenizer.tokenize(analysed)
-        places = [(None, None)] * len(texts)
+    ids, *offsets = tokenizer.tokenize_with_offsets(analysed)
+    places = list(_places(texts, analysed, *offsets))
     vocabulary = tokenizer.vocabulary
     cut = [{"pieces": [vocabulary.tokens[number] for number in row], "ids": row,
             "unknown": row == vocabulary.unk_id, "starts": starts, "ends": ends}
            for row, (starts, ends) in zip(_arrays(ids), places, strict=True)]
-    counts = (map(_counts_by_place, texts, cut) if tells_places
-              else _counts_alone(tokenizer, texts))
+    counts = map(_counts_by_place, texts, cut)
     return [{**one, "word_pieces": pieces, "word_unknown": unknown}
             for one, (pieces, unknown) in zip(cut, counts, strict=True)]
 
@@ -103,16 +96,6 @@ def _counts_by_place(text, one):
     touches = np.append(words[:, 0], len(text))[word] < one["ends"]  # others are blanks
     return tuple(np.bincount(word[which], minlength=len(words))
                  for which in (touches, touches & one["unknown"]))
-
-
-def _counts_alone(tokenizer, texts):
-    """Count the same where offsets are not known: every word is tokenized by itself."""
-    words = [text.split() for text in texts]
-    ids = tokenizer.tokenize([word for of_text in words for word in of_text])
-    ends = np.cumsum([len(of_text) for of_text in words])[:-1]
-    unknown = np.array([(row == tokenizer.vocabulary.unk_id).sum() for row in _arrays(ids)])
-    return list(zip(np.split(ids.row_lengths().numpy(), ends), np.split(unknown, ends),
-                    strict=True))
 
 
 def count_pieces(cut):
@@ -146,14 +129,12 @@ def _plain(text, cut, names):
 
 
 def _rows(texts, names, cuts):
-    """Yield the rows of the .tsv: a piece each; no offset is an empty field."""
+    """Yield the rows of the .tsv: a piece each."""
     for number in range(len(texts)):
         for name, cut in zip(names, cuts, strict=True):
             one = cut[number]
-            places = [one[key] if one[key] is not None else [""] * len(one["pieces"])
-                      for key in ("starts", "ends")]
-            for row in zip(one["pieces"], one["ids"], *places, one["unknown"].astype(int),
-                           strict=True):
+            for row in zip(one["pieces"], one["ids"], one["starts"], one["ends"],
+                           one["unknown"].astype(int), strict=True):
                 yield number, name, *row
 
 

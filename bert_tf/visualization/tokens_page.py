@@ -52,7 +52,7 @@ def write_tokens_page(path, texts, tables, cuts):
             notes = [f"the page ends in text {number:,} of {len(texts):,}, after "
                      f"{_MOST_PIECES:,} pieces; .json and .tsv hold all"]
             break
-    write_page(path, "How text is cut", _STYLE, _count_table(tables), _legend(tables, cuts),
+    write_page(path, "How text is cut", _STYLE, _count_table(tables), _legend(tables),
                *(element("p", note, class_="quiet") for note in notes), *sections)
     return notes
 
@@ -71,7 +71,7 @@ def _count_table(tables):
     return table(["", *(each["name"] for each in tables)], rows)
 
 
-def _legend(tables, cuts):
+def _legend(tables):
     parts = ["A box is a piece: what it stands for in the text, the piece as the vocabulary has "
              "it, its id and its characters in the text. ",
              element("span", "dashed", class_="piece inside key"),
@@ -81,10 +81,6 @@ def _legend(tables, cuts):
     if len(tables) == 2:
         parts += [element("span", element("b", "underlined"), class_="piece only key"),
                   " a piece of other characters than any of the other tokenizer. "]
-    silent = [each["name"] for each, cut in zip(tables, cuts, strict=True)
-              if any(one["starts"] is None for one in cut)]
-    if silent:
-        parts.append(f"{' and '.join(silent)} does not tell where in the text its pieces are.")
     parts.append(" Words are what stands between white space.")
     return element("p", *parts)
 
@@ -92,7 +88,7 @@ def _legend(tables, cuts):
 def _side(text, one, name, other, most):
     """Return one tokenizer's pieces of a text."""
     elsewhere = None
-    if other is not None and other["starts"] is not None:
+    if other is not None:
         elsewhere = set(zip(other["starts"].tolist(), other["ends"].tolist(), strict=True))
     boxes = [_box(text, one, place, elsewhere) for place in range(min(len(one["pieces"]), most))]
     count = f"{name}: {len(one['pieces']):,} pieces"
@@ -102,20 +98,17 @@ def _side(text, one, name, other, most):
 def _box(text, one, place, elsewhere):
     piece, unknown = one["pieces"][place], one["unknown"][place]
     classes, lines = ["piece"], []
-    place_told = one["starts"] is not None
-    numbers = str(one["ids"][place])
-    if place_told:
-        start, end = int(one["starts"][place]), int(one["ends"][place])
-        numbers += f" · {start}–{end}"
-        inside = 0 < start < len(text) and not (text[start - 1].isspace() or text[start].isspace())
-        if inside:
-            classes.append("inside")
-        if elsewhere is not None and (start, end) not in elsewhere:
-            classes.append("only")
-        lines.append(element("b", visible(text[start:end])))
+    start, end = int(one["starts"][place]), int(one["ends"][place])
+    numbers = f"{one['ids'][place]} · {start}–{end}"
+    inside = 0 < start < len(text) and not (text[start - 1].isspace() or text[start].isspace())
+    if inside:
+        classes.append("inside")
+    if elsewhere is not None and (start, end) not in elsewhere:
+        classes.append("only")
+    lines.append(element("b", visible(text[start:end])))
     if unknown:
         classes.append("unknown")
-    if not place_told or piece != text[start:end]:
+    if piece != text[start:end]:
         lines.append(element("code", visible(piece)))
     lines.append(element("small", numbers, class_="quiet"))
     return element("li", *lines, class_=" ".join(classes))

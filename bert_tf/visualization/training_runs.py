@@ -41,7 +41,7 @@ def read_run(path):
             if number == len(lines):
                 notes.append(f"{where} is cut short and left out")
                 break
-            raise BertTfError(explain(f"{where}: not JSON", _LINE)) from error
+            raise BertTfError(explain(f"{where}: invalid JSON", _LINE)) from error
         _check(line, where)
         if "restart" in line:
             restarts.append(line["restart"])

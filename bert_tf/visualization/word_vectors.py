@@ -10,7 +10,7 @@ import unicodedata
 
 import numpy as np
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, explain
 from bert_tf.visualization.tokens import cut_texts
 
 
@@ -70,12 +70,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
 
     Raises:
         BertTfError: a word is in no sentence, or is blank.
-        UsageError: the tokenizer does not tell where its pieces come from.
     """
-    if not hasattr(tokenizer, "tokenize_with_offsets"):
-        raise UsageError(explain(f"a {type(tokenizer).__name__}, which does not tell where its "
-                                 "pieces come from", "a model with WordPiece or byte-level BPE",
-                                 "--of sum without --word"))
     cut = cut_texts(tokenizer, texts)
     ignore_case = getattr(tokenizer, "lower_case", False)
     found = []

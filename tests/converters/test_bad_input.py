@@ -196,7 +196,7 @@ def test_a_path_that_is_none_of_these(tmp_path, capsys):
     (tmp_path / "empty" / "config.json").write_text("[" * 100_000)
     assert "nested too deeply" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
     (tmp_path / "empty" / "config.json").write_text("9" * 5_000)
-    assert "a number without end" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
+    assert "number too long" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
     (tmp_path / "empty" / "config.json").write_text("[]")
     assert "expected a JSON object" in _convert(tmp_path / "empty", tmp_path, capsys)[1]
     (tmp_path / "empty" / "config.json").write_text('{"model_type": "bert"}')

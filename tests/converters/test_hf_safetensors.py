@@ -233,7 +233,7 @@ def test_generator_and_discriminator_that_share_nothing(shared, tmp_path):
      "position_embedding_type='relative_key'; expected 'absolute'"),
     ("hf_bert", {"is_decoder": True}, "is_decoder=True; expected False"),
     ("hf_bert", {"add_cross_attention": True}, "add_cross_attention=True"),
-    ("hf_bert", {"model_type": "distilbert"}, "model_type='distilbert'; expected one of bert,"),
+    ("hf_bert", {"model_type": "bart"}, "model_type='bart'; expected one of bert,"),
     ("hf_bert", {"model_type": None}, "model_type=None"),
     ("hf_bert", {"architectures": ["BertForMultipleChoice"]},
      "architectures=['BertForMultipleChoice']; expected one of BertForPreTraining,"),

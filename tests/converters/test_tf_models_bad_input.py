@@ -84,7 +84,7 @@ def written(tmp_path_factory):
     (lambda folder: variables.write_variables(prefix_in(folder), {"a": np.zeros(3)}),
      "no object graph.*try --from google"),
     (truncate, "is damaged: "),
-    (claim_gigabytes, "is damaged: a string claims 17179869184 bytes, its place has"),
+    (claim_gigabytes, "is damaged: a string claims 17179869184 bytes, its entry has"),
 ])
 def test_bad_folders_are_one_clear_line(spoil, message, written, tmp_path):
     folder = shutil.copytree(written, tmp_path / "folder")

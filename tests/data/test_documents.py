@@ -101,11 +101,11 @@ def test_split_sentences_loses_nothing(text):
     ("a.jsonl", b'{"text": ""}\n', "holds no text"),
     ("a.txt", b"fine\nb\xffd\n", r"a\.txt line 2: byte 0xff at column 2 is not UTF-8"),
     ("a.txt", b"fine\n" * 300_000 + b"\xe3\x81", r"line 300001: byte 0xe3 at column 1"),
-    ("a.jsonl", b'{"text": "x"}\n{"txt": "x"}', "line 2: not a document"),
-    ("a.jsonl", b'{"text": 3}', "line 1: not a document"),
-    ("a.jsonl", b"[]", "line 1: not a document"),
-    ("a.jsonl", b"{", "line 1: not a document"),
-    ("a.jsonl", b'{"text": "\\ud800"}', "line 1: not a document"),
+    ("a.jsonl", b'{"text": "x"}\n{"txt": "x"}', "line 2: invalid document"),
+    ("a.jsonl", b'{"text": 3}', "line 1: invalid document"),
+    ("a.jsonl", b"[]", "line 1: invalid document"),
+    ("a.jsonl", b"{", "line 1: invalid document"),
+    ("a.jsonl", b'{"text": "\\ud800"}', "line 1: invalid document"),
 ])
 def test_bad_files_are_named(write, name, text, message):
     with pytest.raises(BertTfError, match=message):

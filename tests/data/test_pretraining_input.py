@@ -244,7 +244,7 @@ def test_shards_from_elsewhere_are_refused(make, tmp_path):
     made["splits"]["train"]["shards"][0]["name"] = "../train-00000.tfrecord"
     with open(f"{folder}/manifest.json", "w", encoding="utf-8") as stream:
         json.dump(made, stream)
-    with pytest.raises(BertTfError, match="leads out of its folder"):
+    with pytest.raises(BertTfError, match="points outside its folder"):
         PretrainingInput(folder, "train", batch_size=8, seed=1)
 
 

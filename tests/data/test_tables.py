@@ -100,7 +100,7 @@ def test_fields_of_objects_within(write_file):
     ("a.csv", "text,label\na\n", "line 2: 1 columns; expected 2"),
     ("a.jsonl", '{"text": "a"}\n', "line 1: no field 'label' among text"),
     ("a.jsonl", "\n[1]\n", "line 2: list; expected an object"),
-    ("a.jsonl", '{"text": \n', "line 1: not JSON"),
+    ("a.jsonl", '{"text": \n', "line 1: invalid JSON"),
     ("a.json", '[{"text": "a"}]', "item 1: no field 'label'"),
 ])
 def test_a_wrong_row_is_handed_over(write_file, name, text, message):

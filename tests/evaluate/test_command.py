@@ -146,7 +146,7 @@ def test_an_unknown_label_is_told_with_its_line(folder, model, tmp_path, capsys)
 def test_the_results_of_a_run_are_not_replaced(folder, tmp_path, capsys):
     (tmp_path / "results.json").write_text("{}")
     assert measure(folder, "model", tmp_path, "--overwrite") == 2
-    assert "holds results.json of something else" in capsys.readouterr().err
+    assert "holds results.json, not written by this command" in capsys.readouterr().err
     assert (tmp_path / "results.json").read_text() == "{}"
 
 

@@ -250,7 +250,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     prepare(tmp_path)
     (tmp_path / "run" / "model").mkdir(parents=True)
     assert cli.run(finetune.main, arguments(tmp_path, "--overwrite")) == 2
-    assert "holds model of something else; try another output folder" in capsys.readouterr().err
+    assert ("holds model, not written by this command; try another output folder"
+            in capsys.readouterr().err)
     assert (tmp_path / "run" / "model").exists()
 
 

@@ -27,7 +27,7 @@ def search(score, better=max, epochs=(3,), learning_rate=(1e-5,), seeds=1):
         settings = trial.settings
         made.append((settings.learning_rate, settings.epochs, settings.seed))
         value = score(*made[-1])
-        outcome = {"diverged": "the loss is nan"} if value is None else {
+        outcome = {"diverged": "train loss is NaN"} if value is None else {
             "metrics": {"score": value}}
         return {"seed": settings.seed, **outcome}
 
@@ -63,7 +63,7 @@ def test_a_trial_that_diverged_is_never_the_best():
     (found, best, _), _ = search(lambda rate, *_: None if rate > 1e-3 else -1.0,
                                  learning_rate=(1.0, 1e-4))
     assert "diverged" in found[0] and best.settings.learning_rate == 1e-4
-    with pytest.raises(DivergedError, match="every training diverged: the loss is nan; try a "
+    with pytest.raises(DivergedError, match="every training diverged: train loss is NaN; try a "
                                             "smaller --learning_rate"):
         search(lambda *settings: None)
 

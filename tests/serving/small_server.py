@@ -60,9 +60,9 @@ def _answer(question, context):
     there = end > start
     # Both in one output: a signature's inputs must all be read.
     score = tf.where(there | (tf.strings.length(question) < 0), 0.875, 0.0)
-    return {"answers": tf.where(there, CITY, "")[:, tf.newaxis], "starts": start[:, tf.newaxis],
-            "ends": end[:, tf.newaxis], "scores": score[:, tf.newaxis],
-            "no_answer_score": 1 - score, "has_answer": there}
+    best = {"answer": tf.where(there, CITY, ""), "start": start, "end": end, "score": score}
+    return {**best, "no_answer_score": 1 - score, "has_answer": there,
+            **{f"{name}s": values[:, tf.newaxis] for name, values in best.items()}}
 
 
 def _tag(text):

@@ -49,7 +49,7 @@ def test_a_second_process_is_refused_and_told_who_the_first_is():
     with locks.held(FOLDER):
         with locks.held(FOLDER):  # a stage of the same process
             files.write_text(f"{FOLDER}/file", "")
-        with pytest.raises(BertTfError, match=rf"run is in use: process {os.getpid()} on \S+ w"):
+        with pytest.raises(BertTfError, match=rf"run is in use by process {os.getpid()} on \S+"):
             _elsewhere(_enter)
     assert not files.exists(PATH)
     _enter()
@@ -68,7 +68,7 @@ def test_a_process_of_this_machine_that_has_ended_holds_nothing():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         _write(pid=child.pid, namespace=lease._namespace(), started=lease._start_of(child.pid))
-        with pytest.raises(BertTfError, match=f"process {child.pid} on far works in it"):
+        with pytest.raises(BertTfError, match=f"process {child.pid} on far"):
             _enter()
     finally:
         child.kill()
@@ -78,7 +78,7 @@ def test_a_process_of_this_machine_that_has_ended_holds_nothing():
 
 def test_a_stale_lease_is_taken_over_and_a_fresh_one_is_not():
     _write()
-    with pytest.raises(BertTfError, match=r"process 7 on far works in it; try again when it has "
+    with pytest.raises(BertTfError, match=r"by process 7 on far; try again after it has "
                                           r"ended \(in [012] s at most"):
         _enter()
     for when in (-1000, +1000):  # a clock that goes wrong does not matter

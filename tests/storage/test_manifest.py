@@ -69,7 +69,7 @@ def test_a_large_input_is_read_again_where_it_may_have_changed(tmp_path, monkeyp
     manifest.write(path, {}, [str(source)])
     samples = manifest.digest_file(str(source))
     assert manifest.finished(path, {}, [str(source)])
-    assert "taken for unchanged by its size, time and samples" in capsys.readouterr().out
+    assert "assumed unchanged by its size, time and samples" in capsys.readouterr().out
     write(b"a", 20)  # touched, or copied
     assert manifest.finished(path, {}, [str(source)])
     assert capsys.readouterr().out == ""
@@ -114,10 +114,10 @@ def test_what_another_stage_made_is_not_replaced(tmp_path):
     (tmp_path / "notes.txt").touch()
     manifest.check_own(path, made, "task")
     (tmp_path / "model").mkdir()
-    with pytest.raises(UsageError, match="holds model of something else; try another output"):
+    with pytest.raises(UsageError, match="holds model, not written by this command; try"):
         manifest.check_own(path, made, "task")
     manifest.write(path, {"objective": "mlm"})
-    with pytest.raises(UsageError, match="holds manifest.json of something else"):
+    with pytest.raises(UsageError, match="holds manifest.json, not written by this"):
         manifest.check_own(path, made, "task")
     manifest.write(path, {"task": "cola"})
     manifest.check_own(path, made, "task")
@@ -164,7 +164,7 @@ def test_options_that_are_none(tmp_path, options):
         manifest.finished(str(path), {"seed": 1})
     assert manifest.finished(str(path), {"seed": 1}, overwrite=True) is None
     if options:
-        with pytest.raises(UsageError, match="holds manifest.json of something else"):
+        with pytest.raises(UsageError, match="holds manifest.json, not written by this"):
             manifest.check_own(str(path), ["model"], "task")
 
 

@@ -68,9 +68,9 @@ def test_a_folder_is_there_once_its_manifest_is(monkeypatch, store, call):
             with pytest.raises(Killed):
                 _fill("memory://bucket/model")
             assert "/bucket/model/checksums.json" not in store
-            with pytest.raises(BertTfError, match="bucket/model (is not whole|.*no such)"):
+            with pytest.raises(BertTfError, match="bucket/model (is incomplete|.*no such)"):
                 _read("memory://bucket/model")
-            with pytest.raises(BertTfError, match="bucket/model (is not whole|.*no such)"):
+            with pytest.raises(BertTfError, match="bucket/model (is incomplete|.*no such)"):
                 files.local("memory://bucket/model")
         else:
             _fill("memory://bucket/model")
@@ -107,7 +107,7 @@ def test_an_upload_goes_over_what_a_killed_one_left_and_over_nothing_else(monkey
     for name in ("model", "somebody's"):
         files.write_text(f"memory://bucket/{name}/precious", "")
         before = dict(store)
-        with pytest.raises(BertTfError, match=f"{name}: a folder is there already"):
+        with pytest.raises(BertTfError, match=f"{name}: the folder exists already"):
             _fill(f"memory://bucket/{name}")
         assert store == before
 
@@ -121,7 +121,7 @@ def test_a_folder_is_gone_before_any_part_of_it_is(monkeypatch, store, call):
     if call == 0:
         assert _read("memory://bucket/model") == WHOLE
     else:
-        with pytest.raises(BertTfError, match="is not whole"):
+        with pytest.raises(BertTfError, match="is incomplete"):
             files.local("memory://bucket/model")
         files.clean_temporary("memory://bucket")
         assert not store
@@ -169,7 +169,7 @@ def test_files_are_read_written_and_listed_as_on_a_disk(tmp_path, store):
         assert files.read_text(f"{root}/moved/a.txt") == "one"
         assert files.read_json(f"{root}/moved/er/c.json") == {"c": 1}
         assert files.inside(root, "a.txt") == f"{root}/a.txt"
-        with pytest.raises(BertTfError, match="leads out of its folder"):
+        with pytest.raises(BertTfError, match="points outside its folder"):
             files.inside(root, "../a.txt")
         with open(files.local(f"{root}/a.txt")) as stream:
             assert stream.read() == "one"
@@ -208,7 +208,7 @@ def test_records_are_read_by_shard_or_where_the_cache_is_too_small_by_range(monk
 
 
 @pytest.mark.parametrize(("content", "error"), [
-    ("{", "does not list"), ('{"files": 3}', "does not list"),
+    ("{", "lists no files and sizes"), ('{"files": 3}', "lists no files and sizes"),
     ('{"files": {"../x": {"size": 1, "blake2b": ""}}}', "files inside the folder"),
     ('{"files": {"/x": {"size": 1, "blake2b": ""}}}', "files inside the folder"),
     ('{"files": {"x": {"size": -1, "blake2b": ""}}}', "files inside the folder"),
@@ -238,7 +238,7 @@ def test_errors_name_the_path_and_never_a_secret(monkeypatch, capsys):
         assert "hunter2" not in capsys.readouterr().err
     with pytest.raises(UsageError, match=r"ftp://… .*s3://, gs://, memory://"):
         files.read_text("ftp://host/x")
-    with pytest.raises(UsageError, match="s3:///x names no bucket|credentials|bucket"):
+    with pytest.raises(UsageError, match="s3:///x has no bucket name|credentials|bucket"):
         files.read_text("s3://")
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[cloud\]'"):
@@ -249,10 +249,10 @@ def test_what_a_store_refuses_is_told_in_a_line(monkeypatch):
     class CredentialsError(Exception):
         __module__ = "google.auth.exceptions"
 
-    for error, told in ((CredentialsError("none"), "no credentials were found; try gcloud auth"),
-                        (PermissionError("Forbidden"), "denies it to these credentials"),
+    for error, told in ((CredentialsError("none"), "no credentials found; try gcloud auth"),
+                        (PermissionError("Forbidden"), "access denied for these credentials"),
                         (FileNotFoundError("The specified bucket is none"), "no such bucket"),
-                        (OSError(22, "Bad\nname"), "the store says: .*Bad name")):
+                        (OSError(22, "Bad\nname"), "the store reports: .*Bad name")):
         with (pytest.raises(BertTfError, match=told) as raised,
               object_store.explained("write", "gs://bucket/x")):
             raise error

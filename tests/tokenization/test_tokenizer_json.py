@@ -1,5 +1,6 @@
 """A `tokenizer.json` with rules that no graph can run works in Python; a damaged one is refused."""
 
+import importlib
 import json
 
 import pytest
@@ -98,3 +99,23 @@ def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
 def test_other_rules_without_special_tokens(tmp_path, other):
     with pytest.raises(UsageError, match="does not say which tokens are pad_token, unk_token"):
         load(tmp_path, other)
+
+
+def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):
+    import bert_tf
+
+    config = bert_tf.ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1,
+                                 num_attention_heads=2, intermediate_size=8,
+                                 max_position_embeddings=16)
+    tokenizer = load(tmp_path, other, NAMES)
+    encoder = bert_tf.build_encoder(config)
+    encoder.save_pretrained(str(tmp_path / "encoder"), tokenizer)
+    load_served = importlib.import_module("bert_tf.saved_model.served_model").load_served
+    served = load_served(str(tmp_path / "encoder"))
+    assert served.tokenizer is None and "no signature takes text" in served.notes[-1]
+    model = bert_tf.Classifier(config, labels=["a", "b"])
+    model.preprocessor = bert_tf.TextPreprocessor(tokenizer, seq_length=16)
+    assert model.predict(["the fox"]).shape == (1, 2)
+    model.save_pretrained(str(tmp_path / "model"), tokenizer)
+    with pytest.raises(UsageError, match="no graph can hold its tokenizer, .*WordLevel"):
+        load_served(str(tmp_path / "model"))

@@ -29,6 +29,6 @@ def test_events_and_lines_say_the_same(tmp_path):
 def test_a_process_that_is_not_the_chief_writes_nothing(tmp_path):
     log = MetricsLog(str(tmp_path), 0, 3, active=False)
     log.write(1, "train", {"loss": 2.5})
-    log.say("held out")
+    log.print("held out")
     log.close()
     assert not list(tmp_path.iterdir())

@@ -88,7 +88,7 @@ def test_non_finite_loss_stops_the_run(tiny):
     with pytest.raises(BertTfError) as caught:
         tiny.train("run", "one_device", train_steps=20, checkpoint_every=1, schedule=1e30)
     message = str(caught.value)
-    assert message.startswith("step 2: the loss is nan")
+    assert message.startswith("train loss is NaN at step 2")
     assert "step_00000001" in message and "learning_rate" in message
     assert tiny.logged("run", "step") == [1]
 

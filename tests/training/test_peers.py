@@ -100,6 +100,7 @@ def test_a_worker_that_does_not_come(monkeypatch, capsys):
     with socket.create_server(("localhost", 0)) as there, socket.socket() as absent:
         absent.bind(("localhost", 0))  # and does not listen
         addresses = tuple(f"localhost:{each.getsockname()[1]}" for each in (there, absent))
-        with pytest.raises(BertTfError, match=rf"worker 1 \({addresses[1]}\) did not come within"):
+        with pytest.raises(BertTfError,
+                           match=rf"worker 1 \({addresses[1]}\) did not connect within"):
             peers.Peers(Cluster(addresses, 0)).meet()
         assert f"waiting for worker 1 ({addresses[1]})\n" in capsys.readouterr().err

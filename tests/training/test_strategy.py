@@ -11,6 +11,6 @@ def test_devices_are_made_before_tensorflow_works_or_not_at_all():
     tf.zeros([]) + 1
     count = len(tf.config.list_logical_devices("CPU"))
     assert make_strategy("mirrored", count).num_replicas_in_sync == count
-    with pytest.raises(UsageError, match=f"num_devices={count + 1} after TensorFlow began its "
-                                         f"work with {count}; try it first in a new process"):
+    with pytest.raises(UsageError, match=f"num_devices={count + 1} after TensorFlow started "
+                                         f"with {count}; try it first in a new process"):
         make_strategy("mirrored", count + 1)

@@ -55,10 +55,10 @@ def test_bytes_are_spelt_out():
     labels = packed_tokens(byte_pair(), "the 안 <\n", "😀", 50)["labels"]
     assert labels == ["<s>", "th", "e", "␣", "안…", "…안", "␣", "<", "⏎", "</s>", "</s>",
                       "😀…", "…😀…", "…😀…", "…😀", "</s>"]
-    # Where a special token is written out, the places of the others are not known.
+    # A special token that is written out has its place too.
     packed = packed_tokens(byte_pair(), "a <mask> 안", None, 50)
-    assert packed["labels"][:4] == ["<s>", "a", "<mask>", "␣"] and "안…" not in packed["labels"]
-    assert (packed["offsets"] == -1).all()
+    assert packed["labels"][:6] == ["<s>", "a", "<mask>", "␣", "안…", "…안"]
+    assert packed["offsets"][1:-1].tolist() == [[0, 1], [2, 8], [8, 9], [9, 10], [9, 10]]
 
 
 def test_pieces_of_sentences_are_composed():

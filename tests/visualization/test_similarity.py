@@ -1,7 +1,6 @@
 """Words where they stand: found by their characters, compared as by hand."""
 
 import json
-import types
 import unicodedata
 
 import numpy as np
@@ -150,8 +149,6 @@ def test_what_cannot_be_compared():
         compare(encoder(), tokenizer(), SENTENCES, kinds=["words"])
     with pytest.raises(BertTfError, match="no word within 3 tokens"):
         compare(encoder(), tokenizer(), ["the river bank"], ["bank"], seq_length=3)
-    with pytest.raises(UsageError, match="does not tell where its pieces come from"):
-        occurrences(types.SimpleNamespace(), ["a"], ["a"])
     many = {"of": "sum", "layers": [1], "rows": [{"sentence": 0}] * 61, "cosines": np.eye(61)}
     with pytest.raises(UsageError, match="61 vectors in a heat map; expected at most 60"):
         draw_similarity([many], ["a"])

@@ -97,7 +97,7 @@ def test_a_last_line_that_is_cut_short(run_folder):
 
 
 @pytest.mark.parametrize(("line", "told"), [
-    ('{"step": 30, "spl', "line 5: not JSON"),
+    ('{"step": 30, "spl', "line 5: invalid JSON"),
     ("[1]", "line 5: not a line of metrics"),
     ('{"step": -1, "split": "train"}', "line 5: not a line of metrics"),
     ('{"step": 1.5, "split": "train"}', "line 5: not a line of metrics"),
@@ -106,7 +106,7 @@ def test_a_last_line_that_is_cut_short(run_folder):
     ('{"step": 30, "split": "train", "loss": true}', "line 5: not a line of metrics"),
     ('{"restart": "5"}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": 9}', "line 5: step 30 after 30"),
-    ("", "line 5: not JSON")])
+    ("", "line 5: invalid JSON")])
 def test_other_damage_is_named(run_folder, line, told):
     with pytest.raises(BertTfError, match=f"metrics.jsonl {told}"):
         read_run(run_folder([*LINES[:4], line, *LINES[4:]]))

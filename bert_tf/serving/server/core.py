@@ -1,6 +1,5 @@
 """What every protocol calls: models behind the names and errors of TensorFlow Serving."""
 
-import dataclasses
 import time
 
 from bert_tf.serving.server import inference
@@ -11,7 +10,7 @@ from bert_tf.serving.server.model_store import ModelStore
 from bert_tf.serving.server.models import Models, VersionStatus
 from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import Limits
+from bert_tf.serving.wire.request import Limits, Spec
 
 __all__ = ["Core", "VersionStatus"]
 
@@ -136,13 +135,12 @@ class Core:
     def folder(self, spec):
         """The `Spec` with the version that would answer, and the path of the version's folder."""
         version = self._models.find(spec)
-        return dataclasses.replace(spec, version=version.number, label=None), version.path
+        return _answered(spec, version, spec.signature), version.path
 
     def metadata(self, spec):
         """The `Spec` with the version, and `{signature name: SignatureDef}` of it."""
         version = self._models.find(spec)
-        return (dataclasses.replace(spec, version=version.number, label=None),
-                version.loaded.definitions)
+        return _answered(spec, version, spec.signature), version.loaded.definitions
 
     def status(self, name, version=None):
         """`VersionStatus` of a model's versions, highest first, or of the one that is named.
@@ -179,7 +177,7 @@ class Core:
 
 
 def _answered(spec, version, name):
-    return dataclasses.replace(spec, version=version.number, label=None, signature=name)
+    return Spec(spec.name, version.number, signature=name)
 
 
 def _check_predict_name(signature):

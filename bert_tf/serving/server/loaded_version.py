@@ -1,7 +1,5 @@
 """One version of a SavedModel in memory."""
 
-import contextlib
-import ctypes
 import gc
 import importlib.util
 import os
@@ -14,6 +12,7 @@ from tensorflow.python.framework import ops
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.flat_graph import body_of
+from bert_tf.serving.server import memory
 from bert_tf.serving.server.signature import Signature, serving_error
 from bert_tf.serving.server.tf1_saved_model import Tf1SavedModel
 from bert_tf.serving.wire.messages import error
@@ -75,13 +74,7 @@ class LoadedVersion:
             self._loaded.close()
         self._loaded = None
         gc.collect()
-        _trim_heap()
-
-
-def _trim_heap():
-    """Have glibc return free memory, which it keeps in pieces: versions come and go for weeks."""
-    with contextlib.suppress(AttributeError, OSError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
+        memory.give_back()
 
 
 def _load(path, tags):

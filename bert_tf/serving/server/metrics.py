@@ -5,6 +5,7 @@ Names are those of `servables/tensorflow/util.cc` and `batching/batching_session
 (`util/prometheus_exporter.cc`). Times are in microseconds.
 """
 
+import functools
 import re
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
@@ -26,6 +27,12 @@ def _exponential(first, growth, number):
 _LATENCY = _exponential(10, 1.8, 33)
 _SIZES = _exponential(1, 2, 15)
 _BATCH_SIZES = _exponential(1, 2, 14)
+
+
+@functools.lru_cache(1024)
+def _of(metric, *labels):
+    """What counts for some labels; the library would look for it under a lock each time."""
+    return metric.labels(*labels)
 
 
 class Metrics:
@@ -79,18 +86,18 @@ class Metrics:
             status: name of the gRPC code, `OK` if it went well.
             seconds: that it took.
         """
-        self._requests.labels(model, status).inc()
+        _of(self._requests, model, status).inc()
         if status == "OK":
-            self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
+            _of(self._latency, model, api, entrypoint).observe(seconds * 1e6)
 
     def runtime(self, model, api, seconds):
         """A model computed an answer, for `Predict`, `Classify` or `Regress`."""
-        self._runtimes.labels(model, api, "TF1").observe(seconds * 1e6)  # a session's name there
+        _of(self._runtimes, model, api, "TF1").observe(seconds * 1e6)  # a session's name there
 
     def examples(self, model, number):
         """A request brought a number of `tf.Example`."""
-        self._examples.labels(model).inc(number)
-        self._example_counts.labels(model).observe(number)
+        _of(self._examples, model).inc(number)
+        _of(self._example_counts, model).observe(number)
 
     def batch(self, thread_pool, sizes, filled, waits):
         """A batch starts.
@@ -102,18 +109,18 @@ class Metrics:
             waits: seconds that each request waited.
         """
         self._runs.inc()
-        self._merged.labels(thread_pool).observe(len(sizes))
+        _of(self._merged, thread_pool).observe(len(sizes))
         self._processed_sizes.observe(filled)
-        self._padding_sizes.labels(str(filled)).observe(filled - sum(sizes))
-        queuing = self._queuing.labels(thread_pool)
+        _of(self._padding_sizes, str(filled)).observe(filled - sum(sizes))
+        queuing = _of(self._queuing, thread_pool)
         for size, seconds in zip(sizes, waits, strict=True):
             self._input_sizes.observe(size)
             queuing.observe(seconds * 1e6)
 
     def warm_up(self, path, status, seconds, records):
         """A version was warmed up with so many records."""
-        self._warm_up_records.labels(path, status).inc(records)
-        self._warm_ups.labels(path, status).observe(seconds * 1e6)
+        _of(self._warm_up_records, path, status).inc(records)
+        _of(self._warm_ups, path, status).observe(seconds * 1e6)
 
     def text(self):
         """All of them, bytes."""

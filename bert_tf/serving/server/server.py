@@ -9,7 +9,7 @@ import socket
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.serving.server import config
+from bert_tf.serving.server import config, memory
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
 from bert_tf.serving.wire.request import ServingError
@@ -32,6 +32,7 @@ def run(settings, attention=None):
         BertTfError: a port is in use, or a model could not be loaded.
     """
     flags = settings.flags
+    memory.reuse_large_blocks()
     _set_threads(flags)
     asyncio.run(_serve(settings, attention))
 

@@ -32,14 +32,14 @@ class QuestionPreprocessor(Preprocessor):
     question longer than `max_query_length` loses its end. Contexts are UTF-8, see `valid_text`.
 
     Args:
-        tokenizer: with `tokenize_with_offsets`; that of WordPiece or of byte-level BPE.
+        tokenizer: as `load_tokenizer` gives it.
         seq_length: the window in tokens, question and special ones counted.
         doc_stride: tokens of the context from one window's start to the next one's, where so many
             fit beside the question; default a third of the window.
         max_query_length: tokens of a question; default 64, or a third of a window below 192.
 
     Raises:
-        UsageError: a tokenizer that tells no offsets, or an option out of range.
+        UsageError: an option out of range.
     """
 
     def __init__(self, tokenizer=None, seq_length=384, doc_stride=None, max_query_length=None,
@@ -48,11 +48,6 @@ class QuestionPreprocessor(Preprocessor):
         self.doc_stride = max(1, seq_length // 3) if doc_stride is None else doc_stride
         self.max_query_length = (min(_MAX_QUERY_LENGTH, seq_length // 3)
                                  if max_query_length is None else max_query_length)
-        if tokenizer is not None and not hasattr(tokenizer, "tokenize_with_offsets"):
-            raise UsageError(explain(
-                f"question answering with a {type(tokenizer).__name__}, which does not tell where "
-                "a piece comes from", "WordPiece (vocab.txt) or byte-level BPE (vocab.json and "
-                "merges.txt)"))
         self.use(tokenizer)
         self.check()
 

@@ -13,9 +13,8 @@ BEST = {"answer": "answers", "score": "scores", "start": "starts", "end": "ends"
 
 
 def signatures(served):
-    """Return `{name: Signature}` of a served `QuestionAnswering` whose tokenizer has offsets."""
-    if not isinstance(served.model, QuestionAnswering) or not hasattr(
-            served.tokenizer, "tokenize_with_offsets"):
+    """Return `{name: Signature}` of a served `QuestionAnswering` that takes text."""
+    if not isinstance(served.model, QuestionAnswering) or served.tokenizer is None:
         return {}
     return {"answer": Signature(answer, texts("question", "context"), "span", {
         "answer": result("span", of="context", name="answer", text="answer", score="score",

@@ -113,7 +113,7 @@ def test_what_is_not_as_it_claims_is_refused(write_file, data, message):
 
 
 def test_damaged_json_is_refused_with_its_line(write_file):
-    with pytest.raises(BertTfError, match="a.json line 2: not JSON"):
+    with pytest.raises(BertTfError, match="a.json line 2: invalid JSON"):
         read_task("squad_v1", write_file("a.json", '{"data":\n [}'))
 
 

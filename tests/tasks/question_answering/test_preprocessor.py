@@ -5,11 +5,17 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from question_tokenizers import KINDS, TEXT, byte_pair, word_piece
+from question_tokenizers import KINDS, LETTERS, TEXT, byte_pair, word_piece
+from test_keras_hub_tokenizer import sentence_piece
 
 from bert_tf.errors import UsageError
 from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 from bert_tf.tokenization.offsets import character_offsets
+
+
+def unigram():
+    """A SentencePiece tokenizer of single characters and few words."""
+    return sentence_piece([" ".join(LETTERS), "the cab", "한국어까지 한국어"], do_lower_case=True)
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +93,8 @@ def test_windows_are_those_of_run_squad(tokenizers, rows, kind, seq_length, doc_
 
 
 @pytest.mark.parametrize("make", [word_piece, lambda: word_piece(lower_case=False), byte_pair,
-                                  lambda: byte_pair(add_prefix_space=True)],
-                         ids=["uncased", "cased", "byte_pair", "byte_pair_prefix"])
+                                  lambda: byte_pair(add_prefix_space=True), unigram],
+                         ids=["uncased", "cased", "byte_pair", "byte_pair_prefix", "unigram"])
 @pytest.mark.parametrize(("text", "answer"), [
     ("The cab, a bed", "cab"), ("한국어까지 한국", "한국어"), ("가각 e\u0301c", "e\u0301"),
     ("a 😀😀 b", "😀"), ("שלום a", "שלום"), ("\u1112\u1161\u11ab가 a", "\u1112\u1161\u11ab")])
@@ -154,15 +160,6 @@ def test_another_window_leaves_room_for_the_context(tokenizers):
 def test_options_out_of_range(tokenizers, options, message):
     with pytest.raises(UsageError, match=message):
         QuestionPreprocessor(tokenizers["word_piece"], **options)
-
-
-def test_a_tokenizer_without_offsets_is_refused():
-    class Pieces:
-        vocabulary = word_piece().vocabulary
-
-    with pytest.raises(UsageError, match="a Pieces, which does not tell where a piece comes from; "
-                                         "expected WordPiece"):
-        QuestionPreprocessor(Pieces())
 
 
 def test_other_inputs_are_refused(tokenizers):

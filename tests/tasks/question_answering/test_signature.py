@@ -78,12 +78,18 @@ def test_a_shorter_window_may_be_chosen(exported):
         compare(answer[name], expected)
 
 
-def test_a_tokenizer_without_offsets_answers_nothing_and_says_so(tmp_path):
+def test_sentence_piece_answers_too(tmp_path):
     tokenizer = sentence_piece()
     QuestionAnswering(config_of(tokenizer), seed=1).save_pretrained(str(tmp_path / "model"),
                                                                     tokenizer)
     served = load_served(str(tmp_path / "model"))
-    assert "answer" not in signatures(served) and unanswered(served) == ["span"]
+    assert "answer" in signatures(served) and unanswered(served) == []
+    context = "a the quick brown fox"
+    answer = signatures(served)["answer"].function(served, tf.constant(["fox"]),
+                                                   tf.constant([context]))
+    for text, start, end in zip(*(answer[name].numpy()[0] for name in (
+            "answers", "starts", "ends")), strict=True):
+        assert context[start:end] == text.decode()
 
 
 def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
