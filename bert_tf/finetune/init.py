@@ -116,7 +116,7 @@ def _check_given(options, names, tokenizer, folder):
         if value not in (None, stated):
             raise UsageError(explain(
                 f"--{name} {value} with the tokenizer in {folder}, whose {name} is {stated}",
-                attempt=f"leaving --{name} out"))
+                attempt=f"omitting --{name}"))
 
 
 def _learn(options, vocab_size, texts):

@@ -28,7 +28,7 @@ def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False,
 
     Args:
         paths: files of plain text or `.jsonl`, either also `.gz`.
-        vocab_size: entries wanted; fewer come out where the text has no more pieces.
+        vocab_size: requested entries; fewer come out where the text has no more pieces.
         lower_case, strip_accents, pretokenize: as for the `Tokenizer` that will use the
             vocabulary.
         min_frequency: a character or piece that occurs less often does not become an entry.

@@ -35,7 +35,7 @@ def position_table(model, length=None):
         model: an encoder, as `load_encoder` gives it.
         length: number of positions; None for all.
 
-    Returns: float32 `[length, width]`. RoBERTa's first rows, which no token uses, are left out.
+    Returns: float32 `[length, width]`. RoBERTa's first rows, which no token uses, are skipped.
 
     Raises:
         UsageError: the model has fewer positions, or no embeddings of them.

@@ -102,7 +102,7 @@ class TaskType:
     def truncation(self, preprocessor):
         """Return `(what, tokens)`: the part of an example that is truncated, and to what length.
 
-        None where nothing is. `Features.cut` counts the examples that are longer.
+        None where nothing is. `Features.truncated` counts the examples that are longer.
         """
 
     def texts(self, examples):

@@ -8,7 +8,7 @@ from bert_tf.tasks.base.preprocessor import Preprocessor
 from bert_tf.tasks.base.text_preprocessor import not_empty, texts_of
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.units import UNITS, CharacterPieces, cut_units
+from bert_tf.tokenization.units import UNITS, CharacterPieces, split_units
 from bert_tf.tokenization.windows import cut_windows
 
 
@@ -58,12 +58,12 @@ class WordPreprocessor(Preprocessor):
         return {"stride": self.seq_length - 2}
 
     def call(self, text, breaks=None):
-        """Read texts; `breaks`: where a unit begins in any case, as of `cut_units`."""
+        """Read texts; `breaks`: where a unit begins in any case, as of `split_units`."""
         self.need_tokenizer()
         texts = texts_of(text)
         if len(texts) > 1:
             raise UsageError(explain("a pair of texts to tag", "single texts"))
-        units = cut_units(texts[0], self.unit, breaks)
+        units = split_units(texts[0], self.unit, breaks)
         pieces = self._pieces(units)
         kept = pieces.row_lengths() > 0
         unit_rows = tf.boolean_mask(units.starts.value_rowids(), kept)
