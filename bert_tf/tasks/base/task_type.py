@@ -152,7 +152,7 @@ class TaskType:
             "lstm_size": options.lstm_size}}
 
     def features_to_predict(self, model, examples):
-        """Return `features` without labels, made once for the list that was last asked for."""
+        """Return `features` without labels, made once for the list that was last requested."""
         of, features = self._features
         if of is not examples:
             features = self.features(examples, model, training=False)

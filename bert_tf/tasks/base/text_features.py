@@ -29,7 +29,7 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
         int32 `[n, labels]` or float32 `[n]`; -1 or nan where there is none.
 
     Raises:
-        BertTfError: a label is unknown; the example's place is named.
+        BertTfError: a label is unknown; the message names file and line of the example.
         UsageError: single texts and pairs are mixed, or weights do not fit.
     """
     texts = {name: pretokenize(preprocessor.tokenizer, column, progress=True)
@@ -95,9 +95,9 @@ def _in_place(groups, lengths, parts):
     starts, sizes = splits[:-1][order], lengths[order]
     # Where each row's first value goes, plus the distance from it.
     after = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    places = np.repeat(starts - after, sizes) + np.arange(splits[-1])
+    positions = np.repeat(starts - after, sizes) + np.arange(splits[-1])
     values = np.empty(splits[-1], np.int32)
-    values[places] = np.concatenate([*parts, np.zeros(0, np.int32)])
+    values[positions] = np.concatenate([*parts, np.zeros(0, np.int32)])
     return Ragged(values, splits)
 
 

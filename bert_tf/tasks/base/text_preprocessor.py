@@ -16,7 +16,7 @@ from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows, stack_windows
 
 LONG = ("head", "head_tail", "windows")
-# What is a row of its own, were it wrong: told from columns, batches and arrays of ids.
+# Types that a single row may have: distinguished from columns, batches and arrays of ids.
 _SCALARS = (str, bytes, int, float, type(None))
 
 
@@ -31,10 +31,10 @@ class TextPreprocessor(Preprocessor):
     `[b, windows, seq_length]`.
 
     Args:
-        tokenizer: as `load_tokenizer` gives it. Where it has `pretokenize`, texts must come cut
+        tokenizer: as `load_tokenizer` gives it. Where it has `pretokenize`, texts must come split
             into morphemes (`bert_tf.analyse`), which no graph can do.
         seq_length: the window in tokens, special ones counted.
-        long: what becomes of a text beyond the window. `head`: its beginning is kept;
+        long: what becomes of a text longer than the window. `head`: its beginning is kept;
             `head_tail`: a quarter of the window from the beginning, the rest from the end (Sun et
             al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1); `windows`:
             all of it, in windows that overlap. The last two are for single texts.
@@ -80,8 +80,8 @@ class TextPreprocessor(Preprocessor):
         if self.long == "head_tail":
             head = size // 4
             length = pieces.row_lengths()[:, tf.newaxis]
-            place = tf.cast(tf.ragged.range(pieces.row_lengths()), length.dtype)
-            kept = (place < head) | (place >= length - (size - head))
+            position = tf.cast(tf.ragged.range(pieces.row_lengths()), length.dtype)
+            kept = (position < head) | (position >= length - (size - head))
             return self._pack([tf.ragged.boolean_mask(pieces, kept)])
         rows, _, windows = cut_windows(pieces, size, self.stride)
         return {name: stack_windows(rows, values, pieces.nrows(),
@@ -104,7 +104,7 @@ class TakesText:
     text.
 
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
-    Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut
+    Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is split
     into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
     `text_batches`, which is.
     """
@@ -219,7 +219,7 @@ class TakesText:
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """See Keras; the preprocessor's tokenizer is yet to be loaded."""
-        # Files of earlier versions say `reader`.
+        # Files of earlier versions have `reader`.
         preprocessor = config.pop("reader", None) or config.get("preprocessor")
         return super().from_config({**config, "preprocessor": preprocessor and
                                     keras.saving.deserialize_keras_object(preprocessor)})
@@ -242,7 +242,7 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
     Args:
         inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
             what holds texts; or anything else, which is left as it is.
-        tokenizer: says whether texts are to be cut into morphemes, see `pretokenize`.
+        tokenizer: its `pretokenize` decides whether texts are split into morphemes.
         name: what an error calls the texts.
         make: called with each list of str.
 

@@ -1,6 +1,6 @@
 """From a label for every unit to entities, inside the graph.
 
-`B-X` begins an entity of the type X, `I-X` goes on with it, `O` is outside. An `I-X` that follows
+`B-X` begins an entity of the type X, `I-X` continues it, `O` is outside. An `I-X` that follows
 no `B-X` or `I-X` of its type begins an entity; this repair is that of CoNLL's `conlleval` and of
 seqeval, whose further tags are read, too: `E-X` ends an entity and `S-X` is a whole one. Any other
 label, such as a part of speech, makes its unit an entity of that label.

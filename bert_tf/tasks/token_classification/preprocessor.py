@@ -1,4 +1,4 @@
-"""From text to what a tagger sees, and which of its tokens speaks for which word."""
+"""From text to the inputs of a `TokenClassifier`, and which token represents which word."""
 
 import keras
 import tensorflow as tf
@@ -15,7 +15,7 @@ from bert_tf.tokenization.windows import cut_windows
 @keras.saving.register_keras_serializable("bert_tf")
 @keras.saving.register_keras_serializable("bert_tf", "WordReader")  # in files of 0.1
 class WordPreprocessor(Preprocessor):
-    """Cuts text into units and those into pieces, inside the graph.
+    """Splits text into units and those into pieces, inside the graph.
 
     Call: string `[b]` or `[b, 1]` -> a dict of windows and of the units in them:
 
@@ -34,8 +34,8 @@ class WordPreprocessor(Preprocessor):
     Args:
         tokenizer: as `load_tokenizer` gives it.
         seq_length: the window in tokens, special ones counted.
-        unit: what has a tag: a `word`, as the tokenizer cuts text, or a `character` that is not
-            white space. Of WordPiece, characters are pieces of their own (`CharacterPieces`).
+        unit: what has a tag: a `word`, as the tokenizer splits text, or a `character` that is not
+            white space. Of WordPiece, characters are separate pieces (`CharacterPieces`).
         stride: tokens from one window's start to the next one's; default half of the window.
 
     Raises:
@@ -76,9 +76,9 @@ class WordPreprocessor(Preprocessor):
         rows, _, windows = cut_windows(tokens, size, self.stride)
         # The windows of a text have cores of `stride` tokens one after the other, with a margin
         # on both sides, but that the first and the last reach to the text's ends.
-        place = (tf.boolean_mask(pieces.row_starts(), kept)
+        position = (tf.boolean_mask(pieces.row_starts(), kept)
                  - tf.gather(tokens.row_starts(), unit_rows))
-        number = tf.math.floordiv(place - (size - self.stride) // 2, self.stride)
+        number = tf.math.floordiv(position - (size - self.stride) // 2, self.stride)
         num_windows = tf.math.bincount(tf.cast(rows, tf.int32), dtype=tf.int64,
                                        minlength=tf.size(counts), maxlength=tf.size(counts))
         number = tf.clip_by_value(number, 0, tf.gather(num_windows, unit_rows) - 1)
@@ -89,7 +89,7 @@ class WordPreprocessor(Preprocessor):
                                                           tf.size(counts)),
                 "unit_starts": tf.boolean_mask(units.starts.values, kept),
                 "unit_ends": tf.boolean_mask(units.ends.values, kept),
-                "unit_places": tf.stack([window, 1 + place - number * self.stride], axis=1)}
+                "unit_places": tf.stack([window, 1 + position - number * self.stride], axis=1)}
 
     def _pieces(self, units):
         """Return RaggedTensor int32 `[all units, (pieces)]`."""
