@@ -1,4 +1,4 @@
-"""What examples are made from what text: plain values that travel to other processes.
+"""The plan of which examples are made from what text: plain values that travel to other processes.
 
 Files are gathered, in order, into sections of some 256 MB of text. A section is split into chunks
 without looking at the others, so that many machines can read at once; a chunk becomes a shard.

@@ -1,4 +1,4 @@
-"""How a table's file is written: detected in the file, or given by the user.
+"""The form of a table's file: detected in the file, or given by the user.
 
 - Delimiter: the one of tab, comma and semicolon under which the header has the requested columns,
   or, of columns by number, under which the first rows are equally wide.
@@ -27,7 +27,7 @@ _LONGEST_FIELD = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class TableForm:
-    """What the user gives about a table's file; None is detected in the file.
+    """Options that the user gives about a table's file; None is detected in the file.
 
     Attributes:
         delimiter: one character between the fields of a row.

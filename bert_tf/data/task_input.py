@@ -52,7 +52,7 @@ class Ragged:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """What a model learns from or is asked, row by row.
+    """The rows that a model is trained on or predicts.
 
     Attributes:
         rows: `input_word_ids` and `input_type_ids`, Ragged int32 without padding; labels, arrays

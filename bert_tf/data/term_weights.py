@@ -1,4 +1,4 @@
-"""How rare every token is in a corpus, for weighted means of token vectors."""
+"""Rarity of every token in a corpus, for weighted means of token vectors."""
 
 import dataclasses
 import itertools

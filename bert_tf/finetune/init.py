@@ -1,4 +1,4 @@
-"""What a fine-tuning starts from: a model folder, a checkpoint of another format, or nothing."""
+"""The start of a fine-tuning: a model folder, a checkpoint of another format, or nothing."""
 
 import dataclasses
 import os

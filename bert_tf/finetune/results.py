@@ -1,4 +1,4 @@
-"""What a fine-tuning or an evaluation writes: results.json, predictions.jsonl, a report."""
+"""Files that a fine-tuning or an evaluation writes: results.json, predictions.jsonl, a report."""
 
 import json
 import math

@@ -18,7 +18,7 @@ RECORD = "trial.json"  # of a finished trial
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the trials of a run differ in."""
+    """Settings in which the trials of a run differ."""
 
     learning_rate: float
     epochs: int

@@ -1,4 +1,4 @@
-"""What to do with a model that was trained and exported: commands to paste into a shell."""
+"""Next commands for a model that was trained and exported: commands to paste into a shell."""
 
 import shlex
 import shutil

@@ -1,4 +1,4 @@
-"""Which ops a served graph may use, and which it uses.
+"""Ops that a served graph may use, and those that it uses.
 
 `tensorflow_model_server` runs a graph only if every op in it is linked into the binary: those of
 core TensorFlow, and those of tensorflow-text, whose `ops_lib` is among the

@@ -1,4 +1,4 @@
-"""What is served: a trained model of any task with its tokenizer, read from a model folder."""
+"""The served model: a trained model of any task with its tokenizer, read from a model folder."""
 
 import dataclasses
 import os

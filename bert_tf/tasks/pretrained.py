@@ -19,7 +19,7 @@ _ADDED = {"bilstm": lambda config: config.bilstm,
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """What was saved of a model, wherever it was.
+    """The saved parts of a model, wherever it was.
 
     Attributes:
         config: its `ModelConfig`.

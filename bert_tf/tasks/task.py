@@ -6,7 +6,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is learned from a file of examples; the rows of `registry.TASKS`.
+    """A task: how a file of examples is read and measured; the rows of `registry.TASKS`.
 
     Attributes:
         name: as given to `--task`.

@@ -1,4 +1,4 @@
-"""How often each word occurs in any amount of text: what a vocabulary is learned from."""
+"""Counts of the words in any amount of text: what a vocabulary is learned from."""
 
 import collections
 import os
@@ -99,7 +99,7 @@ class ByteWords(WordCounter):
 
 
 class BlankWords(WordCounter):
-    """What stands between blanks in text as ALBERT prepares it for SentencePiece.
+    """The words between blanks in text as ALBERT prepares it for SentencePiece.
 
     Args:
         lower_case, strip_accents: whether it does.

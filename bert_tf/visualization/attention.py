@@ -1,4 +1,4 @@
-"""Which tokens a model attends to: a page for a sentence or a pair of sentences.
+"""The tokens that a model attends to: a page for a sentence or a pair of sentences.
 
     python -m bert_tf.visualize attention --model runs/bert_tiny --output attention.html \\
         --text "The import statement finds a module."

@@ -1,4 +1,4 @@
-"""Which layer to use: labelled sentences as points, for every layer and pooling.
+"""Comparison of layers: labelled sentences as points, for every layer and pooling.
 
     python -m bert_tf.visualize layers --model runs/bert_tiny --input reviews.csv \\
         --text_column review --label_column stars --output layers.png

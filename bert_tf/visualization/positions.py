@@ -1,4 +1,4 @@
-"""Where a token stands, as the model sees it: position embeddings.
+"""Position embeddings: the position of a token, as the model sees it.
 
     python -m bert_tf.visualize positions --model runs/bert_tiny --output positions.png
     python -m bert_tf.visualize positions --width 128 --length 64 --output sinusoidal.svg

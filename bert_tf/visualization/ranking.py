@@ -1,4 +1,4 @@
-"""Which pooling to search with: sentences ranked against a query under every one.
+"""Comparison of poolings for search: sentences ranked against a query under every one.
 
     python -m bert_tf.visualize ranking --model runs/bert_tiny --input sentences.txt \\
         --query "An exception is raised." --output ranking.html

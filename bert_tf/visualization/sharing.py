@@ -1,4 +1,4 @@
-"""How far each layer moves what it reads: distances between a layer's input and output.
+"""Effect of each layer: distances between a layer's input and output.
 
     python -m bert_tf.visualize sharing --model runs/bert_tiny runs/albert_tiny \\
         --input texts.txt --output sharing.png

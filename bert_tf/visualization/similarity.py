@@ -1,4 +1,4 @@
-"""What a word means where it stands: cosines of its vectors in several sentences.
+"""The meaning of a word in its context: cosines of its vectors in several sentences.
 
     python -m bert_tf.visualize similarity --model runs/bert_tiny --word statement \\
         --text "The statement is executed." "A statement of fact." --output statement.png

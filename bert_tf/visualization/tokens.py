@@ -1,4 +1,4 @@
-"""How a text is tokenized: pieces, their ids and offsets in the text, unknown words marked.
+"""Tokenization of a text: pieces, their ids and offsets in the text, unknown words marked.
 
     python -m bert_tf.visualize tokens --model runs/bert_tiny --text "An import statement" \\
         --output tokens.html

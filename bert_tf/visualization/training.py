@@ -1,4 +1,4 @@
-"""How training went: losses, accuracies, learning rate and tokens a second of one or several runs.
+"""Curves of training: losses, accuracies, learning rate and tokens a second of one or several runs.
 
     python -m bert_tf.visualize training --run runs/bert_tiny --output training.png
     python -m bert_tf.visualize training --run runs/mlm runs/electra --x tokens --smooth 9 \\

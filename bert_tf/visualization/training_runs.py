@@ -1,4 +1,4 @@
-"""What a training run wrote about itself, read from its `metrics.jsonl`."""
+"""The log of a training run, read from its `metrics.jsonl`."""
 
 import json
 import os

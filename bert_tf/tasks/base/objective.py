@@ -1,4 +1,4 @@
-"""What every trained task has in common: sums and counts for any loop, and plain `fit`."""
+"""Base of every trained model: sums and counts for any loop, and plain `fit`."""
 
 import keras
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What the layers have in common that read text: a tokenizer, a window, plain options."""
+"""Base of the layers that read text: a tokenizer, a window, plain options."""
 
 import keras
 

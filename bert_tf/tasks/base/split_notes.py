@@ -1,4 +1,4 @@
-"""What a user should know of the train examples beside the dev or test examples."""
+"""Warnings about the train examples beside the dev or test examples."""
 
 from bert_tf.tasks.base.split import content_digest
 

@@ -1,4 +1,4 @@
-"""What all types of tasks share: features made once, and a model's predictions in one graph."""
+"""Base of all task types: features made once, and a model's predictions in one graph."""
 
 import sys
 

@@ -15,7 +15,7 @@ SEPARATOR = ","
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which columns hold what: names, or numbers (as str) of a table without header."""
+    """Columns of a table: names, or numbers (as str) of a table without header."""
 
     text: str
     label: str

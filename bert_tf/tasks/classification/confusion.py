@@ -1,4 +1,4 @@
-"""Which labels are taken for which: a picture and the same numbers as JSON."""
+"""The confusion matrix: a picture and the same numbers as JSON."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""How similar two texts are, by the cosine of their vectors: of models without labels."""
+"""Similarity of two texts, by the cosine of their vectors: of models without labels."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""How well questions were answered: SQuAD's official evaluators, KorQuAD's as published.
+"""Metrics of question answering: SQuAD's official evaluators, KorQuAD's as published.
 
 All scores are percentages, as those evaluators and the papers state them.
 """

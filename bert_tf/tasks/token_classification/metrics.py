@@ -1,4 +1,4 @@
-"""How well entities were found, by seqeval with the rules of CoNLL's `conlleval`.
+"""Metrics of found entities, by seqeval with the rules of CoNLL's `conlleval`.
 
 An entity counts only whole: same type, same first and last tag. A tag `I-X` that follows no `B-X`
 or `I-X` begins an entity, which is also how the taggers here repair such a tag.

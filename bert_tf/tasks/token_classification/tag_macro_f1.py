@@ -1,4 +1,4 @@
-"""How well single tags were found, whatever entities they make."""
+"""Macro F1 of single tags, whatever entities they make."""
 
 from bert_tf.tasks.base.checks import check_pairs
 
