@@ -77,7 +77,7 @@ class WordPreprocessor(Preprocessor):
         # The windows of a text have cores of `stride` tokens one after the other, with a margin
         # on both sides, but that the first and the last reach to the text's ends.
         position = (tf.boolean_mask(pieces.row_starts(), kept)
-                 - tf.gather(tokens.row_starts(), unit_rows))
+                    - tf.gather(tokens.row_starts(), unit_rows))
         number = tf.math.floordiv(position - (size - self.stride) // 2, self.stride)
         num_windows = tf.math.bincount(tf.cast(rows, tf.int32), dtype=tf.int64,
                                        minlength=tf.size(counts), maxlength=tf.size(counts))
