@@ -182,7 +182,7 @@ def test_wrong_numbers_of_json_are_refused(write_file):
 def test_wrong_lists_of_labels_are_refused(write_file):
     path = write_file("a.jsonl", '{"text": "a", "label": {"x": 1}}')
     with pytest.raises(BertTfError, match="line 1: dict as labels"):
-        read_task(find_task("classify", multi_label=True), path)
+        read_examples(find_task("classify", multi_label=True), path)
 
 
 def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, capsys):
