@@ -28,7 +28,7 @@ A flag means the same in every command, and may have `-` for `_`. The former nam
 well: {former}.
 
 Paths may be in an object store: `s3://…`, `gs://…`. Exit codes: 0 done, 1 wrong data or a failure
-of the machine, 2 wrong usage, 130 stopped by Ctrl-C or SIGTERM.
+of the machine, 2 invalid usage, 130 stopped by Ctrl-C or SIGTERM.
 """
 
 

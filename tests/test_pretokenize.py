@@ -244,7 +244,7 @@ def test_an_export_says_that_text_must_be_analysed(folder, tmp_path):
         noted[name] = " ".join(files.read_json(os.path.join(extra, EXPORT))["notes"])
         stated = files.read_json(os.path.join(extra, "tokenizer_config.json")).get("pretokenize")
         assert stated == tokenizer.pretokenize
-    assert "cut into morphemes" in noted["of_raw"]
+    assert "split into morphemes" in noted["of_raw"]
     assert "morphemes" not in noted["of_analysed"]
     # --init takes it from the model folder, and from nowhere else.
     flags = _flags(init=str(tmp_path / "of_raw"))

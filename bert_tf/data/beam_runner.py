@@ -40,7 +40,7 @@ _ATTEMPTS = 3  # of the engine on one machine, which does not retry by itself
 
 
 class MakeShards(beam.DoFn):
-    """Makes the shards of parts of a text; yields what `shard_facts` says of each.
+    """Makes the shards of parts of a text; yields what `shard_facts` returns of each.
 
     Args:
         plan: a `plan.Plan`.
@@ -80,9 +80,9 @@ def maker_of_shards(flags):
     Returns:
         function `(plan, num_workers, progress)` that makes what is not there and returns a list of
         what `shard_facts` returns. The paths of the `plan.Plan` mean the same on all workers; the
-        text is cut into at least `num_workers` parts; with `progress` it is told on standard error
-        that work is done again. It raises BertTfError: the text does not do, the disk is full, a
-        worker or the job died.
+        text is split into at least `num_workers` parts; with `progress` retries are reported on
+        standard error. It raises BertTfError: the text does not do, the disk is full, a worker or
+        the job died.
 
     Raises:
         UsageError: Beam does not understand a flag.
@@ -106,7 +106,7 @@ def maker_of_shards(flags):
                         f"Beam failed: {_last_line(_text(error))} (finished shards are kept)",
                         attempt="the same command again")) from error
                 if progress:
-                    print(f"Beam: {_last_line(_text(error))} What is missing is made again.",
+                    print(f"Beam: {_last_line(_text(error))} Missing shards are made again.",
                           file=sys.stderr)
         made = files.read_json(gathered)
         files.remove(gathered)
@@ -117,9 +117,9 @@ def maker_of_shards(flags):
 
 def _options(flags):
     """Return Beam's options from its flags; without a runner none may be unknown."""
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(printed):
             options = PipelineOptions(list(flags))
             known = options.get_all_options()
             unknown = set(options.get_all_options(retain_unknown_options=True)) - set(known)
@@ -127,13 +127,13 @@ def _options(flags):
             create_runner(known["runner"])
             unknown = ()
     except SystemExit as error:
-        line = _last_line(said.getvalue()).split("error: ")[-1]
+        line = _last_line(printed.getvalue()).split("error: ")[-1]
         raise UsageError(f"Beam's flags: {line}") from error
     except ValueError as error:
         raise UsageError(f"Beam's flags: {error}") from error
     if unknown:
         raise UsageError(explain(f"Beam has no flag --{sorted(unknown)[0]}",
-                                 attempt="--runner=…, whose engine may know it"))
+                                 attempt="--runner=…, whose engine may have it"))
     return options
 
 
@@ -156,7 +156,7 @@ def _write(made, path):
 def _local_runner(options, num_workers):
     """Return Beam's engine for one machine, with processes of ours as workers.
 
-    It is the one behind DirectRunner, which would first fetch another one's binary.
+    It is the one that DirectRunner uses, which would first fetch another one's binary.
     """
     if num_workers == 1:
         return FnApiRunner()

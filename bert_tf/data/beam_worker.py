@@ -20,7 +20,7 @@ def _die_with(parent):
 
 
 def main(argv):
-    """Work until the parent says that it is done; it is told what goes wrong."""
+    """Work until the parent ends the work; errors are reported to it."""
     threading.Thread(target=_die_with, args=[int(argv[1])], daemon=True).start()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.root.addHandler(logging.NullHandler())

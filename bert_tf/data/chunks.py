@@ -1,4 +1,4 @@
-"""Documents, split into training and held-out ones and cut into chunks of bounded size.
+"""Documents, split into training and held-out ones and into chunks of bounded size.
 
 A chunk is the unit of work: what it becomes depends on the seed and on the chunk alone. `source`
 is a function that reads the documents from the start each time it is called: an iterable of
@@ -50,8 +50,8 @@ def assign_splits(source, holdout, seed, beginning=None):
 
     `beginning` reads the whole text where `source` is a section of it.
 
-    About the share `holdout` of the documents is held out, chosen by a hash of the seed and of the
-    document's text (of its first piece), so that copies of a document go the same way. At least
+    About the fraction `holdout` of the documents is held out, chosen by a hash of the seed and of
+    the document's text (of its first piece), so that copies of a document go the same way. At least
     two different ones are, and at least two are not, unless the text begins with fewer than four,
     of which none is.
     """
@@ -95,7 +95,7 @@ def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed, section
                     beginning=None, onward=None):
     """Yield the `TextChunk`s of both splits.
 
-    With `next_sentence`, documents are cut into parts of some twenty windows and shuffled, 16 MB
+    With `next_sentence`, documents are split into parts of some twenty windows and shuffled, 16 MB
     at a time, so that random segments come from all over the text; else they stay in order.
 
     Args:
@@ -124,7 +124,7 @@ def cut_into_chunks(source, *, next_sentence, seq_length, holdout, seed, section
 
 
 class _Cutter:
-    """Cuts one split; a document longer than a chunk goes into several."""
+    """Makes the chunks of one split; a document longer than a chunk goes into several."""
 
     def __init__(self, split, section, pieces_of, seq_length, seed):
         self.part_bytes = CHUNK_BYTES
@@ -170,7 +170,8 @@ class _Cutter:
 
 
 class _ShuffledCutter(_Cutter):
-    """Cuts one split for next-sentence prediction: shuffles, and sees to other documents."""
+    """Makes the chunks of one split for next-sentence prediction, shuffled, with other
+    documents."""
 
     def __init__(self, split, section, pieces_of, seq_length, seed):
         super().__init__(split, section, pieces_of, seq_length, seed)
@@ -193,8 +194,8 @@ class _ShuffledCutter(_Cutter):
             yield from self._draw()
 
     def _draw(self):
-        place = int(self.rng.random() * len(self.window))
-        self.window[place], self.window[-1] = self.window[-1], self.window[place]
+        picked = int(self.rng.random() * len(self.window))
+        self.window[picked], self.window[-1] = self.window[-1], self.window[picked]
         part = self.window.pop()
         self.window_size -= part[2]
         yield from super().add_part(*part)
@@ -220,7 +221,7 @@ class _ShuffledCutter(_Cutter):
                 self.recent[piece.document] = piece.sentences
                 return piece.document, _head(piece.sentences)
         raise BertTfError(explain(
-            "the text is a single document, so that next-sentence prediction has no other to draw "
+            "the text is a single document, so next-sentence prediction has no other to draw "
             "from", attempt="blank lines between documents, --format full_sentences or "
                             "--format doc_sentences"))
 

@@ -46,7 +46,7 @@ def create_examples(config):
         The manifest: `options`, `vocabulary` (`size`, `special_ids`, `mask_id`), `pair_labels`
         (name of the labels, one of `records.PAIR_LABELS`, or None) and `splits`: for `train` and
         `eval` the `num_documents`, `num_examples`, `num_tokens` (real ones), `mean_tokens` (of an
-        example), `random_next` or `swapped` (share of examples, with labels only) and `shards`
+        example), `random_next` or `swapped` (fraction of examples, with labels only) and `shards`
         (`name`, `num_examples`).
 
     Raises:
@@ -76,7 +76,7 @@ def create_examples(config):
     before = manifest.finished(path, stated, sources, overwrite, config.verify_inputs)
     if before:
         if progress:
-            print(f"{output_dir}: examples are there already, reused", file=sys.stderr)
+            print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)
         return before
 
     _begin(output_dir, stated, sources, overwrite)
@@ -127,7 +127,7 @@ def _checked_pairs(format, pairs):
 
 
 def _begin(output_dir, stated, sources, overwrite):
-    """Make room for shards; keep those of the same run, killed before it was finished."""
+    """Empty the folder for shards; keep those of the same run, killed before it was finished."""
     started = os.path.join(output_dir, _STARTED)
     if not manifest.finished(started, stated, sources, overwrite):
         files.remove(os.path.join(output_dir, MANIFEST))
@@ -143,7 +143,7 @@ def _maker_of_shards(runner, beam_options):
     facts."""
     if runner == "local":
         if beam_options:
-            raise UsageError(explain(f"unknown argument {beam_options[0]}: Beam's own flags are "
+            raise UsageError(explain(f"unknown argument {beam_options[0]}: Beam's flags are "
                                      "for runner='beam'"))
         return _make_locally
     try:
@@ -193,8 +193,8 @@ def _in_processes(tasks, options, source, num_processes):
             yield _finished(*waiting.popleft())
     except concurrent.futures.process.BrokenProcessPool as error:
         raise BertTfError(explain(
-            "a process died while it made examples, perhaps for want of memory (finished shards "
-            "are kept)", attempt="fewer --num_processes, the same command again")) from error
+            "a process died while it made examples, perhaps out of memory (finished shards "
+            "are kept)", attempt="the same command with fewer --num_processes")) from error
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

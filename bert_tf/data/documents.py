@@ -3,7 +3,8 @@
 - `.jsonl`: a document a line, an object whose field `text` holds it.
 - any other name: plain text. With `split="lines"` a line is a sentence and a blank line ends a
   document; with `"sentences"` a blank line ends a document too, and what lies between is joined
-  and cut into sentences; with `"none"` every line that is not blank is a document of one sentence.
+  and split into sentences; with `"none"` every line that is not blank is a document of one
+  sentence.
 
 Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentences (`lines`), are
 white space like any other (`sentences`), or the whole text is one sentence (`none`).
@@ -105,7 +106,7 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
                 begun = False
         if document == first:
             raise BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
-                                      "leaving the file out"))
+                                      "omitting the file"))
 
 
 def _plain_documents(path, split, max_characters):

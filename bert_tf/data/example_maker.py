@@ -16,7 +16,7 @@ _BLOCK = 512  # examples that are worked on at once: small enough for the proces
 
 @dataclasses.dataclass(frozen=True)
 class ExampleOptions:
-    """How examples are made; the flags of `create_data`."""
+    """Options of the examples; the flags of `create_data`."""
 
     seq_length: int
     format: str

@@ -1,4 +1,4 @@
-"""Which tokens are predicted and what stands in their place (BERT paper, section 3.1).
+"""The choice of predicted tokens and what replaces them (BERT paper, section 3.1).
 
 15 % of an example's tokens are chosen; 80 % of the chosen are replaced by `[MASK]`, 10 % by a
 random token, 10 % stay. What is chosen and replaced together is a token, a whole word, or a span
@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.randomness import example_bits
 
 MASKED_LM_PROB = 0.15
-REPLACEMENT_PROBS = (0.8, 0.1)  # shares of `[MASK]` and of random tokens; the others stay
+REPLACEMENT_PROBS = (0.8, 0.1)  # fractions of `[MASK]` and of random tokens; the others are kept
 ELECTRA_REPLACEMENT_PROBS = (0.85, 0.0)  # google-research/electra `pretrain_helpers.py`
 
 
@@ -22,20 +22,20 @@ class Masking:
     Spans (ALBERT paper, section 4.1): with `max_ngram` N the text is laid out in spans of 1 to N
     tokens, or words under `whole_word`, the length n drawn with p(n) = (1/n) / (1 + 1/2 + … + 1/N),
     and each span is as likely to be chosen as any other. A special token ends a span; one longer
-    than all that may be chosen counts as single words. A span has one fate, as in the work that
-    ALBERT takes its n-gram masking from (Joshi et al., SpanBERT, section 3.1); the code of
+    than all that may be chosen counts as single words. A span is replaced as one, as in the work
+    that ALBERT takes its n-gram masking from (Joshi et al., SpanBERT, section 3.1); the code of
     google-research/albert draws one for every token.
 
     Args:
         vocab_size: entries of the vocabulary.
         special_ids: ids that are neither chosen nor drawn as replacements.
         mask_id: id of `[MASK]`.
-        max_predictions_per_seq: chosen tokens of an example at most (P).
-        whole_word: choose whole words, with one fate (mask, random, keep) each; a word that
-            would exceed what is left of the share is skipped.
-        max_ngram: tokens or words of a span at most (N); 1 for no spans.
-        masked_lm_prob: share of an example's tokens that are chosen, above 0 and below 1.
-        replacement_probs: shares of the chosen that become `[MASK]` and a random token.
+        max_predictions_per_seq: maximum of predicted tokens of an example (P).
+        whole_word: choose whole words, each replaced as one (mask, random, keep); a word that
+            would exceed what is left of `masked_lm_prob` is skipped.
+        max_ngram: maximum of tokens or words of a span (N); 1 for no spans.
+        masked_lm_prob: fraction of an example's tokens that are chosen, above 0 and below 1.
+        replacement_probs: fractions of the chosen that become `[MASK]` and a random token.
     """
 
     def __init__(self, *, vocab_size, special_ids, mask_id, max_predictions_per_seq, whole_word,
@@ -70,26 +70,26 @@ class Masking:
         for special in self.special_ids:
             candidates &= word_ids != special
         # float64 and round-half-even, as Python's round() in the original.
-        share = tf.round(tf.cast(num_tokens, tf.float64) * self.masked_lm_prob)
-        budget = tf.clip_by_value(tf.cast(share, tf.int32), 1, self.max_predictions_per_seq)
+        wanted = tf.round(tf.cast(num_tokens, tf.float64) * self.masked_lm_prob)
+        budget = tf.clip_by_value(tf.cast(wanted, tf.int32), 1, self.max_predictions_per_seq)
 
         starts = candidates
         if self.whole_word or self.max_ngram > 1:
             after = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
         if self.whole_word:
-            # A special token ends a word, so that one cut at its front starts anew after it.
+            # A special token ends a word, so that one truncated at its front starts anew after it.
             starts &= (word_starts > 0) | ~after
         if self.max_ngram > 1:
             starts = self._join(bits[:, 3], starts, after, candidates, budget)
         spans = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1  # [batch, seq_length]
 
         chosen_spans = self._choose(bits[:, 0], spans, candidates, budget)
-        place = tf.maximum(spans, 0)
-        chosen = candidates & tf.gather(chosen_spans, place, batch_dims=1)
-        fate = tf.gather(_uniform(bits[:, 1]), place, batch_dims=1)
+        span = tf.maximum(spans, 0)
+        chosen = candidates & tf.gather(chosen_spans, span, batch_dims=1)
+        draw = tf.gather(_uniform(bits[:, 1]), span, batch_dims=1)
         mask, random = self.replacement_probs
-        masked = chosen & (fate < mask)
-        random = chosen & (fate >= mask) & (fate < mask + random)
+        masked = chosen & (draw < mask)
+        random = chosen & (draw >= mask) & (draw < mask + random)
         replacement = tf.gather(self.regular_ids, _below(bits[:, 2], len(self.regular_ids)))
         output = tf.where(masked, self.mask_id, tf.where(random, replacement, word_ids))
 

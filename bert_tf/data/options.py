@@ -21,7 +21,7 @@ RUNNERS = ("local", "beam")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleFormOptions(Options):
-    """What an example is made of and how much of it is masked."""
+    """Form of an example and how much of it is masked."""
 
     max_seq_length: int = option(128, "tokens of an example, [CLS] and [SEP] counted", POSITIVE)
     format: str = option("segment_pair", "input form; the first two hold pairs of segments",
@@ -43,7 +43,7 @@ class ExampleFormOptions(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MakeExamplesOptions(ExampleFormOptions):
-    """How pre-training examples are made."""
+    """Options of pre-training examples."""
 
     masking: str = option("dynamic", "dynamic: drawn anew every epoch; static: stored in the "
                                      "records", choices=("dynamic", "static"))
@@ -57,7 +57,7 @@ class MakeExamplesOptions(ExampleFormOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PairOptions(Options):
-    """What the second segment of a pair is."""
+    """The second segment of a pair."""
 
     pairs: str | None = option(
         None, "second segment of a pair. random: half are from another document, label "
@@ -68,7 +68,7 @@ class PairOptions(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CreateDataConfig(TextOptions, MakeExamplesOptions, PairOptions, SeedOptions, WriteOptions):
-    """What `bert_tf.create_data` makes, and of what."""
+    """Options of `bert_tf.create_data`."""
 
     input: tuple[str, ...] = option(
         REQUIRED, "text files (.txt, .jsonl, either also .gz) or - for standard input",

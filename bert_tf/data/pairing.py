@@ -58,8 +58,8 @@ def make_examples(chunk, *, format, pairs, seq_length, short_seq_prob, seed):
         chunk: a `Chunk`.
         format: `segment_pair`, `sentence_pair`, `full_sentences` or `doc_sentences`.
         pairs: `random`, `swapped` or `next` for the first two, see `segment_pairs`; else None.
-        seq_length: tokens of an example at most, `[CLS]` and `[SEP]` counted.
-        short_seq_prob: share of documents (segment_pair) or examples (full_sentences,
+        seq_length: maximum of tokens of an example, `[CLS]` and `[SEP]` counted.
+        short_seq_prob: fraction of documents (segment_pair) or examples (full_sentences,
             doc_sentences) that aim at a random shorter length; sentence pairs are short anyway.
         seed: text or integer; the same seed gives the same examples.
     """

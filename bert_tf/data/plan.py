@@ -1,6 +1,6 @@
-"""What examples are made from what text: plain values that travel to other processes.
+"""The plan of which examples are made from what text: plain values that travel to other processes.
 
-Files are gathered, in order, into sections of some 256 MB of text. A section is cut into chunks
+Files are gathered, in order, into sections of some 256 MB of text. A section is split into chunks
 without looking at the others, so that many machines can read at once; a chunk becomes a shard.
 """
 
@@ -16,7 +16,7 @@ from bert_tf.storage import files
 from bert_tf.tokenization.load import TokenizerSource
 
 SECTION_BYTES = 256_000_000
-_LABELLED = {"random": "random_next", "swapped": "swapped"}  # what the share of labels 1 is called
+_LABELLED = {"random": "random_next", "swapped": "swapped"}  # name of the fraction of labels 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Plan:
 
     sections: tuple  # of tuples of paths
     size: int  # bytes of text
-    split: str  # how text is cut into sentences
+    split: str  # how text is split into sentences
     holdout: float
     options: ExampleOptions
     tokenizer: TokenizerSource

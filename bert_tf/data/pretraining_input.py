@@ -21,7 +21,7 @@ from bert_tf.storage import files, manifest
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
 # as there are hundreds of thousands; from 8 on they lie as chance has it.
 _ROUNDS = 12
-_NO_EXAMPLE = "a record is sound, but no tf.train.Example"
+_NO_EXAMPLE = "a record is sound but not a tf.train.Example"
 # What is read of a manifest.
 _OPTIONS = {"seq_length": int, "max_predictions_per_seq": int, "masking": str, "whole_word": bool,
             "max_ngram": int, "masked_share": float}
@@ -34,7 +34,7 @@ def examples_per_batch(manifest, batch_tokens, multiple=1):
 
     Args:
         manifest: what `create_examples` returned.
-        batch_tokens: tokens wanted in a batch.
+        batch_tokens: tokens of a batch, about.
         multiple: the result is a multiple of it (replicas), at least once.
     """
     wanted = batch_tokens / manifest["splits"]["train"]["mean_tokens"]
@@ -44,7 +44,7 @@ def examples_per_batch(manifest, batch_tokens, multiple=1):
 def shuffled(position, count, seed):
     """Return which of `count` examples is at each position of the endless stream.
 
-    Every run of `count` places, an epoch, holds each example once, in an order of its own.
+    Every run of `count` positions, an epoch, holds each example once, in a different order.
 
     Args:
         position: int64 `[n]`.
@@ -78,7 +78,7 @@ class PretrainingInput:
             once, the same masks every time).
         batch_size: examples of a step, over all replicas.
         seed: of the order and of dynamic masks.
-        max_predictions_per_seq: masked positions of an example at most (P); None for what the
+        max_predictions_per_seq: maximum of masked positions of an example (P); None for what the
             folder was made with. Static masks cannot change it.
         eval_examples: examples of the split `eval` to go through, None for each once: of more
             that many, evenly spread; fewer come again, under other masks where these are dynamic.
@@ -139,7 +139,7 @@ class PretrainingInput:
         Args:
             start_step: first step.
             num_replicas: replicas that share a batch.
-            replicas: those whose batches are wanted, in order.
+            replicas: those whose batches are requested, in order.
             num_steps: steps to produce; None is without end for `train`, and what it takes
                 to go through `eval` once.
 
@@ -235,13 +235,13 @@ def _read_manifest(path, split):
         values = made.get(group)
         for name, kind in fields.items():
             if not isinstance(values, dict) or type(values.get(name)) is not kind:
-                raise BertTfError(explain(f"{path} is damaged: {group}.{name}", kind.__name__,
-                                          "making the examples again"))
+                raise BertTfError(explain(f"{path} is damaged: invalid {group}.{name}",
+                                          kind.__name__, "making the examples again"))
     shards = made["splits"][split].get("shards")
     if not isinstance(shards, list) or "pair_labels" not in made or not all(
             isinstance(shard, dict) and isinstance(shard.get("name"), str) for shard in shards):
-        raise BertTfError(explain(f"{path} is damaged: splits.{split}.shards or pair_labels",
-                                  attempt="making the examples again"))
+        raise BertTfError(explain(f"{path} is damaged: invalid splits.{split}.shards or "
+                                  "pair_labels", attempt="making the examples again"))
     return made
 
 

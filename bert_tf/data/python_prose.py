@@ -1,7 +1,7 @@
 """English prose that every Python carries: the language reference behind `help()`.
 
 `pydoc_data.topics` holds about 80 topics. The prose paragraphs are kept, code, grammar and
-headings left out; topics repeat each other's paragraphs, so each is kept where it first stands:
+headings skipped; topics repeat each other's paragraphs, so each is kept where it first occurs:
 a held-out topic then shares no paragraph with a training topic.
 """
 

@@ -18,7 +18,7 @@ from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files, object_store
 from bert_tf.storage.staging import CacheFullError
 
-# Labels by what the second segment is: 1 where it is random, or has changed places with the first.
+# Labels by what the second segment is: 1 where it is random, or was swapped with the first.
 PAIR_LABELS = {"random": "next_sentence_labels", "swapped": "sentence_order_labels"}
 _SEQUENCE_ALIASES = {"input_word_ids": "input_ids", "input_type_ids": "segment_ids"}
 # google-research/albert knows sentence order labels under the other name, with the same meaning.
@@ -26,7 +26,7 @@ _ALIASES = {**_SEQUENCE_ALIASES, "sentence_order_labels": "next_sentence_labels"
 _INDEX = ("offsets", "num_tokens", "pair_labels")
 _FRAME = 16  # bytes around a record
 _OPEN_FILES = 256
-_AGAIN = "deleting its folder, which the same command then makes anew"
+_AGAIN = "deleting its folder, which the same command then makes again"
 
 
 def feature_table(masking, label, seq_length, max_predictions_per_seq):
@@ -188,7 +188,7 @@ def _crc_contributions(size):
 def masked_crc32c(rows):
     """Compute the checksum that TFRecord keeps of each row of bytes: uint32 `[rows]`.
 
-    A CRC is linear over exclusive or, so that each byte adds a term of its own, looked up by its
+    A CRC is linear over exclusive or, so that each byte adds one term, looked up by its
     value and its distance from the end; no row may be empty.
     """
     data, lengths = rows
@@ -240,7 +240,7 @@ def read_index(path):
     int32 `[records]`, `pair_labels` int8 `[records]` or `[0]`.
 
     Raises:
-        BertTfError: the index is damaged or the shard has another size than it says.
+        BertTfError: the index is damaged or the shard has another size than it states.
     """
     index = index_path(path)
     if not files.exists(index):
@@ -307,16 +307,16 @@ class Records:
             BertTfError: a record is damaged; its file and its number there are named.
         """
         shards = np.searchsorted(self.first, index, "right") - 1
-        places = [(int(shard), int(record)) for shard, record in
+        positions = [(int(shard), int(record)) for shard, record in
                   zip(shards, index - self.first[shards], strict=True)]
-        framed = self._ranges(places) if self._in_ranges else [
-            self._frame(*place) for place in places]
+        framed = self._ranges(positions) if self._in_ranges else [
+            self._frame(*position) for position in positions]
         records = [data[12:-4] for data in framed]
         lengths = np.array([len(record) for record in records])
         sums = masked_crc32c((np.frombuffer(b"".join(records), np.uint8), lengths))
-        for place, data, length, right in zip(places, framed, lengths, sums, strict=True):
+        for position, data, length, right in zip(positions, framed, lengths, sums, strict=True):
             if data[:8] != int(length).to_bytes(8, "little") or data[-4:] != right.tobytes():
-                path, record = self.paths[place[0]], place[1]
+                path, record = self.paths[position[0]], position[1]
                 raise BertTfError(explain(f"{path} record {record} is damaged",
                                           attempt=_AGAIN))
         return records
@@ -332,10 +332,10 @@ class Records:
             data = os.pread(stream.fileno(), end - start, start)
         return data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)
 
-    def _ranges(self, places):
+    def _ranges(self, positions):
         """Read `_frame` of several positions, requested at once."""
         ranges = [(self.paths[shard], *self.offsets[shard][record:record + 2].tolist())
-                  for shard, record in places]
+                  for shard, record in positions]
         return [data if len(data) == end - start > _FRAME else bytes(_FRAME + 1)
                 for (_, start, end), data
                 in zip(ranges, object_store.read_ranges(ranges), strict=True)]

@@ -1,6 +1,6 @@
-"""Pairs of segments: which sentences of a chunk make the two, and where they are cut.
+"""Pairs of segments: which sentences of a chunk make the two, and where they are truncated.
 
-`pairs` says what the second segment is. `random`: half of them come from another document, label
+`pairs` names what the second segment is. `random`: half of them come from another document, label
 1 (next sentence prediction, BERT paper, section 3.1). `swapped`: it follows the first in the text,
 and half of the pairs stand in reverse order, label 1 (sentence order prediction, ALBERT paper,
 section 3.1). `next`: it follows the first, no label.
@@ -18,7 +18,7 @@ def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
 
     Every sentence of the own documents lends at least one token to a pair, except that under
     `swapped` a document (or its part in this chunk) of a single sentence, which has no order, is
-    left out. Where the last sentence of a document is left alone, its second segment is random
+    skipped. Where the last sentence of a document is left alone, its second segment is random
     (`random`), it makes a pair with the sentence before, used once more (`swapped`), or there is no
     second segment (`next`).
 
@@ -26,8 +26,8 @@ def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
         chunk: a `pairing.Chunk`.
         format: `segment_pair`, or `sentence_pair` with one sentence a side.
         pairs: `random`, `swapped` or `next`.
-        room: tokens of both segments at most.
-        short_seq_prob: share of documents that aim at a random shorter length.
+        room: maximum of tokens of both segments.
+        short_seq_prob: fraction of documents that aim at a random shorter length.
         rng: a `random.Random`.
 
     Returns:
@@ -39,7 +39,7 @@ def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
     else:
         targets = [1] * chunk.own  # a single sentence reaches it
     rows = np.array(_choose(chunk, targets, format, pairs, rng), np.int64).reshape(-1, 5)
-    start, length = _cut(chunk, rows, pairs, room,
+    start, length = _truncate(chunk, rows, pairs, room,
                          np.random.Generator(np.random.Philox(rng.getrandbits(64))))
     return start, length, rows[:, 4] if pairs != "next" else rows[:0, 4]
 
@@ -48,8 +48,8 @@ def _choose(chunk, targets, format, pairs, rng):
     """Return rows of sentence numbers (first_start, first_end, second_start, second_end) and the
     label.
 
-    Segments are exchanged here, before they are cut: where an odd token goes must not depend on
-    which one is the later.
+    Segments are exchanged here, before they are truncated: where an odd token goes must not depend
+    on which one is the later.
     """
     draws = _Halves(rng)
     documents, names, ends = (array.tolist()
@@ -59,8 +59,8 @@ def _choose(chunk, targets, format, pairs, rng):
     def stop_at(start, target, least, end):
         """Return where sentences from `start` on reach the target length, or the document ends.
 
-        Under `swapped` they stay within it: the sentence too many, cut in `_cut`, would tell which
-        segment is the later one.
+        Under `swapped` they stay within it: the sentence too many, truncated in `_truncate`, would
+        tell which segment is the later one.
         """
         length = ends[start] + target
         stop = (bisect_right(ends, length, start + 1) - 1 if pairs == "swapped"
@@ -135,9 +135,9 @@ def _target_lengths(chunk, room, short_seq_prob, rng):
     return targets.tolist()
 
 
-def _cut(chunk, rows, pairs, room, rng):
-    """Start and length of the segments, cut to `room` tokens, the longer one first, at random from
-    its two ends. Unlike the original, a cut leaves something of every sentence."""
+def _truncate(chunk, rows, pairs, room, rng):
+    """Return start and length of the segments, truncated to `room` tokens, the longer one first, at
+    random from its two ends. Unlike the original, something is left of every sentence."""
     first, last = rows[:, 0:4:2], rows[:, 1:4:2]  # [pairs, 2]
     start, end = chunk.sentences[first], chunk.sentences[last]
     length = end - start

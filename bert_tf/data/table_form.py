@@ -1,6 +1,6 @@
-"""How a table's file is written: told from the file, or said by the user.
+"""The form of a table's file: detected in the file, or given by the user.
 
-- Delimiter: the one of tab, comma and semicolon under which the header has the columns asked for,
+- Delimiter: the one of tab, comma and semicolon under which the header has the requested columns,
   or, of columns by number, under which the first rows are equally wide.
 - Quotes, as in RFC 4180, hold delimiters, line ends and doubled quotes: in `.csv` and wherever
   commas or semicolons separate. In other files with tabs they are characters like any other, as
@@ -20,14 +20,14 @@ DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";"}
 _TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".xlsx", ".xls", ".ods")
 _PARQUET = b"PAR1"
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # zipped XML, and Excel before 2007
-_SAMPLE = 50  # rows that a delimiter is told by
-_ALIKE = 0.9  # share of them that must be as wide as the first
+_SAMPLE = 50  # rows by which a delimiter is detected
+_SIMILAR = 0.9  # fraction of them that must be as wide as the first
 _LONGEST_FIELD = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
 class TableForm:
-    """What the user says of a table's file; None is told from the file.
+    """Options that the user gives about a table's file; None is detected in the file.
 
     Attributes:
         delimiter: one character between the fields of a row.
@@ -40,7 +40,7 @@ class TableForm:
     header: bool | None = None
 
 
-AS_FOUND = TableForm()  # all of it is told from the file
+AS_FOUND = TableForm()  # all of it is detected in the file
 
 
 def suffix(path):
@@ -64,7 +64,7 @@ def written_as(path):
     with files.explained("read", path), files.open_stored(path) as stream:
         begin = stream.read(4)
     if begin in _WORKBOOKS:
-        raise UsageError(explain(f"{path} is a workbook, or zipped", "a table as text",
+        raise UsageError(explain(f"{path} is a workbook or a zip archive", "a table as text",
                                  "saving the sheet as CSV (UTF-8)"))
     return ".parquet" if begin == _PARQUET else None
 
@@ -85,7 +85,7 @@ def split_rows(path, columns, form):
     fitting = [usual] if form.delimiter else [
         delimiter for delimiter in DELIMITERS.values()
         if _fits(path, columns, form.encoding, delimiter, quotes or delimiter != "\t")]
-    if len(fitting) > 1 and fitting[0] != "\t":  # tabs in as many places of every text: no
+    if len(fitting) > 1 and fitting[0] != "\t":  # tabs at as many positions of every text: no
         raise UsageError(explain(f"{path}: commas and semicolons both make equal rows",
                                  attempt="--delimiter comma or --delimiter semicolon"))
     delimiter = (fitting or [usual])[0]
@@ -107,4 +107,4 @@ def _fits(path, columns, encoding, delimiter, quoted):
     names = [name.strip() for name in sample[0]] if sample else []
     return (all(column in names or column.isdigit() and int(column) < len(names)
                 for column in columns)
-            and sum(len(row) == len(names) for row in sample) >= _ALIKE * len(sample))
+            and sum(len(row) == len(names) for row in sample) >= _SIMILAR * len(sample))

@@ -3,9 +3,9 @@
 - `.jsonl`: an object a line; `.json`: a list of objects; Parquet: a record a row. `a.b` is the
   field `b` of the object `a`.
 - any other name: fields between delimiters, see `table_form`. There is a header, unless all
-  columns that are asked for are numbers (columns from 0) or the form says otherwise.
+  requested columns are numbers (columns from 0) or the form says otherwise.
 
-Text is UTF-8, with or without a BOM, UTF-16 with one, or of the encoding that the form says, LF or
+Text is UTF-8, with or without a BOM, UTF-16 with one, or of the encoding that the form names, LF or
 CRLF, also `.gz`; blank lines are passed over.
 """
 
@@ -35,7 +35,7 @@ class NoColumn(UsageError):
 def attempts(rows, make):
     """Yield `make(number, where, values)` of each of the `rows` that `read_rows` yields.
 
-    In place of a row that is wrong, or of which `make` raises it, stands the BadRow.
+    In place of an invalid row, or one for which `make` raises it, comes the BadRow.
     """
     for number, (where, row) in enumerate(rows):
         if not isinstance(row, BadRow):
@@ -55,11 +55,11 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
         optional: further ones, which a file, or an object, may do without.
         form: a `TableForm`.
 
-    `values` has what stands in each column: strings; of JSON any value. A wrong row is yielded as
+    `values` has the fields of each column: strings; of JSON any value. An invalid row is yielded as
     `(where, BadRow)`, so that the caller may go on.
 
     Raises:
-        NoColumn: a column is missing; what the file has is told.
+        NoColumn: a column is missing; the message lists those of the file.
         UsageError: the form does not suit the columns, or the file is a workbook.
         BertTfError: the file cannot be read.
     """
@@ -85,7 +85,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
             if has_header:
                 continue
         if has_header and fields == first:
-            yield where, BadRow(explain(f"{where}: the header again", attempt="removing the row"))
+            yield where, BadRow(explain(f"{where}: a second header", attempt="removing the row"))
         elif len(fields) == len(first):
             yield where, {column: fields[place] for column, place in places.items()}
         else:
@@ -140,13 +140,13 @@ def _tsv_rows(path, encoding, delimiter):
 
 
 def _csv_rows(path, encoding, delimiter):
-    reader = quoted_rows(files.read_lines(path, encoding), delimiter, strict=True)
+    rows = quoted_rows(files.read_lines(path, encoding), delimiter, strict=True)
     first = 1
     try:
-        for fields in reader:
+        for fields in rows:
             if fields:
                 yield f"{path} line {first}", fields
-            first = reader.line_num + 1
+            first = rows.line_num + 1
     except csv.Error as error:
         raise BertTfError(explain(f"{path} line {first}: not CSV: {error}",
                                   "quotes around a field, and doubled within it")) from error
@@ -176,7 +176,7 @@ def _parquet_rows(path, _):
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
-        raise BertTfError(explain(f"{path}: Parquet is read by pyarrow, which is not installed",
+        raise BertTfError(explain(f"{path}: Parquet needs pyarrow, which is not installed",
                                   attempt="pip install bert_tf[parquet], or CSV")) from error
     with files.staged(path) as local:
         try:

@@ -1,7 +1,7 @@
 """Batches of labelled examples by length, a pure function of the seed and the step.
 
-Rows of one length go together, so that hardly anything is padding: an epoch's permutation is cut
-into chunks of many batches, each chunk is sorted by length and cut into batches, and the batches
+Rows of one length go together, so that hardly anything is padding: an epoch's permutation is split
+into chunks of many batches, each chunk is sorted by length and split into batches, and the batches
 are shuffled. A batch is put together inside the graph from flat arrays.
 """
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _CHUNK = 64  # batches that are sorted together
-_FILLS = {"input_type_ids": 0}  # beside the ids' own padding; of ragged labels it is "ignored"
+_FILLS = {"input_type_ids": 0}  # beside the ids' padding; of ragged labels it is "ignored"
 _IGNORED = -1
 
 
@@ -52,21 +52,21 @@ class Ragged:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """What a model learns from or is asked, row by row.
+    """The rows that a model is trained on or predicts.
 
     Attributes:
         rows: `input_word_ids` and `input_type_ids`, Ragged int32 without padding; labels, arrays
             `[n, …]` or, one a token, Ragged; optional `example_weights` float32 `[n]`.
         example: int64 `[n]`, index of the example that each row is of.
-        window: None, or the length of the windows that a row is cut into: its ids are those of all
-            its windows one after the other, all but the last one full.
-        cut: how many examples were longer than what is read of them.
+        window: None, or the length of the windows that a row is split into: its ids are those of
+            all its windows one after the other, all but the last one full.
+        truncated: how many examples were longer than what is read of them.
     """
 
     rows: dict
     example: np.ndarray
     window: int | None = None
-    cut: int = 0
+    truncated: int = 0
 
     def __len__(self):
         return len(self.example)
@@ -123,7 +123,7 @@ class TaskInput:
         Args:
             start_step: first step; the batches are those that an uninterrupted run has there.
             num_replicas: replicas that share a batch; each has a contiguous part of it.
-            replicas: those whose batches are wanted, in order.
+            replicas: those whose batches are requested, in order.
 
         Returns:
             A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
@@ -165,7 +165,7 @@ class TaskInput:
         batches = plans.map(plain(self._batch), num_parallel_calls=2, deterministic=True)
         return batches.prefetch(4 * len(replicas))
 
-    def padding_share(self, epochs=1):
+    def padding_fraction(self, epochs=1):
         """Return the fraction of the positions in the batches of the first `epochs` that hold no
         token."""
         real = positions = 0
@@ -256,7 +256,7 @@ def by_length(lengths, budget):
 
     Args:
         lengths: int `[n]`.
-        budget: rows of a group times the longest of them, at most; a longer row is alone.
+        budget: maximum of rows of a group times the longest of them; a longer row is alone.
 
     Returns: list of int64 arrays.
     """
@@ -274,7 +274,7 @@ def in_order(features, batch_tokens, pad_id=0):
 
     Args:
         features: `Features`.
-        batch_tokens: positions of a batch at most, padding counted.
+        batch_tokens: maximum of positions of a batch, padding counted.
         pad_id: id of the padding token.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How rare every token is in a corpus, for weighted means of token vectors."""
+"""Rarity of every token in a corpus, for weighted means of token vectors."""
 
 import dataclasses
 import itertools
@@ -58,9 +58,9 @@ def learn_term_weights(texts, tokenizer, seq_length=128, progress=False):
 
     Args:
         texts: iterable of str; `read_texts` gives those of files. Of a tokenizer of morphemes they
-            are cut into these here.
+            are split into these here.
         tokenizer: as `load_tokenizer` gives it.
-        seq_length: the model's window in tokens, to which longer texts are cut.
+        seq_length: the model's window in tokens, to which longer texts are truncated.
         progress: show a bar.
 
     Returns: `TermWeights`.

@@ -1,4 +1,4 @@
-"""What a fine-tuning starts from: a model folder, a checkpoint of another format, or nothing."""
+"""The start of a fine-tuning: a model folder, a checkpoint of another format, or nothing."""
 
 import dataclasses
 import os
@@ -116,7 +116,7 @@ def _check_given(options, names, tokenizer, folder):
         if value not in (None, stated):
             raise UsageError(explain(
                 f"--{name} {value} with the tokenizer in {folder}, whose {name} is {stated}",
-                attempt=f"leaving --{name} out"))
+                attempt=f"omitting --{name}"))
 
 
 def _learn(options, vocab_size, texts):

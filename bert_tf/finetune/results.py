@@ -1,4 +1,4 @@
-"""What a fine-tuning or an evaluation writes: results.json, predictions.jsonl, a report."""
+"""Files that a fine-tuning or an evaluation writes: results.json, predictions.jsonl, a report."""
 
 import json
 import math
@@ -31,9 +31,9 @@ def spread(records):
 def write_measured(task_type, examples, predictions, folder):
     """Write `predictions.jsonl` and the task's `report/`.
 
-    A line of predictions is the example's `id`, what the model was given and what is right (see
-    `Example.given`), and what `TaskType.predict` tells of it. What the report says of itself is
-    printed.
+    A line of predictions is the example's `id`, what the model was given and its label (see
+    `Example.given`), and what `TaskType.predict` predicts of it. What the report states of itself
+    is printed.
     """
     files.write_json_lines(os.path.join(folder, PREDICTIONS), (
         {"id": example.id, **example.given(), **line}
@@ -61,7 +61,7 @@ def described(task_type, labels):
 def about_f1(results):
     """Return a line that says which label `f1` is about, of what `described` gives; else none."""
     positive = results.get("positive_label")
-    return [] if positive is None else [f"f1 is that of the label {positive!r}"]
+    return [] if positive is None else [f"f1 is of the label {positive!r}"]
 
 
 def write_results(folder, results, made=(PREDICTIONS, REPORT)):

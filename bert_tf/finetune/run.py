@@ -239,7 +239,7 @@ class FinetuningRun:
         if found is None:
             return None
         what, tokens = found
-        counts = {name: part.cut for name, part in features.items()}
+        counts = {name: part.truncated for name, part in features.items()}
         print(f"{what} cut at {tokens} tokens: " + ", ".join(
             f"{counts[name]:,} of {len(getattr(self, name)):,} of {name}" for name in counts))
         return {"tokens": tokens, **counts}

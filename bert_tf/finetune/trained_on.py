@@ -1,4 +1,4 @@
-"""Which texts a run learned from: digests, by which an evaluation on the same texts is known."""
+"""Texts that a run was trained on: digests, by which an evaluation on the same texts is known."""
 
 import io
 import os

@@ -18,7 +18,7 @@ RECORD = "trial.json"  # of a finished trial
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the trials of a run differ in."""
+    """Settings in which the trials of a run differ."""
 
     learning_rate: float
     epochs: int
@@ -34,7 +34,7 @@ class Settings:
 
 
 class Trial:
-    """A training in a folder of its own; a killed one goes on where it stood.
+    """A training in its own folder; a killed one resumes.
 
     Args:
         settings: a `Settings`.
@@ -50,7 +50,7 @@ class Trial:
     def record(self):
         """Return what `finish` returned, or None while it has not."""
         path = os.path.join(self.folder, RECORD)
-        return checksums.read_sealed(path, "deleting it: the training is then done again") if (
+        return checksums.read_sealed(path, "deleting it, which trains again") if (
             files.exists(path)) else None
 
     def has_weights(self):
@@ -67,7 +67,7 @@ class Trial:
 
         Args:
             build_model: called with a seed in the strategy's scope.
-            make_features: called with the model, gives the `Features` to learn from.
+            make_features: called with the model, gives the train `Features`.
             evaluator: called with the model after every epoch, gives `{metric: float}`.
             monitor: name of a metric, and `min` or `max`.
             strategy: from `make_strategy`.
@@ -153,7 +153,7 @@ def freeze(model, what):
     count = {"embeddings": 0, "all": config.num_hidden_layers}.get(what, what)
     if count > config.num_hidden_layers:
         raise UsageError(explain(f"--freeze {count}",
-                                 f"at most {config.num_hidden_layers}, the layers of the encoder"))
+                                 f"up to {config.num_hidden_layers}, the layers of the encoder"))
     blocks = backbone.encoder.blocks
     if len(blocks) < config.num_hidden_layers and 0 < count < config.num_hidden_layers:
         raise UsageError(explain(f"--freeze {count} with layers that share their weights",
@@ -184,7 +184,7 @@ def layer_rates(config, decay):
     """
     layers, family = config.num_hidden_layers, config.family
     if 0 < config.num_hidden_groups < layers:
-        raise UsageError("--layer_decay with layers that share their weights; leave it out")
+        raise UsageError("--layer_decay with layers that share their weights; omit it")
     kind = "group" if config.num_hidden_groups else "layer"
     return ((f"^{family}/embeddings", decay ** (layers + 1)),
             *((f"^{family}/encoder/{kind}_{i}/", decay ** (layers - i)) for i in range(layers)))

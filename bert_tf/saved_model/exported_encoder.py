@@ -2,7 +2,7 @@
 
 The graph cannot be asked for what no signature gives, such as attention probabilities. But the
 version holds all that the model was built of: `assets.extra/model_config.json`, the tokenizer's
-files in `assets/` and `assets.extra/`, and the weights, whose object graph tells the path that each
+files in `assets/` and `assets.extra/`, and the weights, whose object graph has the path that each
 had in the Keras model.
 """
 

@@ -1,4 +1,4 @@
-"""Functions that a function calls, put into their places: one graph without calls."""
+"""Functions that a function calls, inlined: one graph without calls."""
 
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
@@ -41,9 +41,9 @@ def flat_graph(body, library):
     for node in definition.node:
         if node.op in _CALLS:
             called = library[node.attr["f"].func.name]
-            inside, told = _in_place_of(node, called, *flat_graph(called, library))
+            inside, inlined = _in_place_of(node, called, *flat_graph(called, library))
             nodes += inside
-            results |= told
+            results |= inlined
         else:
             nodes.append(node)
     for node in nodes:

@@ -1,8 +1,8 @@
-"""What a signature looks at before anything else reads its inputs.
+"""Checks of a signature's inputs, made before anything else reads them.
 
 Neither TF Serving nor TensorFlow compares what a request holds with the shapes that a signature
 states, and kernels of tensorflow-text end the process where a text is no vector. So every signature
-is built by `guarded`, and `unguarded` tells from a written graph where that is not so.
+is built by `guarded`, and `unguarded` finds in a written graph where that is not so.
 """
 
 import tensorflow as tf

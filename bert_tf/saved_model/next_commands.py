@@ -1,4 +1,4 @@
-"""What to do with a model that was trained and exported: commands to paste into a shell."""
+"""Next commands for a model that was trained and exported: commands to paste into a shell."""
 
 import shlex
 import shutil
@@ -31,7 +31,7 @@ def query_command(export_dir, text, **flags):
 
     Args:
         export_dir: folder of the model.
-        text: cut where it is long.
+        text: truncated where it is long.
         flags: further texts, None where there is none: `pair`, `question`.
     """
     given = [f"--{name}={_short(value)}" for name, value in flags.items() if value is not None]

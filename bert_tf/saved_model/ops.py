@@ -1,4 +1,4 @@
-"""Which ops a served graph may use, and which it uses.
+"""Ops that a served graph may use, and those that it uses.
 
 `tensorflow_model_server` runs a graph only if every op in it is linked into the binary: those of
 core TensorFlow, and those of tensorflow-text, whose `ops_lib` is among the
@@ -61,7 +61,7 @@ def used_ops(saved_model):
 
 
 def finish_graph(saved_model):
-    """Say what servers and loaders want to know, and leave out what would only trouble them.
+    """Keep what servers and loaders need, and remove what would only trouble them.
 
     The signatures of the Classify and Regress APIs name their method, `tf.saved_model.save` calls
     all of them `predict`: TF Serving with `--enable_signature_method_name_check` asks for it

@@ -10,9 +10,9 @@ def make_requests(served, texts, lengths):
 
     Args:
         served: the `ServedModel`.
-        texts: list of str, where the model takes text; `[MASK]` in them stands for its own mask
+        texts: list of str, where the model takes text; `[MASK]` in them stands for its mask
             token. The second texts of pairs are the same in reverse order.
-        lengths: tokens of each row, where it does not; they are cut to the window.
+        lengths: tokens of each row, where it does not; they are truncated to the window.
     """
     if served.tokenizer is None:
         mask = tf.sequence_mask(tf.minimum(lengths, served.seq_length), dtype=tf.int32)

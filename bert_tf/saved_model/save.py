@@ -41,19 +41,20 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     Args:
         model: path of a model folder (`save_pretrained`) or of a finished run, whose training
             configuration and metrics are kept in `assets.extra/`. Without a tokenizer that runs
-            in a graph the signatures take token ids only; `export.json` there says so.
+            in a graph the signatures take token ids only; `export.json` there notes it.
         export_dir: the served model's folder, whose subfolders are versions; default
             `saved_models/NAME` with the name of the run or the model folder.
         dtype: what the graph computes in, `float32` or `bfloat16`; outputs are float32.
-        seq_length: the window in tokens, to which longer text is cut; default what the run trained
+        seq_length: the window in tokens, to which longer text is truncated; default what the run
+            trained
             on, else all positions the model has.
         top_k: predictions that `fill_mask` gives for a mask, and likeliest tokens from which
             `sample` draws the next.
         max_new_tokens: length of the continuations of `generate` and `sample`, for which so much
             of the window is kept; default 32, of a window below 96 a third.
         embedding: dict of arguments of `VectorPooling`, such as `pooling`, `layers` and
-            `normalize`: the vector that `embed` gives; of an embedder its own, of any other model
-            by default the mean over the tokens.
+            `normalize`: the vector that `embed` gives; of an embedder its pooling, of any other
+            model by default the mean over the tokens.
         term_weights: `bert_tf.learn_term_weights` of a corpus, for a `weighting` in `embedding`.
 
     Returns: the path of the new version.
@@ -121,7 +122,7 @@ def _traced_once(owner, method):
     copy each.
 
     Of seven signatures most are tokenizer and encoder: less to trace, to write and to load. When
-    a signature is run TensorFlow puts the calls' graphs in their places.
+    a signature is run TensorFlow inlines the calls' graphs.
     """
     if owner is not None:
         # Past `__setattr__`, where Keras would take the function for a part of the model.
@@ -141,8 +142,8 @@ def _write_extra(served, source, folder):
             files.write_bytes(os.path.join(extra, os.path.basename(path)), stream.read())
     notes = list(served.notes)
     if unanswered(served):
-        notes.append(f"no signature answers for {', '.join(unanswered(served))}: what the encoder "
-                     "gives is served, the head is not")
+        notes.append(f"no signature serves {', '.join(unanswered(served))}: the encoder's "
+                     "outputs are served, the head is not")
     files.write_json(os.path.join(extra, EXPORT), {
         "signatures": list(signatures(served)), "notes": notes, **description(served)})
     write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), *warmup_requests(served))

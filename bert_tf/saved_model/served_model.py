@@ -1,4 +1,4 @@
-"""What is served: a trained model of any task with its tokenizer, read from a model folder."""
+"""The served model: a trained model of any task with its tokenizer, read from a model folder."""
 
 import dataclasses
 import os
@@ -18,9 +18,9 @@ from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 
-_ANALYSED = ("text must come cut into morphemes, as bert_tf.analyse does it: the graph does not; "
+_ANALYSED = ("text must come split into morphemes, as bert_tf.analyse does it: the graph does not; "
              "offsets are into that text, bert_tf.original_offsets leads back")
-_NEW_TOKENS = 32  # tokens that a language model adds, where nothing else is said
+_NEW_TOKENS = 32  # tokens that a language model adds by default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ServedModel:
 
     model: keras.Model  # of one of `registry.model_classes()`
     tokenizer: object | None  # as `load_tokenizer` gives it; None where only ids can be taken
-    seq_length: int  # the window in tokens; longer text is cut
+    seq_length: int  # the window in tokens; longer text is truncated
     top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
     notes: tuple = ()  # lines that tell what is not served and why, and how text must come
@@ -67,7 +67,7 @@ class ServedModel:
 
         Args:
             inputs: dict of string `[B]` `text`, or `text_a` and `text_b`; else of the ids, mask and
-                segment ids themselves, which are cut to the window.
+                segment ids themselves, which are truncated to the window.
             allow_special: take special tokens written in the text for what they name.
         """
         texts = [value for name, value in inputs.items() if name.startswith("text")]
@@ -85,20 +85,20 @@ class ServedModel:
         Args:
             inputs: dict of string `[B]` `text`, or of ids and mask.
         """
-        room = self.seq_length - self.max_new_tokens
+        max_tokens = self.seq_length - self.max_new_tokens
         if "text" not in inputs:
             inputs = self._pad({name: inputs[name] for name in ("input_word_ids", "input_mask")})
             real = inputs["input_mask"] > 0
             # A row without a token has its first one.
             first = tf.range(tf.shape(real)[1]) == 0
             real |= first & ~tf.reduce_any(real, axis=1, keepdims=True)
-            return tf.ragged.boolean_mask(inputs["input_word_ids"], real)[:, -room:]
-        return prompt_of(self.tokenizer, inputs["text"], room)
+            return tf.ragged.boolean_mask(inputs["input_word_ids"], real)[:, -max_tokens:]
+        return prompt_of(self.tokenizer, inputs["text"], max_tokens)
 
     def _fit(self, inputs):
         """Truncate `inputs` to the window and pad with `padding_id`."""
         inputs = self._pad({name: ids[:, :self.seq_length] for name, ids in inputs.items()})
-        # RoBERTa tells from the ids where the padding is.
+        # RoBERTa finds the padding by the ids.
         inputs["input_word_ids"] = tf.where(tf.cast(inputs["input_mask"], tf.bool),
                                             inputs["input_word_ids"], self.model.config.padding_id)
         return inputs
@@ -152,7 +152,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         options["generator"] = None
         notes.append("the generator is not served, the discriminator alone is")
     if "reading" not in task:
-        options["preprocessor"] = None  # texts are read as the window of the export says
+        options["preprocessor"] = None  # texts are read by the window of the export
     # Not the mixed policy: casting the kernels at every request would take longer than a short
     # text. LayerNorm and the embeddings are float32 all the same.
     if model_classes()[task["task"]].preprocessor_class is None:
@@ -161,7 +161,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     encoder_of(model).backbone.padding_free = True
     preprocessor = getattr(model, "preprocessor", None)
     try:
-        # The preprocessor's own, whose resources the exported graph holds.
+        # That of the preprocessor, whose resources the exported graph holds.
         tokenizer = load_tokenizer(model_folder) if preprocessor is None else preprocessor.tokenizer
     except NoTextError as error:
         tokenizer = None

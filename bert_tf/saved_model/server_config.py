@@ -21,7 +21,7 @@ _MODEL = """\
     model_version_policy {{ latest {{ num_versions: 1 }} }}
   }}
 """
-# What holds for 2 to 64 cores: the threads that run batches are the server's own matter.
+# What holds for 2 to 64 cores: the threads that run batches are the server's choice.
 BATCHING_PARAMS = """\
 # How requests to this model merge, of tensorflow_model_server --enable_batching
 # --enable_per_model_batching_parameters; serving/DEPLOYMENT.md tells what to change and when.
@@ -63,17 +63,18 @@ def write_configs(saved_models):
     if (files.is_remote(saved_models) or os.path.basename(saved_models) != "saved_models"
             or not files.is_folder(serving)):
         return []
-    own, local = os.path.join(serving, _CONTAINERS), os.path.join(serving, _LOCAL)
+    containers, local = os.path.join(serving, _CONTAINERS), os.path.join(serving, _LOCAL)
     # Listing under the lock: of two exports that end together, the later one lists both.
     with locks.held(serving, wait=True):
         files.clean_temporary(serving)
         names = [name for name in files.list_folder(saved_models)
                  if not name.startswith(".") and versions(os.path.join(saved_models, name))]
         files.write_text(local, _WRITTEN + _render(names, saved_models))
-        if files.exists(own) and not files.read_text(own).startswith(_WRITTEN):
+        if (files.exists(containers)
+                and not files.read_text(containers).startswith(_WRITTEN)):
             return [local]
-        files.write_text(own, _WRITTEN + _HINT + _render(names, _IN_CONTAINERS))
-    return [own, local]
+        files.write_text(containers, _WRITTEN + _HINT + _render(names, _IN_CONTAINERS))
+    return [containers, local]
 
 
 def _render(names, folder):

@@ -3,7 +3,7 @@
 Every output has the batch as its first axis and a fixed rank; floats are float32. Real tokens alone
 are computed, however long others of the batch are. Text is raw, or split into morphemes by the
 caller where the tokenizer was trained so (`morphemes.pretokenize`). After a row's end come 0 and
-`""`; `num_tokens` and `num_masks` say where that is.
+`""`; `num_tokens` and `num_masks` are their numbers.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What is exported: the model folder of a finished run, or any model folder."""
+"""The source of an export: the model folder of a finished run, or any model folder."""
 
 import dataclasses
 import os

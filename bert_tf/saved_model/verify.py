@@ -22,12 +22,12 @@ def verify(served, folder, tolerance):
     Args:
         served: the `ServedModel`.
         folder: of the SavedModel.
-        tolerance: how far a row may be from the expected one, as a share of its length.
+        tolerance: how far a row may be from the expected one, as a fraction of its length.
 
     Raises:
-        BertTfError: they differ, or wrong inputs are not refused.
+        BertTfError: they differ, or invalid inputs are not refused.
     """
-    check_guards(folder)  # before it is run: without them, wrong shapes end the process
+    check_guards(folder)  # before it is run: without them, invalid shapes end the process
     reloaded = tf.saved_model.load(folder)
     rows = signatures(served)
     texts = [*_TEXTS, _SENTENCE * (served.seq_length // 4)]
@@ -51,24 +51,24 @@ def verify(served, folder, tolerance):
             else:
                 agree = np.array_equal(values[same], actual[output][same])
             if not agree:
-                raise BertTfError(f"the reloaded SavedModel gives another `{output}` for the "
+                raise BertTfError(f"the reloaded SavedModel gives a different `{output}` for the "
                                   f"signature `{name}` than the Keras model; nothing is published")
 
 
 def _refuses(function, name, inputs):
     """Call a signature with a scalar, a matrix, missing rows and ids that are none, or raise."""
     for key, value in inputs.items():
-        wrong = [value[0], value[tf.newaxis]]
+        invalid = [value[0], value[tf.newaxis]]
         if len(inputs) > 1:
-            wrong.append(value[1:])
+            invalid.append(value[1:])
         if value.dtype == tf.int32 and key != "seed":
-            wrong += [value - 1, value + value.dtype.max // 2]
-        for given in wrong:
+            invalid += [value - 1, value + value.dtype.max // 2]
+        for given in invalid:
             try:
                 function(**{**inputs, key: given})
             except tf.errors.InvalidArgumentError:
                 continue
-            raise BertTfError(f"the signature `{name}` takes a wrong `{key}`, of the shape "
+            raise BertTfError(f"the signature `{name}` accepts an invalid `{key}`, of the shape "
                               f"{given.shape.as_list()}; nothing is published")
 
 

@@ -1,4 +1,4 @@
-"""Which stage made a folder, from what: finished work is reused, other work never overwritten."""
+"""Manifests of stages: finished work is reused, other work never overwritten."""
 
 import contextlib
 import functools

@@ -20,7 +20,7 @@ _LAST_DTYPE = 100  # those after are references to variables
 
 
 class Entry(NamedTuple):
-    """Where a tensor lies."""
+    """The location of a tensor."""
 
     shape: tuple[int, ...]
     dtype: object  # tf.DType

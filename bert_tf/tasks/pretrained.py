@@ -19,11 +19,11 @@ _ADDED = {"bilstm": lambda config: config.bilstm,
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """What was saved of a model, wherever it was.
+    """The saved parts of a model, wherever it was.
 
     Attributes:
         config: its `ModelConfig`.
-        task: what `task.json` says.
+        task: the content of `task.json`.
         tensors: `{path of a variable: array}`.
         folder: that of its tokenizer.
         source: what errors call the tensors.
@@ -153,7 +153,7 @@ def _refuse_further(tensors, model_variables, source):
 
 
 def read_saved_task(folder, tensors):
-    """Return what `task.json` says; of a folder without one, what its tensors' names imply.
+    """Return the content of `task.json`; of a folder without one, what its tensors' names imply.
 
     Raises:
         UsageError: it names no task, or not what that task needs.

@@ -6,7 +6,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is learned from a file of examples; the rows of `registry.TASKS`.
+    """A task: how a file of examples is read and measured; the rows of `registry.TASKS`.
 
     Attributes:
         name: as given to `--task`.
@@ -16,7 +16,7 @@ class Task:
         metrics: those published for the task.
         monitor: `(metric, "max" or "min")` by which models are compared.
         labels: the official names in their official order (of a regression: what is
-            measured); None where the train file says.
+            measured); None where the train file decides.
         problem: of a text: `single_label`, `multi_label` or `regression`.
         pair: whether examples are pairs of texts.
         unanswerable: whether a question may have no answer.
@@ -26,8 +26,8 @@ class Task:
             the task have it.
         dirty: the file as published has broken rows, of a wrong number of columns or without a
             proper text, which are skipped.
-        columns: `{"text": …, "label": …}`, the default columns of a table of the user's own; None
-            for a named task, whose files have columns of their own.
+        columns: `{"text": …, "label": …}`, the default columns of a custom table; None
+            for a named task, whose files have fixed columns.
         optional_columns: keys that `columns` may have beside those.
         several: the same task with any number of labels for a text; None where there is none.
     """

@@ -11,7 +11,7 @@ import tqdm
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.pair_counts import PairCounts
 from bert_tf.tokenization.tokenizer import MAX_CHARACTERS_PER_WORD
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, SUFFIX, Vocabulary
+from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, Vocabulary
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
 
 MAX_ALPHABET = 6000
@@ -28,7 +28,7 @@ def learn_wordpiece(paths, vocab_size, *, lower_case=False, strip_accents=False,
 
     Args:
         paths: files of plain text or `.jsonl`, either also `.gz`.
-        vocab_size: entries wanted; fewer come out where the text has no more pieces.
+        vocab_size: requested entries; fewer come out where the text has no more pieces.
         lower_case, strip_accents, pretokenize: as for the `Tokenizer` that will use the
             vocabulary.
         min_frequency: a character or piece that occurs less often does not become an entry.
@@ -71,7 +71,7 @@ def learn_pieces(counts, vocab_size, min_frequency=2, progress=False):
                    disable=not progress) as bar:
         while len(entries) < wanted and (best := pairs.most_frequent()):
             left, right = best
-            piece = pieces[left] + pieces[right].removeprefix(SUFFIX)
+            piece = pieces[left] + pieces[right].removeprefix(CONTINUATION_PREFIX)
             if piece not in entries:
                 entries[piece] = len(pieces)
                 pieces.append(piece)
@@ -115,7 +115,7 @@ def _characters(counts, max_alphabet, min_frequency):
     # Codes of pieces: a character at a word's start (each gets one), then those after it.
     codes = characters[keep] + np.where(first, 0, len(alphabet))
     entries = np.union1d(codes, np.flatnonzero(kept))
-    pieces = [SUFFIX * int(code >= len(alphabet)) + chr(alphabet[code % len(alphabet)])
+    pieces = [CONTINUATION_PREFIX * int(code >= len(alphabet)) + chr(alphabet[code % len(alphabet)])
               for code in entries]
     symbols = np.searchsorted(entries, codes).astype(np.int32)
     return symbols, first, word_counts[word_of[keep]], pieces

@@ -1,4 +1,4 @@
-"""Korean text cut into morphemes, whose surface is kept: blanks are put between them.
+"""Korean text split into morphemes, whose surface is kept: blanks are put between them.
 
     analyse(["영화를 재밌게 봤다"])  # ["영화 를 재밌 게 봤 다"]
 
@@ -11,7 +11,7 @@ needs no rule in a served graph, and it makes one text of 가는곳이 and 가�
 blanks differs, where morphemes end does not.
 
 What `analyse` gives is marked (`Analysed`) and taken as it is when it comes back, so that analysing
-twice is analysing once. The mark is lost in files, tensors and what is cut from such a text: the
+twice is analysing once. The mark is lost in files, tensors and parts of such a text: the
 analyser, asked again, puts a further blank into a few of them (6 in 100 film reviews).
 """
 
@@ -30,16 +30,16 @@ from bert_tf.tokenization.texts import text_list
 MORPHEMES = "morphemes"
 _HANGUL = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _HANGUL_ANYWHERE = re.compile(f"[{_HANGUL}]")
-# Two characters, not blank, one of them Hangul, the second no jamo that goes on with a syllable.
+# Two characters, not blank, one of them Hangul, the second no jamo that continues a syllable.
 _SEPARABLE = re.compile(rf"(?=[{_HANGUL}].|.[{_HANGUL}])\S[^\s\u1160-\u11ff\ud7b0-\ud7ff]", re.S)
-# The analyser's time grows with the square of a text: beyond 1,000 characters parts of a text are
+# The analyser's time grows with the square of a text: above 1,000 characters parts of a text are
 # analysed by themselves, which end with a sentence or a line, else at a blank, else anywhere.
 _LONGEST = 1000
 _PART = re.compile(r".{1,999}[.!?…。]\s|.{0,999}\n|.{1,999}\s|.{1,1000}", re.S)
 
 
 class Analysed(str):
-    """A text that is cut into morphemes already."""
+    """A text that is split into morphemes already."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ def analyse(texts, progress=False):
 
 def _analysed(parts, progress):
     """Return the dict of analysed texts, from one of their parts."""
-    # Results come in order, as they are asked for.
+    # Results come in order, as they are requested.
     found = iter(_analyser(os.getpid()).tokenize(
         part for parts_of_one in parts.values() for part in parts_of_one))
     bar = tqdm.tqdm(parts.items(), desc="morphemes", unit=" texts", unit_scale=True, delay=2,
@@ -163,7 +163,7 @@ def _analyser(process):
     except ImportError as error:
         raise UsageError(explain("morphemes need the package kiwipiepy, which is not installed",
                                  attempt="pip install 'bert_tf[korean]'")) from error
-    # A process that another one started shares the machine with its like.
+    # A process that another one started shares the machine with similar ones.
     threads = 1 if multiprocessing.parent_process() else os.cpu_count()
     return kiwipiepy.Kiwi(num_workers=threads)
 

@@ -1,4 +1,4 @@
-"""What text becomes before it is cut into words: one rule for each character.
+"""Normalization of text before it is split into words: one rule for each character.
 
 The rules run as a single tensorflow-text op, `FastBertNormalize`, over a table made here. The
 op's own tables are not used: they put a blank where the original removes a control character, and
@@ -30,7 +30,8 @@ _UNASSIGNED = 0xA0000  # added to a Chinese character gives one of planes withou
 
 
 def clean(character):
-    """Control characters vanish, white space is a blank (google-research/bert `_clean_text`)."""
+    """Control characters are removed, white space is a blank (google-research/bert
+    `_clean_text`)."""
     category = unicodedata.category(character)
     if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
         return " "
@@ -157,7 +158,7 @@ def normalizer_model(rules):
 
     Returns:
         bytes: the flatbuffer `FastBertNormalizerModel` of tensorflow-text: a Darts-clone double
-        array from a character's UTF-8 bytes to a place in a pool of replacements.
+        array from a character's UTF-8 bytes to a position in a pool of replacements.
     """
     pool = b""
     places = {}

@@ -27,7 +27,7 @@ from bert_tf.tokenization.tokenizer_config import (
     read_vocabulary_options,
     vocabulary_options,
 )
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, SUFFIX, Vocabulary
+from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY_NAME = "vocab.txt"
 MAX_CHARACTERS_PER_WORD = 200
@@ -95,7 +95,8 @@ class Tokenizer(BaseTokenizer):
         special = {added.token for added in vocabulary.added_tokens if added.special}
         self._spelled = tf.constant([
             "" if token in special else
-            token.removeprefix(SUFFIX) if token.startswith(SUFFIX) else f" {token}"
+            token.removeprefix(CONTINUATION_PREFIX)
+            if token.startswith(CONTINUATION_PREFIX) else f" {token}"
             for token in vocabulary.tokens])
 
     @property

@@ -149,7 +149,7 @@ def _item(item):
 
 
 def _word_piece(values, model, config, description):
-    from bert_tf.tokenization.tokenizer import SUFFIX, Tokenizer
+    from bert_tf.tokenization.tokenizer import CONTINUATION_PREFIX, Tokenizer
 
     path = description.path
     steps = _steps(values.get("normalizer"), "normalizers")
@@ -160,8 +160,8 @@ def _word_piece(values, model, config, description):
     _expect(path, "clean_text", normalizer.get("clean_text", True), True)
     _expect(path, "pre_tokenizer", (values.get("pre_tokenizer") or {}).get("type"),
             "BertPreTokenizer")
-    _expect(path, "continuing_subword_prefix", model.get("continuing_subword_prefix", SUFFIX),
-            SUFFIX)
+    _expect(path, "continuing_subword_prefix",
+            model.get("continuing_subword_prefix", CONTINUATION_PREFIX), CONTINUATION_PREFIX)
     accents, lower_case = normalizer.get("strip_accents"), bool(normalizer.get("lowercase"))
     return Tokenizer(
         Vocabulary(description.tokens, path, **description.special), lower_case,

@@ -25,10 +25,10 @@ class Units(NamedTuple):
     ends: tf.RaggedTensor  # int64 [n, (units)], the one after the last
     text: tf.Tensor  # string [all units]
     spaced: tf.Tensor  # bool [all units], at the text's beginning or after white space
-    inside: tf.Tensor  # bool [all units], goes on with the word of the unit before
+    inside: tf.Tensor  # bool [all units], continues the word of the unit before
 
 
-def cut_units(text, unit, breaks=None):
+def split_units(text, unit, breaks=None):
     """Split texts into units.
 
     A word ends at white space; every punctuation mark and every Chinese character is a word, as
@@ -81,7 +81,7 @@ def cut_units(text, unit, breaks=None):
                  tf.gather(spaced, starts), tf.gather(inside, starts))
 
 
-def cut_out(text, starts, ends):
+def substrings(text, starts, ends):
     """Return parts of texts: string RaggedTensor `[n, (parts)]`.
 
     Args:

@@ -9,7 +9,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.storage import checksums, files, manifest
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SUFFIX = "##"
+CONTINUATION_PREFIX = "##"
 MANIFEST = ".manifest.json"  # after the name of a vocabulary: what it was made of
 
 
@@ -44,7 +44,7 @@ class Vocabulary:
     """
 
     def __init__(self, tokens, source="the vocabulary", special_tokens=SPECIAL_TOKENS,
-                 continues=lambda token: token.startswith(SUFFIX), pair_separators=1,
+                 continues=lambda token: token.startswith(CONTINUATION_PREFIX), pair_separators=1,
                  pair_types=None, added_tokens=None):
         self.tokens = list(tokens)
         self.special_tokens = tuple(special_tokens)

@@ -1,4 +1,4 @@
-"""How often each word occurs in any amount of text: what a vocabulary is learned from."""
+"""Counts of the words in any amount of text: what a vocabulary is learned from."""
 
 import collections
 import os
@@ -21,7 +21,7 @@ class WordCounter:
     """Counts words; a subclass says what a word is (`split`).
 
     Args:
-        max_words: different words held; beyond that the rarest are forgotten, all of a count alike.
+        max_words: different words held; above that the rarest are evicted, all of one count.
     """
 
     batch_characters = 1 << 22  # of texts that are counted at once
@@ -99,7 +99,7 @@ class ByteWords(WordCounter):
 
 
 class BlankWords(WordCounter):
-    """What stands between blanks in text as ALBERT prepares it for SentencePiece.
+    """The words between blanks in text as ALBERT prepares it for SentencePiece.
 
     Args:
         lower_case, strip_accents: whether it does.
@@ -121,7 +121,7 @@ def _between_blanks(texts):
 def count_words(paths, counter, progress=False):
     """Count the words of files (plain text or `.jsonl`, either also `.gz`).
 
-    How the text is cut into lines, sentences or documents makes no difference to its words.
+    How the text is split into lines, sentences or documents makes no difference to its words.
 
     Args:
         paths: of the files.
@@ -143,7 +143,7 @@ def count_words(paths, counter, progress=False):
                 bar.update(sum(map(len, texts)))
             if not words:
                 raise BertTfError(explain(f"{path} holds no text", "UTF-8 text",
-                                          "leaving the file out"))
+                                          "omitting the file"))
     return counter.counts
 
 

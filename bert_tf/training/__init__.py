@@ -1,1 +1,1 @@
-"""How any model with the accounting methods is trained: the loop never knows the task."""
+"""Training of any model with the accounting methods: the loop never knows the task."""

@@ -1,4 +1,4 @@
-"""What a training run is: one frozen set of fields, saved as `train_config.json`."""
+"""Options of a training run: one frozen set of fields, saved as `train_config.json`."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""What a run writes about itself: `metrics.jsonl`, TensorBoard events, the progress bar."""
+"""The log of a run: `metrics.jsonl`, TensorBoard events, the progress bar."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Whether the other processes of a strategy are still there, and which one is not.
+"""Checks that the other processes of a strategy are still there, and which one is not.
 
 TensorFlow's collectives wait without end for a process that is stopped or unreachable. Its
 coordination service would end them, but after ten seconds even where all processes had been

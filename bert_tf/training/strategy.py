@@ -1,4 +1,4 @@
-"""Which devices train together, and which part of a batch each process reads."""
+"""The devices that train together, and the part of a batch that each process reads."""
 
 import contextlib
 

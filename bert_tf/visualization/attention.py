@@ -1,4 +1,4 @@
-"""Which tokens a model attends to: a page for a sentence or a pair of sentences.
+"""The tokens that a model attends to: a page for a sentence or a pair of sentences.
 
     python -m bert_tf.visualize attention --model runs/bert_tiny --output attention.html \\
         --text "The import statement finds a module."
@@ -6,7 +6,7 @@
         --text "It rains." --text_pair "Take an umbrella."
 
 The page shows a layer's heads as lines from token to token, or all layers and heads as a grid of
-small pictures. Text longer than --max_length tokens is cut at its end, and it is said. Special
+small pictures. Text longer than --max_length tokens is truncated, which is printed. Special
 tokens written in a text, such as [MASK], stand for what they name.
 """
 
@@ -35,8 +35,8 @@ def add_flags(parser):
     add("--text", required=True, help="the sentence, or the first of a pair")
     add("--text_pair", metavar="TEXT", help="the second of a pair")
     add("--max_length", type=cli.positive, metavar="N",
-        help=f"tokens at most, special ones counted (default: {MAX_LENGTH}, or all that the model "
-             "takes if these are fewer); the page grows with the square of it")
+        help=f"maximum of tokens, special ones counted (default: {MAX_LENGTH}, or all that the "
+             "model takes if these are fewer); the page grows with the square of it")
 
 
 def attention(encoder, tokenizer, text, text_pair=None, max_length=None):
@@ -47,22 +47,22 @@ def attention(encoder, tokenizer, text, text_pair=None, max_length=None):
             `load_encoder(path, attention_probs=True)` gives it.
         tokenizer: the model's, as `load_encoder` gives it.
         text, text_pair: str; None for no second text.
-        max_length: tokens at most, special ones counted; None for 128 or what the model takes, if
-            that is less. Longer text is cut, of a pair the longer one first.
+        max_length: maximum of tokens, special ones counted; None for 128 or what the model takes,
+            if that is less. Longer text is truncated, of a pair the longer one first.
 
     Returns:
-        what `packed_tokens` tells about the S tokens (`tokens`, `labels`, `segments`, `special`,
+        what `packed_tokens` returns about the S tokens (`tokens`, `labels`, `segments`, `special`,
         `offsets` …), and `probabilities` float32 `[layers, heads, from, to]`, from and to being S:
-        `probabilities[layer, head, i]` sums to 1 and says where token `i` takes its vector from.
+        `probabilities[layer, head, i]` sums to 1 and shows where token `i` takes its vector from.
 
     Raises:
-        UsageError: more tokens than the model takes, room for none of a text, or an encoder that
+        UsageError: more tokens than the model takes, space for none of a text, or an encoder that
             does not give its probabilities.
     """
     import tensorflow as tf
 
     if not encoder.backbone.attention_probs:
-        raise UsageError(explain("an encoder that keeps its attention probabilities to itself",
+        raise UsageError(explain("an encoder that does not return attention probabilities",
                                  attempt="load_encoder(path, attention_probs=True)"))
     longest = encoder.config.longest
     if max_length is not None and max_length > longest:
@@ -105,7 +105,7 @@ def show(arguments):
     page = attention_page(seen, arguments.model, arguments.text, arguments.text_pair)
     files.write_text(arguments.output, page)
     layers, heads, length = seen["probabilities"].shape[:3]
-    said = [f"{length} tokens, {layers} layers of {heads} heads, {len(page) / 1e6:.1f} MB"]
+    lines = [f"{length} tokens, {layers} layers of {heads} heads, {len(page) / 1e6:.1f} MB"]
     if seen["cut"]:
-        said.append(f"note: longer than {length} tokens: {seen['cut']} are left out")
-    return said
+        lines.append(f"note: truncated at {length} tokens: {seen['cut']} more are not shown")
+    return lines

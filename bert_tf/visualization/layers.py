@@ -1,4 +1,4 @@
-"""Which layer to use: labelled sentences as points, for every layer and pooling.
+"""Comparison of layers: labelled sentences as points, for every layer and pooling.
 
     python -m bert_tf.visualize layers --model runs/bert_tiny --input reviews.csv \\
         --text_column review --label_column stars --output layers.png
@@ -6,14 +6,14 @@
         --text_column review --label_column stars --poolings mean cls --output layers.json
 
 Each panel has the sentences' vectors of one layer (columns) and pooling (rows) in two dimensions,
-coloured by label, and says how well the labels are separated. That is computed from the whole
+coloured by label, and reports how well the labels are separated. That is computed from the whole
 vectors, made 1 long, not from the projection, in two ways:
 
-- accuracy: how many sentences are told by the nearest mean of a label's vectors (scikit-learn's
+- accuracy: how many sentences the nearest mean of a label's vectors predicts (scikit-learn's
   NearestCentroid), each sentence by the means of those in other parts of a cross-validation, all
-  labels counting alike (balanced). It asks what a layer is used for, telling labels, has nothing
-  to be tuned, and is not misled by what all vectors have in common; by chance it is one over the
-  number of labels. The best panel is that of the highest accuracy.
+  labels counting equally (balanced). It measures what a layer is used for, predicting labels, has
+  nothing to be tuned, and is not misled by what all vectors have in common; by chance it is one
+  over the number of labels. The best panel is that of the highest accuracy.
 - silhouette: of cosine distances (Rousseeuw 1987), -1 to 1, whether sentences lie nearer to their
   own label's than to the next one's. It is what the eye sees, and decides between equal
   accuracies.
@@ -34,9 +34,9 @@ from bert_tf.visualization.source import add_model_flag, load_encoder
 from bert_tf.visualization.vectors import (
     add_vector_flags,
     choices,
-    cut_note,
     embed,
     layer_name,
+    truncation_note,
     unit,
     window,
 )
@@ -57,7 +57,7 @@ def add_flags(parser):
     add("--input", required=True, metavar="FILE",
         help="sentences with labels: TSV, CSV or JSONL, also .gz, as finetune reads them")
     add("--task", choices=TASKS, default=TASKS[0],
-        help="what --input is: a table of your own, or a file as published")
+        help="what --input is: a custom table, or a file as published")
     for name in _COLUMNS:
         add(f"--{name}_column", metavar="NAME",
             help=f"with --task classify: column, its name or its number from 0 (default: {name})")
@@ -90,7 +90,7 @@ def sample(texts, labels, most=1000, seed=12345):
     kept = [row for row in kept if counts[labels[row]] > 1]
     if len({labels[row] for row in kept}) < 2:
         raise BertTfError(explain(
-            f"{len(texts)} sentences, {len(counts)} labels, too few of which twice",
+            f"{len(texts)} sentences, {len(counts)} labels, too few of which occur twice",
             "two labels or more, each of two sentences or more"))
     return [texts[row] for row in kept], [labels[row] for row in kept]
 
@@ -114,8 +114,8 @@ def separation(vectors, labels, seed=12345):
         return {"accuracy": 1 / len(set(labels)), "silhouette": 0.0}
     folds = StratifiedKFold(min(_FOLDS, *collections.Counter(labels).values()), shuffle=True,
                             random_state=seed)
-    told = cross_val_predict(NearestCentroid(), vectors, labels, cv=folds)
-    return {"accuracy": float(balanced_accuracy_score(labels, told)),
+    predicted = cross_val_predict(NearestCentroid(), vectors, labels, cv=folds)
+    return {"accuracy": float(balanced_accuracy_score(labels, predicted)),
             "silhouette": float(silhouette_score(vectors, labels, metric="cosine"))}
 
 
@@ -235,10 +235,10 @@ def show(arguments):
     if drawn < len(examples):
         lines.append(f"drawn with seed {arguments.seed}: {drawn:,} of {len(examples):,} sentences")
     if len(texts) < drawn:
-        lines.append(f"left out: {drawn - len(texts):,} sentences of labels that are there once")
+        lines.append(f"skipped: {drawn - len(texts):,} sentences of labels that occur once")
     encoder, tokenizer = load_encoder(arguments.model)
     seq_length = window(encoder.config, arguments.seq_length)
-    lines += cut_note(tokenizer, texts, seq_length)
+    lines += truncation_note(tokenizer, texts, seq_length)
     vectors = embed(encoder, tokenizer, texts,
                     choices(encoder.config, arguments.poolings, arguments.layers), seq_length)
     scores = layer_scores(vectors, labels, arguments.seed)

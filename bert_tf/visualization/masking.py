@@ -1,4 +1,4 @@
-"""One pre-training example: the pair, the tokens chosen, what stands in their place, the labels.
+"""One pre-training example: the pair, the predicted tokens, what replaces them, the labels.
 
     python -m bert_tf.visualize masking --input texts.txt --model runs/bert_tiny \\
         --output masking.html
@@ -25,14 +25,14 @@ from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open
 
 OUTPUTS = (".html", ".json")
 MASKINGS = {"token": False, "whole_word": True}  # name: `whole_word` of the data code
-FATES = ("mask", "random", "kept")
+REPLACEMENTS = ("mask", "random", "kept")
 # What the labels of a pair tell, by their name in the records.
 _PAIRS = {"next_sentence_labels": ("next sentence prediction",
                                    ("the second segment follows the first in the text",
                                     "the second segment is from another document")),
           "sentence_order_labels": ("sentence order prediction",
                                     ("the segments are in the order of the text",
-                                     "the segments have changed places"))}
+                                     "the segments are swapped"))}
 _OPTIONS = ("max_seq_length", "format", "pairs", "max_ngram", "masked_lm_prob",
             "max_predictions_per_seq", "short_seq_prob", "seed")
 
@@ -45,7 +45,7 @@ def add_flags(parser):
     add_tokenizer_flags(parser, "model or run folder, or a checkpoint of any format that convert "
                                 "reads, with a WordPiece tokenizer")
     add("--example", type=cli.natural, default=0, metavar="N",
-        help="which example, from 0; beyond the last one the text comes again, masked anew")
+        help="which example, from 0; after the last one the text repeats, masked anew")
     for options in (PairOptions, ExampleFormOptions, SeedOptions):
         cli.add_options(parser, options)
 
@@ -57,7 +57,7 @@ def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
         inputs: paths of text files.
         tokenizer: a `Tokenizer`.
         folder: a new one, which gets the text used, the vocabulary and `data/`.
-        split: how text is cut into sentences, see `documents.read_documents`.
+        split: how text is split into sentences, see `documents.read_documents`.
         seed: of every draw.
         options: `max_seq_length`, `format`, `pairs`, `max_ngram`, `masked_lm_prob`,
             `max_predictions_per_seq`, `short_seq_prob`, as of `CreateDataConfig`.
@@ -112,8 +112,8 @@ def read_examples(data, tokenizer, first, count, seed):
         `segments`, two str; without a label the first three are None;
         `maskings`: for `token` and `whole_word` a dict of `input_ids` int32 and `input`, list of
         str, `[tokens]`; `positions` and `label_ids` int32, `labels` and `fates`, lists of str,
-        `[chosen]`. A fate is `mask`, `random` or `kept`; a random token that happens to be the
-        original counts as kept.
+        `[chosen]`. A fate, what a token is replaced with, is `mask`, `random` or `kept`; a random
+        token that happens to be the original counts as kept.
 
     Raises: as `PretrainingInput`.
     """
@@ -154,12 +154,12 @@ def _masked(vocabulary, read):
     given = read["input_word_ids"]
     positions, labels = (read[key][read["masked_lm_weights"] > 0]
                          for key in ("masked_lm_positions", "masked_lm_ids"))
-    fates = np.where(given[positions] == vocabulary.mask_id, 0,
+    numbers = np.where(given[positions] == vocabulary.mask_id, 0,
                      np.where(given[positions] == labels, 2, 1))
     return {"input_ids": given, "input": [vocabulary.tokens[index] for index in given],
             "positions": positions, "label_ids": labels,
             "labels": [vocabulary.tokens[index] for index in labels],
-            "fates": [FATES[fate] for fate in fates]}
+            "fates": [REPLACEMENTS[number] for number in numbers]}
 
 
 def _pair(whole, tokenizer):
@@ -185,7 +185,7 @@ def show(arguments):
     tokenizer = open_tokenizer(path, **{name: getattr(arguments, name) for name in (
         "lower_case", "strip_accents", "pretokenize")})
     if not isinstance(tokenizer, Tokenizer):
-        raise UsageError(explain(f"{path} has a tokenizer of the kind {describe(tokenizer)}",
+        raise UsageError(explain(f"{path} has a {describe(tokenizer)}",
                                  "WordPiece, which pre-training examples are made with"))
     options = {name: getattr(arguments, name) for name in _OPTIONS}
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
@@ -212,14 +212,14 @@ def show(arguments):
                              for name, masking in example["maskings"].items())]
 
 
-def count_fates(masking):
+def count_replacements(masking):
     """Count the predicted tokens, and how many of them were replaced in each way: dict of int."""
     return {"chosen": len(masking["fates"]),
-            **{fate: masking["fates"].count(fate) for fate in FATES}}
+            **{each: masking["fates"].count(each) for each in REPLACEMENTS}}
 
 
 def _summary(name, masking, size):
-    counts = count_fates(masking)
+    counts = count_replacements(masking)
     return (f"{name.replace('_', ' ')}: {counts['chosen']} of {size} tokens chosen: "
             f"{counts['mask']} [MASK], {counts['random']} random, {counts['kept']} kept")
 

@@ -1,6 +1,6 @@
 """The page of the view `masking`: a table of one example, both ways to mask side by side."""
 
-from bert_tf.visualization.masking import FATES, count_fates
+from bert_tf.visualization.masking import REPLACEMENTS, count_replacements
 from bert_tf.visualization.static_page import element, table, write_page
 
 _STYLE = """
@@ -28,19 +28,19 @@ dt { font-size: 0.85rem; }
 dd { margin: 0 0 0.3rem; }
 """
 _WAYS = {"token": "token by token", "whole_word": "whole words"}
-_FATE_WORDS = {"mask": "[MASK]", "random": "random token", "kept": "kept"}
+_REPLACEMENT_WORDS = {"mask": "[MASK]", "random": "random token", "kept": "kept"}
 
 
 def write_masking_page(path, example, about):
-    """Write the page of an example of `read_examples`; `about` says which one it is."""
-    counts = {name: count_fates(masking) for name, masking in example["maskings"].items()}
+    """Write the page of an example of `read_examples`; `about` names it."""
+    counts = {name: count_replacements(masking) for name, masking in example["maskings"].items()}
     rows = [["tokens", *([len(example["ids"])] * len(counts))],
             ["chosen", *(each["chosen"] for each in counts.values())]]
-    rows += [[element("span", _FATE_WORDS[fate], class_=f"{fate} key"),
-              *(each[fate] for each in counts.values())] for fate in FATES]
+    rows += [[element("span", _REPLACEMENT_WORDS[way], class_=f"{way} key"),
+              *(each[way] for each in counts.values())] for way in REPLACEMENTS]
     parts = [element("p", about, class_="quiet"), *_pair(example["pair"]),
              table(["", *(_WAYS[name] for name in counts)], rows),
-             element("p", "Of the tokens chosen about 80 % become [MASK], 10 % a random token, "
+             element("p", "Of the predicted tokens about 80 % become [MASK], 10 % a random token, "
                           "10 % are kept; each of them is to be predicted: its label is the "
                           "original token.")]
     ends = [place + 1 for place in range(len(example["ids"]) - 1)
@@ -56,13 +56,13 @@ def _pair(pair):
     """Describe the pair."""
     if pair is None:
         return []
-    told = "the second segment follows the first; there is no label"
+    text = "the second segment follows the first; there is no label"
     if pair["task"]:
-        told = f"{pair['task']}: label {pair['label']}, {pair['meaning']}"
+        text = f"{pair['task']}: label {pair['label']}, {pair['meaning']}"
     terms = [term for name, text in zip(("first segment", "second segment"), pair["segments"],
                                         strict=True)
              for term in (element("dt", name, class_="quiet"), element("dd", text, class_="text"))]
-    return [element("p", element("b", told[0].upper() + told[1:] + ".")), element("dl", *terms)]
+    return [element("p", element("b", text[0].upper() + text[1:] + ".")), element("dl", *terms)]
 
 
 def _table(example, places):
@@ -85,10 +85,10 @@ def _table(example, places):
                 cells += [element("td", masking["input"][place], class_="first quiet"),
                           element("td", "")]
                 continue
-            fate = masking["fates"][number]
-            cells += [element("td", masking["input"][place], class_=f"first {fate}",
-                              title=_FATE_WORDS[fate]),
-                      element("td", masking["labels"][number], class_=fate)]
+            way = masking["fates"][number]
+            cells += [element("td", masking["input"][place], class_=f"first {way}",
+                              title=_REPLACEMENT_WORDS[way]),
+                      element("td", masking["labels"][number], class_=way)]
         rows.append(element("tr", *cells,
                             class_="word" if example["word_starts"][place] else "inside"))
     return element("table", element("thead", *head), element("tbody", *rows))

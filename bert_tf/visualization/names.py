@@ -1,4 +1,4 @@
-"""What to call models and runs that are shown together."""
+"""Names of models and runs that are shown together."""
 
 import os
 

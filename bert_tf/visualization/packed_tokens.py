@@ -14,34 +14,35 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
     """Tokenize and pack, as `pack` does: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
 
     Special tokens written in a text, such as `[MASK]`, stand for what they name. Text of a model of
-    morphemes is analysed first. What does not fit is cut off at the end, of a pair from the longer.
+    morphemes is analysed first. What does not fit is truncated at the end, of a pair from the
+    longer.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
         text, text_pair: str; None for no second text.
-        max_length: tokens at most, special ones counted.
+        max_length: maximum of tokens, special ones counted.
 
     Returns:
         dict of plain values about S tokens:
         `ids` int32 `[S]`;
         `tokens`, a list of str, as the vocabulary writes them;
         `labels`, a list of str, as people read them: pieces of bytes are spelt out, `…` where a
-        character goes on in the next piece;
+        character continues in the next piece;
         `segments` int32 `[S]`: 1 for the second text and the separator after it, else 0;
         `special` bool `[S]`: `[CLS]`, `[SEP]` and padding;
-        `offsets` int32 `[S, 2]`: token `i` comes from `text[start:end]` of its own text, -1 where
+        `offsets` int32 `[S, 2]`: token `i` comes from `text[start:end]` of its text, -1 where
         it comes from none;
         `cut`, the number of tokens that did not fit.
 
     Raises:
-        UsageError: no room for a token of each text, or a text that is no Unicode.
+        UsageError: no space for a token of each text, or a text that is not Unicode.
     """
     import tensorflow as tf
 
     from bert_tf.tokenization.packing import pack
 
     texts = [text] if text_pair is None else [text, text_pair]
-    ids, offsets = zip(*(_cut(tokenizer, each) for each in texts), strict=True)
+    ids, offsets = zip(*(_tokenize(tokenizer, each) for each in texts), strict=True)
     vocabulary = tokenizer.vocabulary
     # Packed are numbers of tokens, after all ids there are: what is below is a special token.
     edges = np.cumsum([len(vocabulary), *map(len, ids)])
@@ -73,7 +74,7 @@ def sources(texts, segments, offsets):
             for segment, (start, end) in zip(segments, offsets, strict=True)]
 
 
-def _cut(tokenizer, text):
+def _tokenize(tokenizer, text):
     """Tokenize a text: ids int32 `[n]`, and the characters that each comes from, `[n, 2]`."""
     import tensorflow as tf
 
@@ -99,7 +100,7 @@ def _labels(tokenizer, ids, tokens, sources):
     if not isinstance(tokenizer, BytePairTokenizer):
         return [unicodedata.normalize("NFC", token) for token in tokens]
     pieces = tokenizer.detokenize(ids[:, np.newaxis]).numpy().tolist()
-    # A byte 10xxxxxx goes on with a character that began in the piece before.
+    # A byte 10xxxxxx continues a character that began in the piece before.
     goes_on = [0x80 <= piece[0] < 0xC0 if piece else False for piece in (*pieces, b"")]
     return [_spelt(token, piece, source and "…" * before + source + "…" * after)
             for token, piece, source, before, after in zip(

@@ -1,4 +1,4 @@
-"""Where a token stands, as the model sees it: position embeddings.
+"""Position embeddings: the position of a token, as the model sees it.
 
     python -m bert_tf.visualize positions --model runs/bert_tiny --output positions.png
     python -m bert_tf.visualize positions --width 128 --length 64 --output sinusoidal.svg
@@ -35,7 +35,7 @@ def position_table(model, length=None):
         model: an encoder, as `load_encoder` gives it.
         length: number of positions; None for all.
 
-    Returns: float32 `[length, width]`. RoBERTa's first rows, which no token uses, are left out.
+    Returns: float32 `[length, width]`. RoBERTa's first rows, which no token uses, are skipped.
 
     Raises:
         UsageError: the model has fewer positions, or no embeddings of them.

@@ -1,4 +1,4 @@
-"""Which pooling to search with: sentences ranked against a query under every one.
+"""Comparison of poolings for search: sentences ranked against a query under every one.
 
     python -m bert_tf.visualize ranking --model runs/bert_tiny --input sentences.txt \\
         --query "An exception is raised." --output ranking.html
@@ -7,7 +7,7 @@
 
 With --query and --input the page has a row for each sentence and a column for each pooling of each
 layer, with the rank by the cosine to the query; the cosine itself stands under the pointer. With
---pairs, sentences whose likeness people told, it has a table of all poolings by Spearman's rank
+--pairs, sentences whose similarity people rated, it has a table of all poolings by Spearman's rank
 correlation between that number and the cosine: which is best is read off.
 
 Tokens are weighted (mean_idf, mean_bm25) by how rare they are in --corpus, or else in the sentences
@@ -26,9 +26,9 @@ from bert_tf.visualization.static_page import element, table, write_page
 from bert_tf.visualization.vectors import (
     add_vector_flags,
     choices,
-    cut_note,
     embed,
     layer_name,
+    truncation_note,
     unit,
     window,
 )
@@ -62,14 +62,15 @@ def add_flags(parser):
         help="sentences, one a line or .jsonl (field text), either also .gz")
     add("--top", type=cli.positive, default=20, metavar="N",
         help="a sentence is on the page if it is among the first N under any pooling")
-    add("--pairs", metavar="FILE", help="pairs of sentences with a number, how alike they are")
+    add("--pairs", metavar="FILE", help="pairs of sentences with a number, their similarity")
     add("--task", choices=TASKS, default="regress",
-        help="what --pairs is: a table of your own, or a file of KLUE-STS or STS-B as published")
+        help="what --pairs is: a custom table, or a file of KLUE-STS or STS-B as published")
     for name, column in _COLUMNS.items():
         add(f"--{name}_column", metavar="NAME",
             help=f"with --task regress: column, its name or its number from 0 (default: {column})")
     add("--corpus", nargs="+", metavar="GLOB",
-        help="texts that tell how rare tokens are, as --input (default: the sentences themselves)")
+        help="texts from which the rarity of tokens is counted, as --input (default: the "
+             "sentences themselves)")
     add_vector_flags(parser, layers="-1 -2")
 
 
@@ -110,12 +111,12 @@ def compare_poolings(encoder, tokenizer, pairs, wanted, seq_length=None, weights
     from bert_tf.tasks.base.regression_metrics import regression_metrics
 
     texts = [*(pair.text_a for pair in pairs), *(pair.text_b for pair in pairs)]
-    gold = [pair.label for pair in pairs]
+    labels = [pair.label for pair in pairs]
     scores = []
     for (pooling, layer), found in embed(encoder, tokenizer, texts, wanted, seq_length,
                                          weights).items():
         left, right = np.split(unit(found.astype(np.float64)), 2)
-        metrics = regression_metrics(gold, np.sum(left * right, axis=1))
+        metrics = regression_metrics(labels, np.sum(left * right, axis=1))
         scores.append({"pooling": pooling, "layer": layer, "spearman": metrics["spearman"],
                        "pearson": metrics["pearson"]})
     return sorted(scores, key=lambda score: (-score["spearman"], -score["pearson"]))
@@ -194,7 +195,7 @@ def show(arguments):
     seq_length = window(encoder.config, arguments.seq_length)
     wanted = choices(encoder.config, arguments.poolings,
                      arguments.layers or _LAYERS[:encoder.config.num_hidden_layers + 1])
-    notes = cut_note(tokenizer, corpus, seq_length)
+    notes = truncation_note(tokenizer, corpus, seq_length)
     weights = learn_term_weights(
         read_texts(files.expand(arguments.corpus)) if arguments.corpus else corpus, tokenizer,
         seq_length, progress=bool(arguments.corpus))
@@ -230,7 +231,7 @@ def _read(arguments):
     from bert_tf.tasks.registry import read_task
 
     if (arguments.query is None) != (arguments.input is None):
-        raise UsageError(explain("one of --query and --input", "both, what is sought and where"))
+        raise UsageError(explain("one of --query and --input", "both, the query and the texts"))
     if arguments.query is None and arguments.pairs is None:
         raise UsageError(explain("nothing to rank", "--query with --input, or --pairs"))
     texts, pairs = [], []

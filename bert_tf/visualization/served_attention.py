@@ -13,7 +13,7 @@ _KEPT = 2  # encoders, each as large as the model that is served
 class ServedAttention:
     """Draws what versions that `bert_tf.export` wrote attend to, with encoders rebuilt from them.
 
-    An encoder is built when the first page is asked for, which takes seconds; the last ones used
+    An encoder is built when the first page is requested, which takes seconds; the last ones used
     are kept, so that the next page takes as long as the text does.
     """
 
@@ -35,7 +35,7 @@ class ServedAttention:
         Args:
             folder: of the version, whose files never change.
             name: what the page calls the model.
-            text, text_pair: str; what is beyond the version's window or 128 tokens is cut.
+            text, text_pair: str; what exceeds the version's window or 128 tokens is truncated.
 
         Raises:
             BertTfError: there can be no page of this version.

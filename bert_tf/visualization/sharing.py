@@ -1,4 +1,4 @@
-"""How far each layer moves what it reads: distances between a layer's input and output.
+"""Effect of each layer: distances between a layer's input and output.
 
     python -m bert_tf.visualize sharing --model runs/bert_tiny runs/albert_tiny \\
         --input texts.txt --output sharing.png
@@ -35,7 +35,7 @@ def add_flags(parser):
         help="tokens of a text that are read, special ones counted")
     add("--angle", action="store_true", help="the angle instead of the cosine distance")
     add("--relative", action="store_true",
-        help="layers as shares of the model's depth, for models of different depth")
+        help="layers as fractions of the model's depth, for models of different depth")
 
 
 def measure_layers(encoder, tokenizer, texts, seq_length=128):
@@ -43,7 +43,7 @@ def measure_layers(encoder, tokenizer, texts, seq_length=128):
 
     Args:
         encoder: built with `encoder_outputs=True`.
-        tokenizer: as `load_tokenizer` gives it; texts are cut into morphemes here where it asks
+        tokenizer: as `load_tokenizer` gives it; texts are split into morphemes here where it asks
             for that.
         texts: list of str, at least one.
         seq_length: tokens of a text, special ones counted; fewer where the model has fewer
@@ -58,10 +58,10 @@ def measure_layers(encoder, tokenizer, texts, seq_length=128):
     from bert_tf.tokenization.packing import pack
 
     window = min(seq_length, encoder.config.longest)
-    totals, tokens, cut = {}, 0, 0
+    totals, tokens, truncated = {}, 0, 0
     for start in range(0, len(texts), _BATCH):
         pieces = tokenizer.tokenize(pretokenize(tokenizer, texts[start:start + _BATCH]))
-        cut += int((pieces.row_lengths().numpy() > window - 2).sum())
+        truncated += int((pieces.row_lengths().numpy() > window - 2).sum())
         inputs = pack(tokenizer.vocabulary, [pieces], window, fixed=False)
         means = layer_distances(encoder(inputs, training=False), inputs["input_mask"])
         count = int(inputs["input_mask"].numpy().sum())
@@ -69,7 +69,7 @@ def measure_layers(encoder, tokenizer, texts, seq_length=128):
         for name, values in means.items():
             totals[name] = totals.get(name, 0) + values.numpy().astype(np.float64) * count
     return {**{name: total / tokens for name, total in totals.items()},
-            "tokens": tokens, "cut_texts": cut}
+            "tokens": tokens, "cut_texts": truncated}
 
 
 def draw_distances(measured, angle=False, relative=False):
@@ -78,7 +78,7 @@ def draw_distances(measured, angle=False, relative=False):
     Args:
         measured: `{name of the model: what measure_layers gave}`.
         angle: draw `degrees` instead of `cosine`.
-        relative: place layer i of L at i / L.
+        relative: draw layer i of L at i / L.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -91,7 +91,7 @@ def draw_distances(measured, angle=False, relative=False):
             depth = len(values[kind])
             layers = np.arange(1, depth + 1) / (depth if relative else 1)
             lines += axes.plot(layers, values[kind], markersize=5, linewidth=1.5, **style)
-        axes.set(xlabel="layer, as a share of the depth" if relative else "layer",
+        axes.set(xlabel="layer, as a fraction of the depth" if relative else "layer",
                  ylabel=_AXES[kind], title=f"{_LABELS[kind]} of a layer's input and output")
         axes.set_ylim(bottom=0)
         if not relative:
@@ -115,7 +115,7 @@ def show(arguments):
         encoder, tokenizer = load_encoder(path, encoder_outputs=True)
         found = measured[name] = measure_layers(encoder, tokenizer, texts, arguments.seq_length)
         if found["cut_texts"]:
-            lines.append(f"{name}: of {found['cut_texts']:,} texts only the beginning is read")
+            lines.append(f"{name}: {found['cut_texts']:,} texts are truncated")
         lines += [f"{name}: {_LABELS[kind]} {' '.join(f'{value:.3g}' for value in found[kind])}"
                   for kind in _LABELS]
     if arguments.output.endswith(".json"):

@@ -1,4 +1,4 @@
-"""What a word means where it stands: cosines of its vectors in several sentences.
+"""The meaning of a word in its context: cosines of its vectors in several sentences.
 
     python -m bert_tf.visualize similarity --model runs/bert_tiny --word statement \\
         --text "The statement is executed." "A statement of fact." --output statement.png
@@ -9,7 +9,7 @@ Every occurrence of a --word is found by its characters, whatever the case where
 none, and its vector is the mean of its pieces' vectors. English and other scripts with capitals
 have whole words only, Korean also what begins or ends within one: 은행 in 은행에서.
 
---of says what is compared: `words`, every occurrence; or, for every sentence, the `sum` of the
+--of names what is compared: `words`, every occurrence; or, for every sentence, the `sum` of the
 chosen words' vectors, or the sum weighted by `idf` or `bm25` of the words' pieces (the mean of
 these). Without --word all tokens of a sentence are summed up, but the special ones.
 
@@ -28,16 +28,16 @@ from bert_tf.visualization.texts import add_text_flags, read_given_texts
 from bert_tf.visualization.vectors import (
     add_window_flag,
     cosines,
-    cut_note,
     layer_name,
+    truncation_note,
     window,
 )
 from bert_tf.visualization.word_vectors import (
     occurrences,
-    sum_shares,
+    sum_weights,
     token_vectors,
     token_weights,
-    word_shares,
+    word_weights,
 )
 
 OUTPUTS = (*SUFFIXES, ".json")
@@ -60,8 +60,8 @@ def add_flags(parser):
         help="0 the embeddings, 1 the lowest layer, -1 the topmost one; may be given several "
              "times (default: the last four, summed up)")
     add("--corpus", nargs="+", metavar="GLOB",
-        help="texts that tell how rare words are, one a line or .jsonl, also .gz (default: the "
-             "sentences themselves)")
+        help="texts from which the rarity of words is counted, one a line or .jsonl, also .gz "
+             "(default: the sentences themselves)")
     add_window_flag(parser)
 
 
@@ -81,7 +81,7 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
 
     Returns: list of dicts `{"of", "layers", "rows", "cosines"}`: a kind, its layers counted from
         0, what is compared, `n` dicts with the number of the `sentence` and, of a word, what
-        `Occurrence` tells, and float64 `[n, n]`.
+        `Occurrence` holds, and float64 `[n, n]`.
 
     Raises:
         UsageError: words are to be compared and there are none; see also `occurrences`, `window`.
@@ -110,19 +110,19 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
     comparisons = []
     for kind in dict.fromkeys(kinds):
         if kind == "words":
-            shares = word_shares(found, lengths)
+            token_parts = word_weights(found, lengths)
             rows = [dataclasses.asdict(each) for each in found]
         else:
             weighted = None if kind == "sum" else token_weights(ids, weights, kind)
-            by_sentence = sum_shares(found, lengths, weighted)
-            shares = list(by_sentence.values())
+            by_sentence = sum_weights(found, lengths, weighted)
+            token_parts = list(by_sentence.values())
             rows = [{"sentence": sentence} for sentence in by_sentence]
         if not rows:
             raise BertTfError(explain(f"no word within {seq_length} tokens", "a longer window",
                                       "--seq_length"))
         for number, each in enumerate(layers):
-            table = [share @ vectors[row["sentence"]][number]
-                     for share, row in zip(shares, rows, strict=True)]
+            table = [parts @ vectors[row["sentence"]][number]
+                     for parts, row in zip(token_parts, rows, strict=True)]
             comparisons.append({"of": kind, "layers": each, "rows": rows,
                                 "cosines": cosines(np.stack(table))})
     return comparisons
@@ -197,7 +197,7 @@ def show(arguments):
     texts = read_given_texts(arguments)
     encoder, tokenizer = load_encoder(arguments.model)
     seq_length = window(encoder.config, arguments.seq_length)
-    lines = cut_note(tokenizer, texts, seq_length)
+    lines = truncation_note(tokenizer, texts, seq_length)
     weights = None
     if arguments.corpus:
         weights = learn_term_weights(read_texts(files.expand(arguments.corpus)), tokenizer,
@@ -224,5 +224,5 @@ def _told(comparison, texts):
     values = matrix[tuple(pairs.T)]
     for what, place in (("most", values.argmax()), ("least", values.argmin())):
         left, right = (row_name(comparison["rows"][row], texts) for row in pairs[place])
-        lines.append(f"  {what} alike, {values[place]:.3f}: {left} | {right}")
+        lines.append(f"  {what} similar, {values[place]:.3f}: {left} | {right}")
     return lines

@@ -7,7 +7,7 @@ import re
 
 from bert_tf.storage import files
 
-# What the page names, in the order in which it names it, is put in its place.
+# What the page names is put in, in the order in which it names it.
 _STYLE = re.compile(r'<link rel="stylesheet" href="([\w-]+\.css)">')
 _SCRIPT = re.compile(r'<script src="([\w-]+\.js)"></script>')
 _DATA = '<script type="application/json" id="data"></script>'

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as tree
 
 from bert_tf.storage import files
 
-# The reader's own colours and fonts, light or dark; what a view marks has colours for both.
+# The reader's colours and fonts, light or dark; what a view marks has colours for both.
 _STYLE = """
 :root { color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.4; }
 body { margin: 0 auto; max-width: 80rem; padding: 0 1rem 3rem; overflow-wrap: anywhere; }
@@ -18,7 +18,7 @@ th, td { border-bottom: 1px solid color-mix(in srgb, CanvasText 25%, transparent
 .quiet { color: color-mix(in srgb, CanvasText 65%, transparent); }
 .text { white-space: pre-wrap; }
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing runs, nothing is asked for
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing runs, nothing is requested
 # Characters of which a browser shows nothing, by pictures of them.
 _SEEN = {" ": "␣", "\n": "⏎", "\t": "⇥", "\0": "␀"}
 

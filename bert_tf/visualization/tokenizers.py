@@ -7,7 +7,8 @@ from bert_tf.tokenization.options import TextOptions
 
 
 def add_tokenizer_flags(parser, model):
-    """Add `--model`, of which `model` says what it may be, or `--vocab` and how it is meant."""
+    """Add `--model`, of which `model` describes what it may be, or `--vocab` and how it is
+    meant."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--model", metavar="PATH", help=f"{model}; its weights stay unread")
     source.add_argument("--vocab", metavar="FILE",
@@ -23,14 +24,14 @@ def open_tokenizer(path, **casing):
         path: a WordPiece vocabulary (a file), a model or run folder, a folder with a tokenizer's
             files, or a checkpoint of any format that convert reads.
         casing: of a vocabulary: `lower_case`, `strip_accents`, `pretokenize`, as of
-            `Tokenizer.casing`; what is not said is False.
+            `Tokenizer.casing`; what is not given is False.
 
     Returns: as `load_tokenizer`.
 
     Raises:
         BertTfError: a file is missing or damaged.
         NoTextError: a model without a tokenizer that reads text.
-        UsageError: casing of what is no vocabulary file, or against what is said beside it.
+        UsageError: casing of what is no vocabulary file, or against what is stated beside it.
     """
     from bert_tf.converters.formats import find_format, load_format
     from bert_tf.converters.tokenizer_files import tokenizer_folder
@@ -43,7 +44,7 @@ def open_tokenizer(path, **casing):
     given = [f"--{name}" for name, value in casing.items() if value is not None]
     if given:
         raise UsageError(explain(f"{' '.join(given)} with {path}, which is no vocabulary file",
-                                 attempt="leaving it out: a model's tokenizer says it"))
+                                 attempt="omitting it: a model's tokenizer states it"))
     folder = tokenizer_folder(model_folder(path) or path)
     if folder is None:
         folder = load_format(find_format(path)).read(path).tokenizer

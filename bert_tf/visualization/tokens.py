@@ -1,4 +1,4 @@
-"""How a text is cut: pieces, their ids and places in the text, unknown words marked.
+"""Tokenization of a text: pieces, their ids and offsets in the text, unknown words marked.
 
     python -m bert_tf.visualize tokens --model runs/bert_tiny --text "An import statement" \\
         --output tokens.html
@@ -23,7 +23,7 @@ from bert_tf.visualization.texts import add_text_flags, read_given_texts
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
 OUTPUTS = (".html", ".json", ".tsv")
-_BATCH = 1024  # texts that are cut at a time
+_BATCH = 1024  # texts that are tokenized at a time
 _COLUMNS = ("text", "tokenizer", "piece", "id", "start", "end", "unknown")
 
 
@@ -36,11 +36,11 @@ def add_flags(parser):
     add_text_flags(parser)
 
 
-def cut_texts(tokenizer, texts):
+def tokenize_texts(tokenizer, texts):
     """Tokenize texts.
 
     Args:
-        tokenizer: as `load_tokenizer` gives it; texts are cut into morphemes here where it asks
+        tokenizer: as `load_tokenizer` gives it; texts are split into morphemes here where it asks
             for that.
         texts: list of str.
 
@@ -53,11 +53,11 @@ def cut_texts(tokenizer, texts):
     """
     cut = []
     for start in range(0, len(texts), _BATCH):
-        cut += _cut_batch(tokenizer, texts[start:start + _BATCH])
+        cut += _tokenize_batch(tokenizer, texts[start:start + _BATCH])
     return cut
 
 
-def _cut_batch(tokenizer, texts):
+def _tokenize_batch(tokenizer, texts):
     from bert_tf.tokenization.morphemes import pretokenize
 
     analysed = pretokenize(tokenizer, texts)
@@ -99,7 +99,7 @@ def _counts_by_place(text, one):
 
 
 def count_pieces(cut):
-    """Count what `cut_texts` returned, over all texts.
+    """Count what `tokenize_texts` returned, over all texts.
 
     Returns: dict of `texts`, `words`, `pieces`, `unknown_pieces`, `whole_words` (of one piece that
         is known), `unknown_words` (with an unknown piece), and the quotients `pieces_per_word`,
@@ -147,7 +147,7 @@ def show(arguments):
     tokenizers = [open_tokenizer(path, **(casing if place == 0 else {}))
                   for place, path in enumerate(paths)]
     names = short_names(paths)
-    cuts = [cut_texts(tokenizer, texts) for tokenizer in tokenizers]
+    cuts = [tokenize_texts(tokenizer, texts) for tokenizer in tokenizers]
     tables = [{"name": name, "kind": describe(tokenizer),
                "vocabulary": len(tokenizer.vocabulary), **count_pieces(cut)}
               for name, tokenizer, cut in zip(names, tokenizers, cuts, strict=True)]

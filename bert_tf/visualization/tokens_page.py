@@ -35,9 +35,9 @@ def write_tokens_page(path, texts, tables, cuts):
         texts: list of str.
         tables: of every tokenizer a dict of `name`, `kind`, `vocabulary` and what `count_pieces`
             gives.
-        cuts: of every tokenizer what `cut_texts` gives.
+        cuts: of every tokenizer what `tokenize_texts` gives.
 
-    Returns: list of the lines to print: what was left out, if anything.
+    Returns: list of the lines to print: what is not shown, if anything.
     """
     left, sections, notes = _MOST_PIECES, [], []
     for number, (text, *cut) in enumerate(zip(texts, *cuts, strict=True), 1):
@@ -52,7 +52,7 @@ def write_tokens_page(path, texts, tables, cuts):
             notes = [f"the page ends in text {number:,} of {len(texts):,}, after "
                      f"{_MOST_PIECES:,} pieces; .json and .tsv hold all"]
             break
-    write_page(path, "How text is cut", _STYLE, _count_table(tables), _legend(tables),
+    write_page(path, "How text is tokenized", _STYLE, _count_table(tables), _legend(tables),
                *(element("p", note, class_="quiet") for note in notes), *sections)
     return notes
 
@@ -75,13 +75,13 @@ def _legend(tables):
     parts = ["A box is a piece: what it stands for in the text, the piece as the vocabulary has "
              "it, its id and its characters in the text. ",
              element("span", "dashed", class_="piece inside key"),
-             " on the left: it goes on with a word. ",
+             " on the left: it continues a word. ",
              element("span", "unknown", class_="piece unknown key"),
              " no piece of the vocabulary. "]
     if len(tables) == 2:
         parts += [element("span", element("b", "underlined"), class_="piece only key"),
                   " a piece of other characters than any of the other tokenizer. "]
-    parts.append(" Words are what stands between white space.")
+    parts.append(" Words are separated by white space.")
     return element("p", *parts)
 
 

@@ -1,4 +1,4 @@
-"""How training went: losses, accuracies, learning rate and tokens a second of one or several runs.
+"""Curves of training: losses, accuracies, learning rate and tokens a second of one or several runs.
 
     python -m bert_tf.visualize training --run runs/bert_tiny --output training.png
     python -m bert_tf.visualize training --run runs/mlm runs/electra --x tokens --smooth 9 \\
@@ -6,8 +6,8 @@
 
 A panel for every metric that any of the runs logs. Lines are the training's batches, markers the
 evaluations on held-out examples, dashed lines across mark where a run was restarted; what it had
-done beyond that point and made again is drawn once. With --smooth the line is a running median, the
-logged values pale behind it. The same numbers as .json.
+done after that point and made again is drawn once. With --smooth the line is a running median, the
+logged values pale underneath. The same numbers as .json.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def curves(run, axis="steps", smooth=None):
 
     Returns: `{metric: {split: curve}}` for the splits `train` and `eval` that have it; a curve is
         a dict of `step` int64, `x` and `value` float64 `[points]` and, of what `train` measured
-        and where asked for, `smooth` float64 `[points]`.
+        and where requested, `smooth` float64 `[points]`.
 
     Raises: as `positions`.
     """
@@ -187,10 +187,10 @@ def _plain(name, run, metrics, arguments):
 def _summary(name, run):
     steps = np.concatenate([run["train"]["step"], run["eval"]["step"]]).max()
     parts = [f"{name}: {steps:,} steps"]
-    for split, told in (("train", "last loss"), ("eval", "held out")):
+    for split, name in (("train", "last loss"), ("eval", "held out")):
         losses = run[split].get("loss", np.zeros(0))
         if len(losses):
-            parts.append(f"{told} {losses[-1]:.4f}")
+            parts.append(f"{name} {losses[-1]:.4f}")
     if run["restarts"]:
         parts.append(f"restarted at {', '.join(map(str, run['restarts']))}, {run['lost']} logged "
                      "lines made again")

@@ -1,4 +1,4 @@
-"""What a training run wrote about itself, read from its `metrics.jsonl`."""
+"""The log of a training run, read from its `metrics.jsonl`."""
 
 import json
 import os
@@ -23,11 +23,11 @@ def read_run(path):
         metric float64 `[lines]`, nan where a line has none; `restarts`, list of the steps that the
         run went back to; `lost`, how many lines were made again; `tokens_per_step`, float, what a
         step reads on average (batch size by the mean tokens of an example, as the run folder has
-        them), or None; `notes`, list of str: what was left out.
+        them), or None; `notes`, list of str: what was skipped.
 
     Raises:
         BertTfError: the file is missing, empty or damaged; the line is named. A last line that is
-            cut short is left out.
+            truncated is skipped.
         UsageError: a folder of no single run.
     """
     path = _metrics_file(path)
@@ -39,7 +39,7 @@ def read_run(path):
             line = json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
             if number == len(lines):
-                notes.append(f"{where} is cut short and left out")
+                notes.append(f"{where} is truncated and skipped")
                 break
             raise BertTfError(explain(f"{where}: invalid JSON", _LINE)) from error
         _check(line, where)
@@ -134,10 +134,10 @@ def positions(run, steps, axis):
     rates = run["train"].get("tokens_per_second", np.zeros(0))
     known = rates > 0
     if not known.any():
-        raise UsageError(explain(f"--x seconds with {run['path']}", "a run that tells its "
+        raise UsageError(explain(f"--x seconds with {run['path']}", "a run that logs its "
                                                                     "tokens_per_second"))
     # A rate holds for the steps since the last one; the last one for all that follow.
     ends = run["train"]["step"][known] * run["tokens_per_step"]
     seconds = np.cumsum(np.diff(ends, prepend=0) / rates[known])
-    beyond = np.maximum(tokens - ends[-1], 0) / rates[known][-1]
-    return np.interp(tokens, [0, *ends], [0, *seconds]) + beyond
+    after = np.maximum(tokens - ends[-1], 0) / rates[known][-1]
+    return np.interp(tokens, [0, *ends], [0, *seconds]) + after

@@ -32,7 +32,7 @@ def add_vector_flags(parser, poolings=None, layers="all"):
 def add_window_flag(parser):
     """Add `--seq_length`, see `window`."""
     parser.add_argument("--seq_length", type=cli.positive, metavar="N",
-                        help=f"tokens of a sentence, beyond which it is cut (default: {_WINDOW}, "
+                        help=f"tokens to which a sentence is truncated (default: {_WINDOW}, "
                              "or what the model has)")
 
 
@@ -40,7 +40,7 @@ def window(config, seq_length=None):
     """Return how many tokens of a sentence are read.
 
     Raises:
-        UsageError: more than the model has positions, or no room for a token.
+        UsageError: more than the model has positions, or no space for a token.
     """
     seq_length = seq_length or min(_WINDOW, config.longest)
     if not 3 <= seq_length <= config.longest:
@@ -88,7 +88,7 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
         seq_length: the window in tokens; None as of `window`.
         weights: what `learn_term_weights` gives, for `mean_idf` and `mean_bm25`; None learns
             them from `texts`.
-        batch_size: sentences of a run; those of like length share one.
+        batch_size: sentences of a run; those of similar length share one.
 
     Returns: dict of float32 `[len(texts), width]` by `(pooling, layer)`.
 
@@ -129,14 +129,15 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
     return dict(zip(wanted, vectors, strict=True))
 
 
-def cut_note(tokenizer, texts, seq_length):
+def truncation_note(tokenizer, texts, seq_length):
     """Return a list of one line that says how many sentences are longer than the window; else
     empty."""
     from bert_tf.tokenization.morphemes import pretokenize
 
     lengths = tokenizer.tokenize(pretokenize(tokenizer, texts)).row_lengths().numpy() + 2
     longer = int((lengths > seq_length).sum())
-    return [f"cut to {seq_length} tokens: {longer:,} of {len(texts):,} sentences"] if longer else []
+    return ([f"truncated at {seq_length} tokens: {longer:,} of {len(texts):,} sentences"]
+            if longer else [])
 
 
 def unit(vectors):

@@ -1,7 +1,7 @@
 """The vectors of words where they stand: occurrences, their pieces, and what is made of them.
 
 Every vector here, of a word or of a sum of words, is a mix of the vectors of a sentence's tokens:
-shares of the tokens, times their vectors.
+weights of the tokens, times their vectors.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import unicodedata
 import numpy as np
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.visualization.tokens import cut_texts
+from bert_tf.visualization.tokens import tokenize_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
     Raises:
         BertTfError: a word is in no sentence, or is blank.
     """
-    cut = cut_texts(tokenizer, texts)
+    cut = tokenize_texts(tokenizer, texts)
     ignore_case = getattr(tokenizer, "lower_case", False)
     found = []
     for word in dict.fromkeys(words):
@@ -95,7 +95,7 @@ def token_vectors(encoder, tokenizer, texts, layers, seq_length=128, batch_size=
         encoder, tokenizer: as `load_encoder` gives them.
         texts: list of str.
         layers: list of lists of layers, 0 the embeddings; those of one list are summed up.
-        seq_length: the window in tokens, to which sentences are cut.
+        seq_length: the window in tokens, to which sentences are truncated.
         batch_size: sentences of a run.
 
     Returns: `(ids, vectors)`, lists with an item a sentence: int32 `[tokens]` and float32
@@ -134,7 +134,7 @@ def token_weights(ids, weights, weighting):
     return [layer(row[np.newaxis], np.ones_like(row)[np.newaxis]).numpy()[0] for row in ids]
 
 
-def word_shares(found, lengths):
+def word_weights(found, lengths):
     """Return the weight of every token in the vector of a word: the mean of its pieces.
 
     Args:
@@ -143,13 +143,13 @@ def word_shares(found, lengths):
 
     Returns: list of float64 `[tokens]` of the occurrence's sentence.
     """
-    shares = [np.zeros(lengths[each.sentence]) for each in found]
-    for share, each in zip(shares, found, strict=True):
-        share[list(each.positions)] = 1 / len(each.positions)
-    return shares
+    weights = [np.zeros(lengths[each.sentence]) for each in found]
+    for row, each in zip(weights, found, strict=True):
+        row[list(each.positions)] = 1 / len(each.positions)
+    return weights
 
 
-def sum_shares(found, lengths, weights=None):
+def sum_weights(found, lengths, weights=None):
     """Return the weight of every token in the sum of a sentence's words, or of all its tokens.
 
     Args:
@@ -164,8 +164,8 @@ def sum_shares(found, lengths, weights=None):
     if found is None:
         return {sentence: np.concatenate([[0], weight[1:-1], [0]])
                 for sentence, weight in enumerate(weights)}
-    shares = {}
-    for each, share in zip(found, word_shares(found, lengths), strict=True):
-        weighted = share * (share @ weights[each.sentence])
-        shares[each.sentence] = shares.get(each.sentence, 0) + weighted
-    return dict(sorted(shares.items()))
+    sums = {}
+    for each, of_word in zip(found, word_weights(found, lengths), strict=True):
+        weighted = of_word * (of_word @ weights[each.sentence])
+        sums[each.sentence] = sums.get(each.sentence, 0) + weighted
+    return dict(sorted(sums.items()))

@@ -256,7 +256,7 @@ def test_a_sound_record_that_is_no_example(make):
     rows = np.tile(row, count), np.full(count, len(row))
     records.write_shard(path, [records.frame(rows)], np.ones(count), [])
     data = PretrainingInput(folder, "train", batch_size=8, seed=1)
-    with pytest.raises(BertTfError, match="no tf.train.Example"), explained_errors():
+    with pytest.raises(BertTfError, match="not a tf.train.Example"), explained_errors():
         _batches(data, num_steps=1)
 
 

@@ -185,7 +185,7 @@ def test_a_header_that_comes_again_is_named(write_file):
     path = write_file("a.tsv", as_tsv(ROWS) + as_tsv(ROWS))
     read = list(read_rows(path, ["text"]))
     assert [isinstance(row, BadRow) for _, row in read] == [False, False, True, False, False]
-    assert "line 4: the header again; try removing the row" in str(read[2][1])
+    assert "line 4: a second header; try removing the row" in str(read[2][1])
 
 
 def test_a_header_is_as_the_form_says(write_file):

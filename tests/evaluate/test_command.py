@@ -88,7 +88,7 @@ def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path,
     printed = capsys.readouterr().out
     count = sum(one.text_a in {one.text_a for one in made[:30]} for one in made)
     assert f"note: {run} learned from {count} of these 40 examples" in printed
-    assert "f1 is that of the label 'good'" in printed
+    assert "f1 is of the label 'good'" in printed
     results = files.read_json(str(tmp_path / "out" / "results.json"))
     assert (results["task"], results["positive_label"], results["monitor"]) == (
         "classify", "good", "accuracy")

@@ -100,5 +100,5 @@ def test_a_signature_that_takes_what_is_wrong_is_not_published(name, inputs):
         for key, value in given.items():
             ensured(value, [None] * inputs[key].shape.rank)
 
-    with pytest.raises(BertTfError, match=f"takes a wrong `{name}`"):
+    with pytest.raises(BertTfError, match=f"accepts an invalid `{name}`"):
         verify._refuses(ranks_alone, "any", inputs)

@@ -259,7 +259,7 @@ def test_a_head_that_no_signature_answers_for_is_named(quick, tmp_path):
                          intermediate_size=16, max_position_embeddings=16)
     TokenClassifier(config, ["noun", "verb"]).save_pretrained(str(tmp_path / "tagger"))
     ReplacedTokens(config, config).save_pretrained(str(tmp_path / "replaced"))
-    for name, note in (("tagger", "no signature answers for tagger: "),
+    for name, note in (("tagger", "no signature serves tagger: "),
                        ("replaced", "the generator is not served, the discriminator alone is")):
         version = export_saved_model(str(tmp_path / name), str(tmp_path / "out"))
         about = json.loads(pathlib.Path(version, "assets.extra", "export.json").read_text())

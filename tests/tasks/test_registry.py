@@ -103,7 +103,7 @@ def test_an_id_twice_is_refused_with_both_places(write_file):
 
 def test_columns_that_do_not_suit_the_task_are_refused(write_file):
     path = write_file("a.tsv", "text\tlabel\na\tx\n")
-    with pytest.raises(UsageError, match="columns for task='sst2', whose files have columns of "):
+    with pytest.raises(UsageError, match="columns for task='sst2', whose files have fixed columns"):
         read_task("sst2", path, {"text": "text"})
     with pytest.raises(UsageError, match="columns='txt' is unknown.*try columns='text'"):
         read_task("classify", path, {"txt": "text"})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bert_tf.tokenization import normalization
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.units import CharacterPieces, cut_out, cut_units
+from bert_tf.tokenization.units import CharacterPieces, split_units, substrings
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 ALPHABET = "abAB.,'$한국어ㅋ中文é\u0301\u200d\u0007 \t\u3000\n😀Ü٣ß\u1100\u1161\ufffd"
@@ -34,7 +34,7 @@ def cut(text, unit, breaks=None):
     """`(starts, ends, texts, spaced, inside)` of the units of one text, Python lists."""
     if breaks is not None:
         breaks = tf.ragged.constant([breaks], tf.int64)
-    units = cut_units(tf.constant([text]), unit, breaks)
+    units = split_units(tf.constant([text]), unit, breaks)
     return (units.starts[0].numpy().tolist(), units.ends[0].numpy().tolist(),
             [unit.decode() for unit in units.text.numpy()], units.spaced.numpy().tolist(),
             units.inside.numpy().tolist())
@@ -65,7 +65,7 @@ def test_breaks_cut_and_nothing_else_changes():
 
 def test_no_texts_and_empty_texts():
     for texts in ([], [""], ["", " \n"]):
-        units = cut_units(tf.constant(texts, tf.string), "word")
+        units = split_units(tf.constant(texts, tf.string), "word")
         assert units.starts.to_list() == [[]] * len(texts)
         assert units.text.shape == (0,)
 
@@ -74,8 +74,8 @@ def test_no_texts_and_empty_texts():
 @settings(deadline=None, max_examples=50)
 @given(TEXTS)
 def test_every_character_is_in_one_unit_or_white(unit, texts):
-    units = cut_units(tf.constant(texts, tf.string), unit)
-    written = cut_out(tf.constant(texts, tf.string), units.starts, units.ends)
+    units = split_units(tf.constant(texts, tf.string), unit)
+    written = substrings(tf.constant(texts, tf.string), units.starts, units.ends)
     assert written.values.numpy().tolist() == units.text.numpy().tolist()
     for text, starts, ends in zip(texts, units.starts.to_list(), units.ends.to_list(),
                                   strict=True):
@@ -95,7 +95,7 @@ def test_words_have_the_pieces_of_the_text(texts):
     for each in (tokenizer(**CASED), tokenizer(**BARE)):
         if each.lower_case:  # ς or σ is told by what is around, even across an apostrophe
             texts = [text.replace("Σ", "s") for text in texts]
-        units = cut_units(tf.constant(texts, tf.string), "word")
+        units = split_units(tf.constant(texts, tf.string), "word")
         pieces = tf.RaggedTensor.from_row_splits(each.tokenize(units.text),
                                                  units.starts.row_splits).merge_dims(1, 2)
         assert pieces.to_list() == each.tokenize(tf.constant(texts, tf.string)).to_list()
@@ -115,13 +115,13 @@ def test_characters_are_those_of_python(text):
 
 
 def test_invalid_utf8_is_cut_and_not_refused():
-    units = cut_units(tf.constant([b"a\xff\xfeb c\xe2"]), "word")
+    units = split_units(tf.constant([b"a\xff\xfeb c\xe2"]), "word")
     assert units.starts.to_list() == [[0, 5]] and units.ends.to_list() == [[4, 7]]
 
 
 def ids_of(options, text):
     each = tokenizer(**options)
-    units = cut_units(tf.constant([text]), "character")
+    units = split_units(tf.constant([text]), "character")
     ids = CharacterPieces(each)(units.text, units.inside)
     return [[each.vocabulary.tokens[number] for number in row] for row in ids.to_list()]
 
@@ -138,5 +138,5 @@ def test_pieces_of_characters():
 
 def test_a_text_of_120_000_characters():
     text = "word. " * 20_000
-    units = cut_units(tf.constant([text]), "word")
+    units = split_units(tf.constant([text]), "word")
     assert units.starts.row_lengths().numpy().tolist() == [40_000]

@@ -89,7 +89,8 @@ def test_the_command_writes_what_the_functions_give(made_once, tmp_path, capsys)
     said = capsys.readouterr().out.splitlines()
     seen = attention(*load_encoder(version, attention_probs=True), TEXT, PAIR, 12)
     assert said == ["12 tokens, 1 layers of 2 heads, 0.0 MB",
-                    f"note: longer than 12 tokens: {seen['cut']} are left out", f"wrote {path}"]
+                    f"note: truncated at 12 tokens: {seen['cut']} more are not shown",
+                    f"wrote {path}"]
     with open(path) as file:
         page = file.read()
     # All scripts are the page's own; a text is data, whatever stands in it.

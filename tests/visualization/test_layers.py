@@ -96,7 +96,7 @@ def test_a_sample_is_drawn_and_single_labels_are_left_out():
     assert layers.sample(texts, labels, 30, seed=5)[0] == kept
     assert layers.sample(texts, labels, 30, seed=6)[0] != kept
     assert layers.sample(texts, labels)[0] == texts[:99]
-    with pytest.raises(BertTfError, match="2 labels, too few of which twice"):
+    with pytest.raises(BertTfError, match="2 labels, too few of which occur twice"):
         layers.sample(["a", "b", "c"], ["x", "x", "y"])
 
 

@@ -130,7 +130,7 @@ def test_labels_of_pairs(examples):
             else:
                 assert pair["task"] == "sentence order prediction"
                 assert (first[-1] > second[0]) == pair["label"]
-                assert ("changed places" in pair["meaning"]) == pair["label"]
+                assert ("swapped" in pair["meaning"]) == pair["label"]
     assert len(told) == 4 and min(told.values()) > 5, told
 
 
@@ -210,7 +210,7 @@ def test_the_files(corpus, tokenizer, tmp_path, capsys):
     assert run("a.html", *flags) == 0
     page = (tmp_path / "a.html").read_text()
     assert "<script" not in page and "&lt; script &gt;" in page
-    for fate in masking.FATES:
+    for fate in masking.REPLACEMENTS:
         marked = sum(fates.count(fate) for fates in chosen.values())
         assert page.count(f'<td class="first {fate}"') == marked
         assert page.count(f'<td class="{fate}"') == marked

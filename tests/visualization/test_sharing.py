@@ -90,7 +90,7 @@ def test_the_command(tmp_path, capsys):
     run("a.json", "--max_texts", "3")
     told = capsys.readouterr().out
     assert "the first 3 of 4 texts are read" in told
-    assert "two: of 1 texts only the beginning is read" in told
+    assert "two: 1 texts are truncated" in told
     made = json.loads((tmp_path / "a.json").read_text())
     for name, layers in (("one", 1), ("two", 2)):
         measured = measure_layers(_encoder(num_hidden_layers=layers), word_piece(), TEXTS[:3])

@@ -182,7 +182,7 @@ def test_command(tmp_path, capsys):
     assert least < 0.99
     for colour in ((253, 231, 37), (68, 1, 84)):  # the ends of the scale, cosine 1 and the least
         assert (np.abs(pixels - colour).sum(axis=-1) < 6).sum() > 500
-    assert "words, sum of layers 1 to 2:\n  most alike, 0." in capsys.readouterr().out
+    assert "words, sum of layers 1 to 2:\n  most similar, 0." in capsys.readouterr().out
 
 
 def test_sentences_that_no_font_can_draw_are_numbered(tmp_path, capsys, monkeypatch):

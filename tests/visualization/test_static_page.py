@@ -6,7 +6,7 @@ from tiny_model import byte_pair, word_piece
 
 from bert_tf.visualization.masking_page import write_masking_page
 from bert_tf.visualization.static_page import element, table, visible, write_page
-from bert_tf.visualization.tokens import count_pieces, cut_texts
+from bert_tf.visualization.tokens import count_pieces, tokenize_texts
 from bert_tf.visualization.tokens_page import write_tokens_page
 
 HOSTILE = "</b><script>document.title = 'ran'</script><img src='http://a.org/x'> &amp; 안녕 😀"
@@ -15,7 +15,7 @@ HOSTILE = "</b><script>document.title = 'ran'</script><img src='http://a.org/x'>
 def _write_pages(folder):
     texts = [HOSTILE, "the quick brown fox " * 30, "\n \0 wide" + "w" * 150]
     tokenizers = [word_piece(), byte_pair()]
-    cuts = [cut_texts(tokenizer, texts) for tokenizer in tokenizers]
+    cuts = [tokenize_texts(tokenizer, texts) for tokenizer in tokenizers]
     tables = [{"name": HOSTILE, "kind": "a kind", "vocabulary": 9, **count_pieces(cut)}
               for cut in cuts]
     write_tokens_page(f"{folder}/tokens.html", texts, tables, cuts)

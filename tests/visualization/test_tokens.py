@@ -17,7 +17,7 @@ from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.visualization import tokens_page
-from bert_tf.visualization.tokens import count_pieces, cut_texts
+from bert_tf.visualization.tokens import count_pieces, tokenize_texts
 
 SCRIPT = "the <script>alert(1)</script> fox & 안녕하세요 CAFÉ"
 ANY = st.lists(st.sampled_from([*"abcABCÉé가나다,x😀\u200b \n\t", "e\u0301"]),
@@ -34,7 +34,7 @@ def letters():
 @given(st.lists(ANY, min_size=1, max_size=4))
 def test_pieces_are_what_stands_at_their_places(texts):
     tokenizer = letters()
-    for text, cut in zip(texts, cut_texts(tokenizer, texts), strict=True):
+    for text, cut in zip(texts, tokenize_texts(tokenizer, texts), strict=True):
         last = 0
         for piece, start, end, unknown in zip(cut["pieces"], cut["starts"], cut["ends"],
                                               cut["unknown"], strict=True):
@@ -53,7 +53,7 @@ def test_pieces_are_what_stands_at_their_places(texts):
 def test_bytes_are_counted_with_the_words_they_are_of():
     tokenizer = byte_pair()
     text = "the  fox 안녕\nthe dog"
-    (cut,) = cut_texts(tokenizer, [text])
+    (cut,) = tokenize_texts(tokenizer, [text])
     assert b"".join(tokenizer._bytes.numpy()[cut["ids"]]).decode() == text
     alone = [len(tokenizer.tokenize([before + word]).values) for before, word in (
         ("", "the"), (" ", "fox"), ("", "안녕"), ("", "the"), (" ", "dog"))]
@@ -70,7 +70,7 @@ def test_bytes_are_counted_with_the_words_they_are_of():
 def test_an_unknown_blank_is_of_no_word():
     letters = [letter for letter in byte_alphabet() if letter != "Ċ"]  # which is a line end
     tokenizer = BytePairTokenizer([*SPECIALS, *letters, "aa"], [("a", "a")])
-    (cut,) = cut_texts(tokenizer, ["\naa\nb\n"])
+    (cut,) = tokenize_texts(tokenizer, ["\naa\nb\n"])
     assert cut["pieces"] == ["<unk>", "aa", "<unk>", "b", "<unk>"]
     assert (cut["word_pieces"].tolist(), cut["word_unknown"].tolist()) == ([1, 1], [0, 0])
     assert cut["unknown"].sum() == 3
@@ -79,7 +79,7 @@ def test_an_unknown_blank_is_of_no_word():
 def test_sentence_piece_tells_places_and_counts_words():
     tokenizer = sentence_piece()
     texts = ["The quick brown fox", "안녕하세요 ☃ the ☃☃"]
-    cuts = cut_texts(tokenizer, texts)
+    cuts = tokenize_texts(tokenizer, texts)
     for text, cut in zip(texts, cuts, strict=True):
         begins = [place for place, piece in enumerate(cut["pieces"]) if piece[0] == "\u2581"]
         # What is but the blank before a word is of no word.
@@ -96,7 +96,7 @@ def test_morphemes_are_told_in_the_text_as_written():
     pieces = ["영화", "를", "재밌", "게", "봤", "다", "문자"]
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *pieces]), pretokenize="morphemes")
     text = "😀 영화를 재밌게 봤다"
-    (cut,) = cut_texts(tokenizer, [text])
+    (cut,) = tokenize_texts(tokenizer, [text])
     assert cut["pieces"] == ["[UNK]", *pieces[:6]]
     assert [text[start:end] for start, end in zip(cut["starts"], cut["ends"], strict=True)] == [
         "😀", *pieces[:6]]
@@ -130,8 +130,8 @@ def test_the_files_hold_the_numbers(folder, tmp_path, capsys):
     assert "bert (WordPiece, lower case, accents kept): 7 words" in capsys.readouterr().out
     assert _run(*flags, tmp_path / "a.tsv") == 0
     made = json.loads((tmp_path / "a.json").read_text())
-    cuts = {"bert": cut_texts(word_piece(), [SCRIPT, "the"]),
-            "pieces": cut_texts(sentence_piece(), [SCRIPT, "the"])}
+    cuts = {"bert": tokenize_texts(word_piece(), [SCRIPT, "the"]),
+            "pieces": tokenize_texts(sentence_piece(), [SCRIPT, "the"])}
     assert [each["name"] for each in made["tokenizers"]] == list(cuts)
     with open(tmp_path / "a.tsv", newline="") as stream:
         rows = list(csv.DictReader(stream, dialect="excel-tab"))
@@ -155,7 +155,7 @@ def test_the_page(folder, tmp_path, monkeypatch, capsys):
                 folder / "bytes") == 0
     written = page.read_text()
     assert "<script" not in written and html.escape(SCRIPT, quote=False) in written
-    (cut,) = cut_texts(word_piece(), [SCRIPT])
+    (cut,) = tokenize_texts(word_piece(), [SCRIPT])
     assert len(re.findall(r'<li class="[^"]*unknown', written)) == cut["unknown"].sum() > 0
     # Both have "the" and "fox"; bytes have no "café".
     assert re.search(r'<li class="piece"><b>fox</b>', written)

@@ -93,7 +93,7 @@ def test_a_last_line_that_is_cut_short(run_folder):
         run = read_run(run_folder([*LINES, cut], name, end=""))
         assert run["eval"]["step"].tolist() == [20, 40, 55]
         assert [note.partition("metrics.jsonl ")[2] for note in run["notes"]] == [
-            "line 14 is cut short and left out"]
+            "line 14 is truncated and skipped"]
 
 
 @pytest.mark.parametrize(("line", "told"), [

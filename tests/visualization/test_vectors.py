@@ -59,8 +59,9 @@ def test_long_sentences_are_cut_and_told():
     with pytest.raises(UsageError, match="seq_length=13 of a model with 12 positions"):
         vectors.window(CONFIG, 13)
     texts = ["the river bank", "the river", "the river bank rate"]
-    assert vectors.cut_note(tokenizer(), texts, 4) == ["cut to 4 tokens: 2 of 3 sentences"]
-    assert vectors.cut_note(tokenizer(), texts, 6) == []
+    note = vectors.truncation_note(tokenizer(), texts, 4)
+    assert note == ["truncated at 4 tokens: 2 of 3 sentences"]
+    assert vectors.truncation_note(tokenizer(), texts, 6) == []
     found = vectors.embed(encoder(), tokenizer(), texts, [("mean", 2)], 4)["mean", 2]
     np.testing.assert_allclose(found[[0, 2]], found[[1, 1]], atol=1e-6)
 

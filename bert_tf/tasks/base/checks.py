@@ -1,4 +1,4 @@
-"""What every metric asks of its input."""
+"""Checks that every metric makes of its input."""
 
 from bert_tf.errors import BertTfError, explain
 

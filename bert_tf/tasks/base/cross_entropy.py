@@ -1,4 +1,4 @@
-"""How far predicted shares are from the labels."""
+"""Cross-entropy of predictions and labels."""
 
 import tensorflow as tf
 
@@ -20,12 +20,13 @@ def cross_entropy(labels, logits):
 def _of_rows(logits, labels):
     """Compute float32 `[n]` of logits `[n, classes]`, in half the time of TensorFlow's own
     operation."""
-    shares = tf.nn.softmax(logits)
-    # log Σ exp(logits), from where the share is largest: exact however small the label's is.
-    total = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(shares, -1))
+    probabilities = tf.nn.softmax(logits)
+    # log Σ exp(logits), from where the probability is largest: exact however small the label's is.
+    total = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(probabilities, -1))
 
     def gradient(upstream):
-        places = tf.stack([tf.range(tf.size(labels)), tf.cast(labels, tf.int32)], axis=1)
-        return tf.tensor_scatter_nd_sub(shares * upstream[:, tf.newaxis], places, upstream), None
+        indices = tf.stack([tf.range(tf.size(labels)), tf.cast(labels, tf.int32)], axis=1)
+        return tf.tensor_scatter_nd_sub(
+            probabilities * upstream[:, tf.newaxis], indices, upstream), None
 
     return total - tf.gather(logits, labels, batch_dims=1), gradient

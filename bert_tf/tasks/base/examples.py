@@ -92,7 +92,7 @@ class TextExample(Example):
 
 
 def number_of(name, numbers, example, what="label"):
-    """Return `numbers[name]`; BertTfError with the example's place where there is no such label."""
+    """Return `numbers[name]`; BertTfError with the example's file and line for an unknown label."""
     if name not in numbers:
         try:
             check_choice(what, name, numbers)

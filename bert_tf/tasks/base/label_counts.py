@@ -1,4 +1,4 @@
-"""Which labels examples have, how many of each, and which names look like one label."""
+"""Counts of the labels of examples, and names that look like one label."""
 
 import collections
 import statistics

@@ -1,4 +1,4 @@
-"""What the models that learn from labelled text have in common: one head on an encoder."""
+"""Base of the models that are trained on labelled text: one head on an encoder."""
 
 import keras
 import tensorflow as tf

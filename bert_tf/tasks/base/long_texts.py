@@ -10,7 +10,7 @@ _AT_ONCE = 32  # windows
 def average_windows(inputs, vectors_of, spec, training=False):
     """Average the windows' vectors; a window without a real token does not count.
 
-    Dropout draws by a window's place among those of its replica, so that another number of
+    Dropout draws by a window's position among those of its replica, so that another number of
     replicas is another draw.
 
     Args:

@@ -1,4 +1,4 @@
-"""What every trained task has in common: sums and counts for any loop, and plain `fit`."""
+"""Base of every trained model: sums and counts for any loop, and plain `fit`."""
 
 import keras
 import tensorflow as tf
@@ -108,7 +108,7 @@ class Objective(OnEncoder, keras.Model):
         context = tf.distribute.get_replica_context()
         if context is not None and context.num_replicas_in_sync > 1:
             weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
-        # This replica's share of the mean: Keras adds the replicas' gradients up.
+        # This replica's part of the mean: Keras adds the replicas' gradients up.
         return tf.add_n([
             self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
             for task, loss in self.loss_sums(y_pred, x).items()])

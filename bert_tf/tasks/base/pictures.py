@@ -18,7 +18,7 @@ _FONTS = ("install a font that has them: NanumGothic (of Debian's package fonts-
 def check_picture_path(path):
     """Raise UsageError unless `path` ends as a picture file does."""
     if not os.fspath(path).endswith(SUFFIXES):
-        raise UsageError(explain(f"{path} is no picture file",
+        raise UsageError(explain(f"{path} is not a picture file",
                                  f"a name that ends with {' or '.join(SUFFIXES)}"))
 
 
@@ -40,7 +40,7 @@ def write_figure(path, figure):
         path: of the picture.
         figure: as of `new_figure`, its names drawn by `name_ticks` and `add_legend`.
 
-    Returns: list of str, lines that say which names are numbers in the picture and what font to
+    Returns: list of str, lines that list which names are numbers in the picture and what font to
         install; empty where fonts have all characters.
 
     Raises:
@@ -75,8 +75,8 @@ def _font_with(text):
 
     The first choice is the one that matplotlib ships.
     """
-    wanted = {ord(character) for character in text if not character.isspace()} | {ord("…")}
-    return next((family for path, family in _fonts() if wanted <= _characters(path)), None)
+    needed = {ord(character) for character in text if not character.isspace()} | {ord("…")}
+    return next((family for path, family in _fonts() if needed <= _characters(path)), None)
 
 
 def _fonts():
@@ -109,7 +109,7 @@ def _drawn(figure, names, kind=""):
     """Return `(text, style)` to draw each of the names by: itself, or its number where no font has
     it.
 
-    The figure keeps the numbers; `kind` tells those of several lists in one figure apart.
+    The figure keeps the numbers; `kind` distinguishes those of several lists in one figure.
     """
     drawn = []
     for number, name in enumerate(names, 1):

@@ -1,4 +1,4 @@
-"""What the layers have in common that read text: a tokenizer, a window, plain options."""
+"""Base of the layers that read text: a tokenizer, a window, plain options."""
 
 import keras
 
@@ -27,7 +27,7 @@ class Preprocessor(keras.Layer):
         raise NotImplementedError
 
     def check(self):
-        """Raise UsageError if an option is beyond its limit."""
+        """Raise UsageError if an option exceeds its limit."""
         for name, most in self.limits().items():
             value = getattr(self, name)
             if not 1 <= value <= most:
@@ -35,10 +35,10 @@ class Preprocessor(keras.Layer):
                                          f"1 to {most}" if most > 0 else "a longer window"))
 
     def resize(self, seq_length):
-        """Take another window; an option beyond its limit there becomes the limit.
+        """Take another window; an option that exceeds its limit there becomes the limit.
 
         Raises:
-            UsageError: the window has no room for text.
+            UsageError: the window has no space for text.
         """
         self.seq_length = seq_length
         for name, most in self.limits().items():

@@ -22,14 +22,14 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
             `Task.columns`; numbers are columns from 0 of a table without header. For several
             labels also `"separator"` (a comma).
         form: a `TableForm`.
-        skipped: list that a BadRow is appended to for each example that is wrong, and so skipped;
+        skipped: list that a BadRow is appended to for each example that is invalid, and so skipped;
             None refuses them, but for what `Task.dirty` is about. Both is reported on standard
             error.
 
     Returns: list of `Example`, of the class of the task's type.
 
     Raises:
-        UsageError: unknown or missing columns, or columns for a task that has its own.
+        UsageError: unknown or missing columns, or columns for a task that has fixed ones.
         BertTfError: the file cannot be read, has no examples, or has invalid ones; they are
         counted,
             the first of them named by file and line.
@@ -38,8 +38,8 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
                if column is not None}
     if columns and task.columns is None:
         raise UsageError(explain(
-            f"columns for task={task.name!r}, whose files have columns of their own",
-            attempt="a task for tables of your own, such as 'classify'"))
+            f"columns for task={task.name!r}, whose files have fixed columns",
+            attempt="a task for custom tables, such as 'classify'"))
     for name in columns:
         check_choice("columns", name, (*task.columns, *task.optional_columns))
     columns = {**(task.columns or {}), **columns}
@@ -69,16 +69,16 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
 def _sorted_out(read):
     """Return two lists: the examples, and a BadRow for each that is invalid or has the id of
     another."""
-    examples, bad, places = [], [], {}
+    examples, bad, first = [], [], {}
     for example in read:
         if isinstance(example, BadRow):
             bad.append(example)
-        elif example.id in places:
+        elif example.id in first:
             bad.append(BadRow(explain(
-                f"{example.where}: id {example.id!r} again, first in {places[example.id]}",
+                f"{example.where}: id {example.id!r} again, first in {first[example.id]}",
                 "a different one for every example")))
         else:
-            places[example.id] = example.where
+            first[example.id] = example.where
             examples.append(example)
     return examples, bad
 
@@ -88,7 +88,7 @@ def _message(path, bad, total):
     if len(bad) == 1:
         joint = ", or" if "; try " in str(bad[0]) else "; try"
         return f"{bad[0]}{joint} --skip_bad_rows"
-    lines = [f"{path}: {len(bad)} of {total} examples are invalid; try mending them, or "
+    lines = [f"{path}: {len(bad)} of {total} examples are invalid; try correcting them, or "
              "--skip_bad_rows", *map(str, bad[:_SHOWN])]
     if len(bad) > _SHOWN:
         lines.append(f"and {len(bad) - _SHOWN} more")

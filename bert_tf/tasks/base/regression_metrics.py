@@ -1,4 +1,4 @@
-"""How well numbers were told, for example the likeness of two sentences, by SciPy."""
+"""Metrics of predicted numbers, for example the similarity of two sentences, by SciPy."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def regression_metrics(gold, predicted):
     """Compute the metrics of one number an example.
 
     Args:
-        gold: the right numbers, `[n]` floats.
+        gold: the labels, `[n]` floats.
         predicted: `[n]` floats.
 
     Returns:

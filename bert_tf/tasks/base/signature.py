@@ -28,7 +28,7 @@ def result(kind, **outputs):
     """Return what one or several outputs mean together, as `Signature.results` has it.
 
     Args:
-        kind: one of those in `bert_tf/serving/wire/results.py`, which says what parts it has; so
+        kind: one of those in `bert_tf/serving/wire/results.py`, which lists its parts; so
             clients and pages know how to show it.
         outputs: by the name of a part the name of the output, or of the input that it is `of`.
             `name` is what a span is called, where not `text`.

@@ -1,4 +1,4 @@
-"""Holding out a share of labelled examples."""
+"""Holding out a fraction of labelled examples."""
 
 import bisect
 import collections
@@ -10,20 +10,20 @@ from bert_tf.errors import UsageError, explain
 _SPREAD = 5  # parts of equal size that the numbers of a regression are divided into
 
 
-def split_examples(examples, share, seed, dev_last=False):
-    """Split examples into train examples and about `share` of them as dev examples.
+def split_examples(examples, fraction, seed, dev_last=False):
+    """Split examples into train examples and about `fraction` of them as dev examples.
 
     Examples of one group stay together, and so do those of the same text; among these units a hash
     of the seed and of their content chooses, so that neither the order of the examples matters nor
     their ids. Every stratum (`Example.stratum`; of numbers, each fifth of them) has about its
-    share, as far as whole units allow, and none goes to the dev examples alone; a group counts as
-    what most of it is.
+    fraction, as far as whole units allow, and none goes to the dev examples alone; a group counts
+    as what most of it is.
 
     Args:
         examples: list of `Example`.
-        share: between 0 and 1.
+        fraction: between 0 and 1.
         seed: integer.
-        dev_last: hold out the last examples instead, as `Task.dev_last` says.
+        dev_last: hold out the last examples instead, see `Task.dev_last`.
 
     Returns: `(train, dev)`, both lists in the order of `examples`, neither empty.
 
@@ -31,14 +31,15 @@ def split_examples(examples, share, seed, dev_last=False):
         UsageError: there is too little to split.
     """
     if dev_last and len(examples) > 1:
-        last = min(max(1, round(share * len(examples))), len(examples) - 1)
+        last = min(max(1, round(fraction * len(examples))), len(examples) - 1)
         return examples[:-last], examples[-last:]
     units = _units(examples, seed)
     if len(units) < 2:
         raise UsageError(explain("all examples are of one document or have the same text, of which "
-                                 f"a share of {share} was to be held out", attempt="--dev FILE"))
+                                 f"a fraction of {fraction} was to be held out",
+                                 attempt="--dev FILE"))
     held_out = set()
-    for unit in _chosen(_strata(examples, units), share):
+    for unit in _chosen(_strata(examples, units), fraction):
         held_out.update(unit)
     return ([example for i, example in enumerate(examples) if i not in held_out],
             [example for i, example in enumerate(examples) if i in held_out])
@@ -83,7 +84,7 @@ def _strata(examples, units):
     return large or [units]
 
 
-def _chosen(strata, share):
+def _chosen(strata, fraction):
     """Return the units to hold out: of each stratum the first that fit its fraction, never all of
     them.
 
@@ -91,7 +92,7 @@ def _chosen(strata, share):
     """
     chosen, owed = [], 0.0
     for units in strata:
-        owed += share * sum(map(len, units))
+        owed += fraction * sum(map(len, units))
         left = len(units)
         for unit in units:
             if len(unit) / 2 <= owed and left > 1:

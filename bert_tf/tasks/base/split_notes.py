@@ -1,4 +1,4 @@
-"""What a user should know of the train examples beside the dev or test examples."""
+"""Warnings about the train examples beside the dev or test examples."""
 
 from bert_tf.tasks.base.split import content_digest
 
@@ -6,7 +6,7 @@ _SHOWN = 5
 
 
 def split_notes(train, held_out, name="dev"):
-    """Return warnings, a list of lines, empty where there is nothing to say.
+    """Return warnings, a list of lines, empty where there are none.
 
     They name labels that only one of the two lists has, and count texts that both have.
 
@@ -18,8 +18,8 @@ def split_notes(train, held_out, name="dev"):
     trained, measured = (set().union(*(example.described_labels for example in examples))
                          for examples in (train, held_out))
     if trained - measured:
-        notes.append(f"no {name} example has {_listed(trained - measured)}: the score says nothing "
-                     "about that")
+        notes.append(f"no {name} example has {_listed(trained - measured)}: the score does not "
+                     "cover that")
     if measured - trained:
         notes.append(f"no train example has {_listed(measured - trained)}: it cannot be predicted")
     known = {content_digest(example) for example in train}

@@ -12,7 +12,7 @@ from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
 
-# What is a row of its own, were it invalid: so known from columns, batches and arrays of ids.
+# Types that a single row may have: distinguished from columns, batches and arrays of ids.
 _SCALARS = (str, bytes, int, float, type(None))
 
 
@@ -20,7 +20,7 @@ class TakesText:
     """Mixin of Keras models with a `preprocessor` or None that may be given text.
 
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
-    Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is cut
+    Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is split
     into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
     `text_batches`, which is.
     """
@@ -154,7 +154,7 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
     Args:
         inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
             what holds texts; or anything else, which is left as it is.
-        tokenizer: says whether texts are to be cut into morphemes, see `pretokenize`.
+        tokenizer: says whether texts are to be split into morphemes, see `pretokenize`.
         name: what an error calls the texts.
         make: called with each list of str.
 

@@ -1,4 +1,4 @@
-"""What all types of tasks share: features made once, and a model's predictions in one graph."""
+"""Base of all task types: features made once, and a model's predictions in one graph."""
 
 import sys
 
@@ -102,7 +102,7 @@ class TaskType:
     def truncation(self, preprocessor):
         """Return `(what, tokens)`: the part of an example that is truncated, and to what length.
 
-        None where nothing is. `Features.cut` counts the examples that are longer.
+        None where nothing is. `Features.truncated` counts the examples that are longer.
         """
 
     def texts(self, examples):
@@ -152,7 +152,7 @@ class TaskType:
             "lstm_size": options.lstm_size}}
 
     def features_to_predict(self, model, examples):
-        """Return `features` without labels, made once for the list that was last asked for."""
+        """Return `features` without labels, made once for the list that was last requested."""
         of, features = self._features
         if of is not examples:
             features = self.features(examples, model, training=False)

@@ -29,7 +29,7 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
         int32 `[n, labels]` or float32 `[n]`; -1 or nan where there is none.
 
     Raises:
-        BertTfError: a label is unknown; the example's place is named.
+        BertTfError: a label is unknown; the message names file and line of the example.
         UsageError: single texts and pairs are mixed, or weights do not fit.
     """
     texts = {name: pretokenize(preprocessor.tokenizer, column, progress=True)
@@ -43,21 +43,22 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
             raise UsageError(explain(f"class weights with problem={problem!r}", "single_label"))
         rows["example_weights"] = _weights(rows["label_ids"], labels, class_weights)
     window = preprocessor.seq_length if preprocessor.long == "windows" else None
-    return Features(rows, np.arange(len(examples)), window, _count_cut(rows, texts, preprocessor))
+    return Features(rows, np.arange(len(examples)), window,
+                    _count_truncated(rows, texts, preprocessor))
 
 
-def _count_cut(rows, texts, preprocessor):
+def _count_truncated(rows, texts, preprocessor):
     """Count the texts that are longer than what the preprocessor reads of them."""
     if preprocessor.long == "windows":
         return 0
     special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
     full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
-    cut = 0
+    truncated = 0
     for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
         lengths = sum(preprocessor.tokenizer.tokenize(tf.constant(
             [column[row] for row in chunk], tf.string)).row_lengths() for column in texts.values())
-        cut += int(np.sum(lengths.numpy() + special > preprocessor.seq_length))
-    return cut
+        truncated += int(np.sum(lengths.numpy() + special > preprocessor.seq_length))
+    return truncated
 
 
 def read_texts(texts, preprocessor):
@@ -94,9 +95,9 @@ def _in_place(groups, lengths, parts):
     starts, sizes = splits[:-1][order], lengths[order]
     # Where each row's first value goes, plus the distance from it.
     after = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    places = np.repeat(starts - after, sizes) + np.arange(splits[-1])
+    positions = np.repeat(starts - after, sizes) + np.arange(splits[-1])
     values = np.empty(splits[-1], np.int32)
-    values[places] = np.concatenate([*parts, np.zeros(0, np.int32)])
+    values[positions] = np.concatenate([*parts, np.zeros(0, np.int32)])
     return Ragged(values, splits)
 
 

@@ -15,7 +15,7 @@ SEPARATOR = ","
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which columns hold what: names, or numbers (as str) of a table without header."""
+    """Columns of a table: names, or numbers (as str) of a table without header."""
 
     text: str
     label: str
@@ -32,7 +32,7 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
                separator=SEPARATOR, form=AS_FOUND):
     """Read the examples of a table, in order; without an id column, the id is the number from 0.
 
-    In place of a row that is none stands a BadRow with file and line.
+    In place of an invalid row comes a BadRow with file and line.
 
     Labels: a name (whole numbers and booleans of JSON are taken as such); a regression's is a
     finite number; several are separated by `separator`, in JSON also a list, and none is fine.
@@ -61,7 +61,7 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
         if form.header:
             first = next(row for _, row in rows if not isinstance(row, BadRow))
             names = ", ".join(map(repr, first.values()))
-            print(f"{path}: the first row is taken for a header, with the names {names}; "
+            print(f"{path}: the first row is read as a header, with the names {names}; "
                   "--no-header if it is an example", file=sys.stderr)
 
     def example(number, where, row):
@@ -82,7 +82,7 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
 def has_header(rows, label, separator=SEPARATOR):
     """Return whether the first of the rows that `read_rows` gives of columns by number is a header.
 
-    It is one where each column has its own number for a name, or where its label is a word and all
+    It is one where each column has its number for a name, or where its label is a word and all
     others are numbers. It is none where another row has its label, or it is a number.
 
     Raises:
@@ -101,7 +101,7 @@ def has_header(rows, label, separator=SEPARATOR):
         return False
     if all(map(_is_number, others)):
         return True
-    raise UsageError(explain(f"{where}: the label {first[label]!r} stands in no other row: a "
+    raise UsageError(explain(f"{where}: the label {first[label]!r} is in no other row: a "
                              "header or an example", attempt="--header or --no-header"))
 
 

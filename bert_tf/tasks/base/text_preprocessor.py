@@ -24,10 +24,10 @@ class TextPreprocessor(Preprocessor):
     `[b, windows, seq_length]`.
 
     Args:
-        tokenizer: as `load_tokenizer` gives it. Where it has `pretokenize`, texts must come cut
+        tokenizer: as `load_tokenizer` gives it. Where it has `pretokenize`, texts must come split
             into morphemes (`bert_tf.analyse`), which no graph can do.
         seq_length: the window in tokens, special ones counted.
-        long: what becomes of a text beyond the window. `head`: its beginning is kept;
+        long: what becomes of a text longer than the window. `head`: its beginning is kept;
             `head_tail`: a quarter of the window from the beginning, the rest from the end (Sun et
             al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.1); `windows`:
             all of it, in windows that overlap. The last two are for single texts.
@@ -73,8 +73,8 @@ class TextPreprocessor(Preprocessor):
         if self.long == "head_tail":
             head = size // 4
             length = pieces.row_lengths()[:, tf.newaxis]
-            place = tf.cast(tf.ragged.range(pieces.row_lengths()), length.dtype)
-            kept = (place < head) | (place >= length - (size - head))
+            position = tf.cast(tf.ragged.range(pieces.row_lengths()), length.dtype)
+            kept = (position < head) | (position >= length - (size - head))
             return self._pack([tf.ragged.boolean_mask(pieces, kept)])
         rows, _, windows = cut_windows(pieces, size, self.stride)
         return {name: stack_windows(rows, values, pieces.nrows(),

@@ -1,4 +1,4 @@
-"""Which labels are taken for which: a picture and the same numbers as JSON."""
+"""The confusion matrix: a picture and the same numbers as JSON."""
 
 import os
 
@@ -15,24 +15,25 @@ _LONGEST = 24  # characters of a label in the picture
 def write_confusion(folder, gold, predicted, labels):
     """Write `confusion.png` and `confusion.json` into a folder.
 
-    Of one label an example, cell (i, j) counts the examples of label i that were told as label j.
-    Of several, each label has a row of how often it was `found`, `missed`, `wrongly told` and
-    `rightly left out`. The colour is the cell's share of its row.
+    Of one label an example, cell (i, j) counts the examples of label i that were predicted as label
+    j. Of several, each label has a row of how often it was `found`, `missed`, `wrongly predicted`
+    and `rightly not predicted`. The colour is the cell's fraction of its row.
 
     Args:
         folder: made where absent.
         gold, predicted, labels: as of `classification_metrics`, or of `multi_label_metrics`.
 
-    Returns: what `write_figure` says of the picture.
+    Returns: what `write_figure` returns of the picture.
 
     Raises:
         BertTfError: as those.
     """
     report = label_report(gold, predicted, labels)
     if isinstance(gold[0], tuple):
-        right, told = (values.astype(bool) for values in indicators(gold, predicted, labels))
-        columns = ["found", "missed", "wrongly told", "rightly left out"]
-        counts = np.stack([right & told, right & ~told, ~right & told, ~right & ~told])
+        right, predictions = (values.astype(bool) for values in indicators(gold, predicted, labels))
+        columns = ["found", "missed", "wrongly predicted", "rightly not predicted"]
+        counts = np.stack([right & predictions, right & ~predictions, ~right & predictions,
+                           ~right & ~predictions])
         counts = counts.sum(axis=1).T
     else:
         from sklearn import metrics
@@ -51,18 +52,18 @@ def _picture(counts, rows, columns):
     size = min(2.5 + 0.45 * max(counts.shape), 16)
     figure = new_figure(size + 1.5, size)
     axes = figure.subplots()
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    figure.colorbar(image, label="share of the row")
+    fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    figure.colorbar(image, label="fraction of the row")
     name_ticks(axes.xaxis, [_shortened(name) for name in columns], rotation=45, ha="right",
                rotation_mode="anchor")
     name_ticks(axes.yaxis, [_shortened(name) for name in rows])
     axes.set_xlabel("predicted")
-    axes.set_ylabel("gold")
+    axes.set_ylabel("label")
     if max(counts.shape) <= _MOST_NUMBERED:
         for (row, column), count in np.ndenumerate(counts):
             axes.text(column, row, str(count), ha="center", va="center",
-                      color="white" if shares[row, column] > 0.5 else "black")
+                      color="white" if fractions[row, column] > 0.5 else "black")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Tasks of texts and pairs: GLUE, KLUE, NSMC, and tables of the user's own."""
+"""Tasks of texts and pairs: GLUE, KLUE, NSMC, and custom tables."""
 
 import dataclasses
 
@@ -26,8 +26,7 @@ def _published(name, columns, labels=("0", "1"), metrics=("accuracy",), problem=
 
 
 def _own(name, problem, columns, **further):
-    """Return a task of the user's own table; for labels, also the one with several labels a
-    text."""
+    """Return a task of custom tables; for labels, also the one with several labels a text."""
     def read(path, columns, form):
         columns = dict(columns)
         separator = columns.pop("separator", SEPARATOR)
@@ -60,7 +59,7 @@ TASKS = (
                ("entailment", "contradiction", "neutral")),
     _published("klue_sts", Columns("sentence1", "labels.real-label", "sentence2", "guid"),
                **_SIMILARITY),
-    # The user's own tables.
+    # Custom tables.
     _own("classify", "single_label", {"text": "text", "label": "label"}),
     _own("pair", "single_label", {"text": "text_a", "text_b": "text_b", "label": "label"},
          pair=True),

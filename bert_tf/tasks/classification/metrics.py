@@ -1,4 +1,4 @@
-"""How well labels were told, one or several an example, by scikit-learn."""
+"""Metrics of predicted labels, one or several an example, by scikit-learn."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ def classification_metrics(gold, predicted, labels):
     """Compute the metrics of one label an example.
 
     Args:
-        gold: the right labels, list of str.
+        gold: the labels, list of str.
         predicted: as many labels, list of str.
         labels: all labels of the model, list of str. Of two the last is the positive one.
 
     Returns:
         `{"accuracy", "mcc", "f1", "macro_f1"}`, floats. `mcc` is Matthews' correlation (Matthews
-        1975, for more labels Gorodkin 2004), 0 where the gold labels or the predictions are all the
+        1975, for more labels Gorodkin 2004), 0 where the labels or the predictions are all the
         same. `macro_f1` is the mean F1 of the labels that occur in `gold` or `predicted`, `f1` that
         of the positive label or, of more than two labels, `macro_f1`. A label that was never right
         has F1 0.
@@ -40,27 +40,27 @@ def multi_label_metrics(gold, predicted, labels):
     """Compute the metrics of any number of labels an example.
 
     Args:
-        gold: the right labels of each example, list of tuples of str; may be empty tuples.
+        gold: the labels of each example, list of tuples of str; may be empty tuples.
         predicted: as many tuples.
         labels: all labels of the model, list of str.
 
     Returns:
-        `{"accuracy", "f1", "macro_f1", "precision", "recall"}`, floats: `accuracy` is the share of
-        examples with exactly the right labels, `f1`, `precision` and `recall` count all decisions
-        together (micro), `macro_f1` is the mean F1 of the labels that occur; 0 where nothing was to
-        be found and nothing was.
+        `{"accuracy", "f1", "macro_f1", "precision", "recall"}`, floats: `accuracy` is the fraction
+        of examples with exactly the right labels, `f1`, `precision` and `recall` count all
+        decisions together (micro), `macro_f1` is the mean F1 of the labels that occur; 0 where
+        nothing was to be found and nothing was.
 
     Raises:
         BertTfError: as `classification_metrics`.
     """
     from sklearn import metrics
 
-    right, told = indicators(gold, predicted, labels)
+    right, predictions = indicators(gold, predicted, labels)
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(
-        right.ravel(), told.ravel(), average="binary", zero_division=0)
+        right.ravel(), predictions.ravel(), average="binary", zero_division=0)
     f1_of = [metrics.f1_score(*column, zero_division=0)
-             for column in zip(right.T, told.T, strict=True) if np.any(column)]
-    return {"accuracy": float((right == told).all(axis=1).mean()), "f1": float(f1),
+             for column in zip(right.T, predictions.T, strict=True) if np.any(column)]
+    return {"accuracy": float((right == predictions).all(axis=1).mean()), "f1": float(f1),
             "macro_f1": float(np.mean(f1_of or 0)),
             "precision": float(precision), "recall": float(recall)}
 
@@ -83,15 +83,15 @@ def label_report(gold, predicted, labels):
         gold, predicted, labels: as of `classification_metrics`, or of `multi_label_metrics`.
 
     Returns:
-        `{label: {"precision", "recall", "f1", "examples"}}` in the order of `labels`; a share
+        `{label: {"precision", "recall", "f1", "examples"}}` in the order of `labels`; a fraction
         whose denominator is 0 is 0.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
     if gold and isinstance(gold[0], tuple):
-        right, told = indicators(gold, predicted, labels)
+        right, predictions = indicators(gold, predicted, labels)
         columns = np.hstack([precision_recall_fscore_support(*column, labels=[1], zero_division=0)
-                             for column in zip(right.T, told.T, strict=True)])
+                             for column in zip(right.T, predictions.T, strict=True)])
     else:
         check_pairs(gold, predicted)
         check_labels([*gold, *predicted], labels)

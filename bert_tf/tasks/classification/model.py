@@ -23,7 +23,7 @@ class Classifier(LabelledModel):
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]`, or
     `[b, windows, seq_length]` (a long text in windows, whose vectors are averaged; a window
     without a real token does not count), or text where there is a `preprocessor` -> logits float32
-    `[b, labels]`. What to learn from, `label_ids`:
+    `[b, labels]`. Labels, `label_ids`:
 
     | problem | `label_ids` | loss |
     |---|---|---|
@@ -34,7 +34,7 @@ class Classifier(LabelledModel):
     Args:
         encoder: a `ModelConfig` or an encoder, see `LabelledModel`; the configuration's
         `pooling`
-            says which vector is classified.
+            chooses which vector is classified.
         labels: names of the classes, in the order of their logits; of a regression, of the number.
             None for the numbers from 0.
         num_labels: how many there are, where they have no names.

@@ -35,11 +35,11 @@ def predict(served, **inputs):
 
     `label` string `[B]`, the likeliest, and its probability `score` float32 `[B]`; `probabilities`
     float32 `[B, L]` of the `labels` string `[B, L]`: they sum to 1, unless a text may have several
-    labels, each with a probability of its own; then also `chosen` bool `[B, L]`, which of them it
+    labels, each with its own probability; then also `chosen` bool `[B, L]`, which of them it
     has.
 
     Of a regression, `score` float32 `[B]` alone, the number itself. How text is read, the model's
-    `preprocessor` says where it has one.
+    `preprocessor` reads them where it has one.
     """
     model = served.model
     predicted = _predicted(served, inputs)

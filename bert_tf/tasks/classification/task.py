@@ -29,7 +29,7 @@ class Classification(TaskType):
         self.pair = task.pair or options.text_b_column is not None
         if options.class_weights and self.problem != "single_label":
             raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
-                             "a text; leave it out")
+                             "a text; omit it")
         if self.pair and options.long != "head":
             raise UsageError(explain(f"--long {options.long} with pairs of texts",
                                      attempt="--long head"))
@@ -54,15 +54,12 @@ class Classification(TaskType):
         return sorted(names)
 
     def model_options(self, labels, tokenizer):
-        """See `TaskType.model_options`; the text is read as `max_seq_length`, `long`, `stride`
-        say.
-        """
+        """See `TaskType.model_options`; the text is read by `max_seq_length`, `long`, `stride`."""
         options = self.options
         preprocessor = TextPreprocessor(tokenizer, options.max_seq_length, options.long,
                                         options.stride, pair=self.pair)
-        return "classifier", {"labels": labels, "problem": self.problem, "preprocessor":
-        preprocessor,
-                              **self.feature_options()}
+        return "classifier", {"labels": labels, "problem": self.problem,
+                              "preprocessor": preprocessor, **self.feature_options()}
 
     def truncation(self, preprocessor):
         """See `TaskType.truncation`: texts, unless they are read in windows."""
@@ -81,57 +78,57 @@ class Classification(TaskType):
         One of several labels is predicted where its probability is at least `CHOSEN_FROM`.
         """
         features = self.features_to_predict(model, examples)
-        told = np.zeros([len(examples), len(model.labels)], np.float64)
+        predicted = np.zeros([len(examples), len(model.labels)], np.float64)
         for rows, logits, _ in self.outputs(model, features):
-            told[features.example[rows]] = model.probabilities(logits)
+            predicted[features.example[rows]] = model.probabilities(logits)
         return [self.line(example, values, model.labels)
-                for example, values in zip(examples, told, strict=True)]
+                for example, values in zip(examples, predicted, strict=True)]
 
     def positive_label(self, labels):
         """See `TaskType.positive_label`: of two labels the last."""
         return labels[-1] if self.problem == "single_label" and len(labels) == 2 else None
 
     def notes(self, examples, predictions, metrics):
-        """See `TaskType.notes`: one prediction for all, or predictions right by chance only."""
-        gold, told = self._both(examples, predictions)
+        """See `TaskType.notes`: one prediction for all, or predictions correct by chance only."""
+        gold, predicted = self._both(examples, predictions)
         if len(set(gold)) < 2:
             return []
         if self.problem == "regression":
             even = float(np.var(gold))
             return [] if metrics["mse"] < even else [
-                f"the numbers told are no nearer (mean square of the distance {metrics['mse']:.4g})"
-                f" than the mean of the right ones ({even:.4g}) would be for every example"]
-        if len(set(told)) == 1:
-            what = f"the label {told[0]!r}" if self.problem == "single_label" else (
-                f"the labels {', '.join(told[0])}" if told[0] else "no label")
-            return [f"every example is told {what}, as by a model that learned nothing"]
+                f"mse {metrics['mse']:.4g} is no better than {even:.4g}, that of predicting the "
+                "mean label for every example"]
+        if len(set(predicted)) == 1:
+            what = f"the label {predicted[0]!r}" if self.problem == "single_label" else (
+                f"the labels {', '.join(predicted[0])}" if predicted[0] else "no label")
+            return [f"{what} is predicted for every example, as by an untrained model"]
         if metrics.get("mcc", 1) <= 0:
-            return [f"labels are right no more often than by chance (mcc {metrics['mcc']:.4f}), as "
-                    "by a model that learned nothing"]
+            return [f"predictions are no better than chance (mcc {metrics['mcc']:.4f}), as by an "
+                    "untrained model"]
         return []
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`."""
         if "predict" not in signatures:
             raise UsageError(explain("a SavedModel without the signature `predict`",
-                                     attempt="exporting the model anew"))
+                                     attempt="exporting the model again"))
         numbers = {name: index for index, name in enumerate(about["labels"])}
         for example in examples:
             for name in self._names(example):
-                number_of(name, numbers, example)  # an unknown one is told with its line
+                number_of(name, numbers, example)  # an unknown one is reported with its line
         texts = {"text_a" if self.pair else "text": [example.text_a for example in examples],
                  **({"text_b": [example.text_b for example in examples]} if self.pair else {})}
         if about.get("pretokenize"):
             texts = {name: analyse(column, progress=True) for name, column in texts.items()}
-        told = np.zeros([len(examples), len(about["labels"])], np.float64)
+        predicted = np.zeros([len(examples), len(about["labels"])], np.float64)
         sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
         for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
             answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
                                               for name, column in texts.items()})
-            told[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
-                          else answer["probabilities"])
+            predicted[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
+                               else answer["probabilities"])
         return [self.line(example, values, about["labels"])
-                for example, values in zip(examples, told, strict=True)]
+                for example, values in zip(examples, predicted, strict=True)]
 
     def line(self, example, values, labels):
         """Return one line of `predict`, of the float `values [labels]`."""
@@ -165,8 +162,7 @@ class Classification(TaskType):
                                      "--text_b_column" if expected else "--task classify"))
 
     def report(self, examples, predictions, folder):
-        """Write `confusion.png` and `confusion.json` (see `write_confusion`); of numbers
-        nothing."""
+        """Write `confusion.png` and `confusion.json`, see `write_confusion`; of numbers nothing."""
         if self.problem == "regression":
             return []
         gold, predicted = self._both(examples, predictions)
@@ -182,12 +178,12 @@ class Classification(TaskType):
         """Return the labels and the predictions, two lists."""
         for example in examples:
             if example.label is None:
-                raise BertTfError(explain(f"{example.where}: no label", "one to measure by"))
+                raise BertTfError(explain(f"{example.where}: no label", "one in every example"))
         if self.problem == "multi_label":
             return ([tuple(example.label) for example in examples],
                     [tuple(line["labels"]) for line in predictions])
-        told = "score" if self.problem == "regression" else "label"
-        return [example.label for example in examples], [line[told] for line in predictions]
+        key = "score" if self.problem == "regression" else "label"
+        return [example.label for example in examples], [line[key] for line in predictions]
 
 
 TYPE = Classification

@@ -1,4 +1,4 @@
-"""How well the similarity of two texts separates similar pairs from others, by scikit-learn."""
+"""Metrics of how well similarity separates similar pairs from others, by scikit-learn."""
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.tasks.base.checks import check_pairs

@@ -125,7 +125,7 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
                                make=functools.partial(np.array, dtype=object))
         columns = columns if isinstance(columns, tuple) else (columns,)
         if not all(isinstance(column, np.ndarray) for column in columns):
-            raise UsageError(explain("inputs that are no texts", "strings, or pairs of strings"))
+            raise UsageError(explain("inputs that are not texts", "strings, or pairs of strings"))
         if len(set(map(len, columns))) > 1:
             raise UsageError(explain(" and ".join(f"{len(column)} texts" for column in columns),
                                      "as many second texts as first ones"))

@@ -37,9 +37,9 @@ def served_pooling(model, tokenizer, options=None, term_weights=None):
     """Return the `VectorPooling` of a served model.
 
     Args:
-        model: of any task; of an embedder, what it says holds as far as `options` do not.
-        tokenizer: tells the special ids; None where there is none.
-        options: arguments of `VectorPooling` that were asked for.
+        model: of any task; of an embedder, its pooling holds as far as `options` do not.
+        tokenizer: has the special ids; None where there is none.
+        options: arguments of `VectorPooling` that were requested.
         term_weights: `TermWeights` of a corpus, needed by a `weighting` that the model has not.
 
     Raises:

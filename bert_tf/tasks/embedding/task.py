@@ -1,4 +1,4 @@
-"""How similar two texts are, by the cosine of their vectors: of models without labels."""
+"""Similarity of two texts, by the cosine of their vectors: of models without labels."""
 
 import numpy as np
 import tensorflow as tf
@@ -85,16 +85,16 @@ class Embedding(TaskType):
         for example in examples:
             if example.label is None:
                 raise BertTfError(explain(f"{example.where}: no label", "one in every example"))
-        gold = [example.label for example in examples]
+        truth = [example.label for example in examples]
         scores = [line["score"] for line in predictions]
         if self.task.problem == "regression":
-            # A cosine is on another scale: errors would say nothing.
-            metrics = regression_metrics(gold, scores)
+            # A cosine is on another scale: errors would mean nothing.
+            metrics = regression_metrics(truth, scores)
             return {name: metrics[name] for name in ("spearman", "pearson")}
-        labels = self.task.labels or sorted(set(gold))
+        labels = self.task.labels or sorted(set(truth))
         if len(labels) != 2:
             raise BertTfError(explain(f"{len(labels)} labels to be predicted by similarity", "two"))
-        return similarity_metrics([label == labels[-1] for label in gold], scores)
+        return similarity_metrics([label == labels[-1] for label in truth], scores)
 
 
 def _of_length_1(vectors):

@@ -3,17 +3,17 @@
 import tensorflow as tf
 
 
-def prompt_of(tokenizer, text, room):
+def prompt_of(tokenizer, text, max_tokens):
     """Return `[CLS]` and the last tokens of each text, which has no `[SEP]` at its end.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
         text: string `[B]`.
-        room: tokens of a prompt at most, at least 2.
+        max_tokens: maximum of tokens of a prompt, at least 2.
 
     Returns: RaggedTensor int32 `[B, (tokens)]`.
     """
-    pieces = tokenizer.tokenize(text)[:, 1 - room:]
+    pieces = tokenizer.tokenize(text)[:, 1 - max_tokens:]
     return tf.concat([tf.fill([tf.size(text), 1], tokenizer.vocabulary.cls_id), pieces], axis=1)
 
 

@@ -17,12 +17,12 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     """Continue every row of a batch.
 
     The most probable token is taken, or one is drawn from the `top_k` most probable ones by their
-    renormalised probabilities. Where a row has grown beyond the model's window, the model sees
+    renormalised probabilities. Where a row has grown longer than the model's window, the model sees
     its last `config.longest` tokens, at positions from 0 on. A draw is a function of the seed and
     of the token's position in its row, so that a row continues in any batch as it does alone.
 
     Each token costs one run of the encoder over itself: keys and values of those before it are
-    kept. Beyond the window, where every token's position changes with each new one, it costs a run
+    kept. After that, where every token's position changes with each new one, it costs a run
     over the window.
 
     Args:
@@ -30,15 +30,15 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         input_word_ids: int32 `[batch, seq_length]`, of any length.
         input_mask: int32 `[batch, seq_length]`, 1 for real tokens; padding is on the right and
             every row has a real token.
-        max_new_tokens: at most so many tokens a row; an integer or a scalar tensor.
+        max_new_tokens: maximum of new tokens a row; an integer or a scalar tensor.
         top_k: 1 takes the most probable token; an integer or a scalar tensor, at least 1. More
             than the vocabulary has is all of it.
         temperature: divides the logits before the draw; above 0, a number or a scalar tensor.
-        seed: of the draws; an integer, from which every row gets a seed of its own, or int32
+        seed: of the draws; an integer, from which every row gets its own seed, or int32
             `[batch]`, the rows' seeds: rows of equal seeds and tokens continue equally.
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
-        may_slide: False leaves out of a graph what rows beyond the window need; they end there.
+        may_slide: False omits what rows longer than the window need; they end there.
 
     Returns: a dict of int32 `[batch, max_new_tokens]`: `output_word_ids`, the continuations, each
         from its first position on and with its `end_id`, and `output_mask`, 1 for what was
@@ -90,8 +90,8 @@ def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, tem
     draws = _draws(seeds, streams, prompts, max_new_tokens)  # [B, new]
     every_row = tf.range(batch)
     # One cell more than may be filled: a row that has ended still points after itself.
-    room = tf.fill([batch, max_new_tokens + 1], padding_id)
-    tokens = tf.concat([tf.where(mask > 0, ids, padding_id), room], 1)
+    padding = tf.fill([batch, max_new_tokens + 1], padding_id)
+    tokens = tf.concat([tf.where(mask > 0, ids, padding_id), padding], 1)
 
     def grow(logits, step, tokens, lengths, open_):
         """Put a token after every row that is open."""
@@ -126,9 +126,9 @@ def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, tem
     if may_slide:
         state = tf.while_loop(goes_on, step_over_window, state, parallel_iterations=1)
     _, tokens, lengths, _ = state
-    places = prompts[:, tf.newaxis] + tf.range(max_new_tokens)
-    return {"output_word_ids": tf.gather(tokens, places, batch_dims=1),
-            "output_mask": tf.cast(places < lengths[:, tf.newaxis], tf.int32)}
+    positions = prompts[:, tf.newaxis] + tf.range(max_new_tokens)
+    return {"output_word_ids": tf.gather(tokens, positions, batch_dims=1),
+            "output_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
 def _check(input_mask, max_new_tokens, top_k, temperature):
@@ -145,7 +145,7 @@ def _check(input_mask, max_new_tokens, top_k, temperature):
     empty = [] if known is None else np.flatnonzero(~np.any(known, axis=1))
     if len(empty):
         raise UsageError(explain(f"row {empty[0]} of the prompts has no token",
-                                 "at least one, such as that which begins every text"))
+                                 "at least one, such as [CLS]"))
 
 
 def _window(tokens, lengths, longest):
@@ -154,9 +154,9 @@ def _window(tokens, lengths, longest):
     # Of no rows one position.
     width = tf.minimum(tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1)), longest)
     starts = tf.maximum(lengths - width, 0)[:, tf.newaxis]
-    places = starts + tf.range(width)
-    return {"input_word_ids": tf.gather(tokens, places, batch_dims=1),
-            "input_mask": tf.cast(places < lengths[:, tf.newaxis], tf.int32)}
+    positions = starts + tf.range(width)
+    return {"input_word_ids": tf.gather(tokens, positions, batch_dims=1),
+            "input_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
 def _pick(logits, top_k, draw):

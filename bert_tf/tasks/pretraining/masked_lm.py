@@ -19,7 +19,7 @@ SENTENCE_HEADS = {"next_sentence": "seq_relationship", "sentence_order": "senten
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Pretrainer(Objective):
-    """An encoder with the masked-token head and, where wanted, the head of a sentence task.
+    """An encoder with the masked-token head and, where requested, the head of a sentence task.
 
     Call: a batch, a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids`
     `[b, seq_length]` and `masked_lm_positions` `[b, P]`; other keys are left alone. Returns a

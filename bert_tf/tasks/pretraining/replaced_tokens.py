@@ -11,7 +11,7 @@ from bert_tf.layers.replaced_head import ReplacedHead
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
 
-# What both models must have alike, as they share their embeddings.
+# What both models must have in common, as they share their embeddings.
 _SHARED = ("family", "vocab_size", "embedding_width", "max_position_embeddings",
            "type_vocab_size", "position_embedding")
 
@@ -20,8 +20,8 @@ _SHARED = ("family", "vocab_size", "embedding_width", "max_position_embeddings",
 class ReplacedTokens(Objective):
     """A discriminator that finds the tokens which a small generator made up.
 
-    The generator, a masked language model, sees the masked ids. At the masked positions a token
-    is drawn from its distribution, and the discriminator tells for every real token whether it is
+    The generator, a masked language model, sees the masked ids. At the masked positions a token is
+    drawn from its distribution, and the discriminator predicts for every real token whether it is
     the original; a draw that is right by chance counts as original. No gradient goes through the
     draws. Both share the embeddings. The draws are a function of seed, step and example inside
     `randomness.draw_at`, elsewhere as of `layers.Dropout`.

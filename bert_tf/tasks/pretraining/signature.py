@@ -1,4 +1,4 @@
-"""What a pre-trained model answers: masks, pairs of sentences, replaced tokens, continuations."""
+"""Signatures of a pre-trained model: masks, pairs of sentences, replaced tokens, continuations."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Questions, contexts and answers cut into morphemes."""
+"""Questions, contexts and answers split into morphemes."""
 
 import dataclasses
 

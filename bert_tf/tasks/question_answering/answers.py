@@ -43,7 +43,7 @@ def answers_to(ask, question, context, tokenizer):
     Args:
         ask: called with question and context, string tensors `[b]`; gives what `answers_from` does.
         question, context: as many of each, of what `text_list` takes.
-        tokenizer: says whether the model is to see morphemes, see `pretokenize`.
+        tokenizer: its `pretokenize` decides whether the model sees morphemes.
 
     Returns: what `answers_from` gives.
 
@@ -137,7 +137,7 @@ def answers_from(spans, context, null_threshold=None):
 
     Args:
         spans: what `best_spans` gives.
-        context: string `[b]`, valid UTF-8, from which the answers are cut.
+        context: string `[b]`, valid UTF-8, of which the answers are parts.
         null_threshold: how much more `[CLS]` may score than the best span before a question has no
             answer, a float or a scalar tensor; None where every question has one.
 

@@ -1,4 +1,4 @@
-"""Tasks of questions about a text: SQuAD, KorQuAD, and tables of the user's own."""
+"""Tasks of questions about a text: SQuAD, KorQuAD, and custom tables."""
 
 from bert_tf.tasks.question_answering.files import read_span_table, read_squad_v1, read_squad_v2
 from bert_tf.tasks.task import Task

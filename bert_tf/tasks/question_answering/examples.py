@@ -41,6 +41,6 @@ class SpanExample(Example):
         return {f"a question with{'out' * self.is_impossible} an answer"}
 
     def given(self):
-        """See `Example.given`; `gold` has all right answers, none where there is none."""
+        """See `Example.given`; `gold` has all labelled answers, none where there is none."""
         return {"question": self.question, "context": self.context,
                 "gold": [text for text, _ in self.answers]}

@@ -31,13 +31,13 @@ def span_features(examples, preprocessor, training):
         examples = analysed_spans(examples, progress=True)
     flat = {"input_word_ids": [], "input_type_ids": []}
     lengths, rows, labels = [], [], []
-    cut = 0
+    truncated = 0
     for first in range(0, len(examples), _BATCH):
         batch = examples[first:first + _BATCH]
         questions = tf.constant([example.question for example in batch])
         windows = preprocessor((questions, tf.constant([example.context for example in batch])))
         sizes = preprocessor.tokenizer.tokenize(questions).row_lengths()
-        cut += int(np.sum(sizes.numpy() > preprocessor.max_query_length))
+        truncated += int(np.sum(sizes.numpy() > preprocessor.max_query_length))
         windows = {name: value.numpy() for name, value in windows.items()}
         real = windows["input_mask"] > 0
         for name, parts in flat.items():
@@ -51,7 +51,7 @@ def span_features(examples, preprocessor, training):
     if training:
         found = np.concatenate([*labels, np.zeros([0, 2], np.int32)])
         values["start_positions"], values["end_positions"] = found.T
-    return Features(values, _joined(rows, np.int64), cut=cut)
+    return Features(values, _joined(rows, np.int64), truncated=truncated)
 
 
 def _labels(examples, windows):

@@ -1,7 +1,7 @@
-"""Questions and their answers in a text: SQuAD's JSON (1.1, 2.0, KorQuAD 1.0) and own tables.
+"""Questions and their answers in a text: SQuAD's JSON (1.1, 2.0, KorQuAD 1.0) and custom tables.
 
-An answer must be what stands in the context at its place, to the character; one that is not is
-refused, never moved or left out, and the message says where it does stand.
+An answer must equal the context at its offset, to the character; one that does not is refused,
+never moved or skipped, and the message says where it is found.
 """
 
 import functools
@@ -37,7 +37,7 @@ def read_squad(path, form=AS_FOUND):
     """Yield the questions of a file in SQuAD's JSON form (Rajpurkar et al. 2016, 2018), in order.
 
     Questions on one article are one group; on one paragraph, where the file has a single article.
-    In place of a question that is not as it should be stands a BadRow with its place.
+    In place of an invalid question comes a BadRow with its position.
 
     Raises:
         BertTfError: not JSON.
@@ -115,15 +115,15 @@ def _answers(where, answer, start, context):
         texts, starts = answer.get("text"), answer.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list) \
                 or len(texts) != len(starts) or any(type(start) is not int for start in starts):
-            raise BadRow(explain(f"{where}: answers that are not told by two lists",
+            raise BadRow(explain(f"{where}: answers that are not two lists",
                                  '{"text": ["Paris"], "answer_start": [17]}'))
         return [(check_text(where, text, "answer"), start)
                 for text, start in zip(texts, starts, strict=True)]
     check_text(where, answer, "answer")
     if start is None or start == "":
-        count = len(_places(answer, context))
+        count = len(_starts(answer, context))
         if count != 1:
-            raise BadRow(explain(f"{where}: the answer {_short(answer)} stands in the context "
+            raise BadRow(explain(f"{where}: the answer {_short(answer)} occurs in the context "
                                  f"{count} times", "once, or a column answer_start"))
         return [(answer, context.index(answer))]
     try:
@@ -136,21 +136,21 @@ def _example(where, id, question, context, answers, group):
     check_text(where, question, "question")
     for text, start in answers:
         if start < 0 or context[start:start + len(text)] != text:
-            places = _places(text, context)
-            found = "which does not hold it" if not places else \
-                f"where it stands at {', '.join(map(str, places[:5]))}"
+            starts = _starts(text, context)
+            found = "which does not hold it" if not starts else \
+                f"which holds it at {', '.join(map(str, starts[:5]))}"
             raise BadRow(f"{where}: the answer {_short(text)} is not at character {start} of the "
                          f"context, {found}")
     return SpanExample(id, question, context, tuple(answers), not answers, group, where)
 
 
-def _places(text, context):
+def _starts(text, context):
     """Return the positions where `text` begins in `context`."""
-    places, place = [], context.find(text)
-    while place >= 0:
-        places.append(place)
-        place = context.find(text, place + 1)
-    return places
+    starts, start = [], context.find(text)
+    while start >= 0:
+        starts.append(start)
+        start = context.find(text, start + 1)
+    return starts
 
 
 def _short(text):

@@ -1,4 +1,4 @@
-"""How well questions were answered: SQuAD's official evaluators, KorQuAD's as published.
+"""Metrics of question answering: SQuAD's official evaluators, KorQuAD's as published.
 
 All scores are percentages, as those evaluators and the papers state them.
 """
@@ -73,7 +73,7 @@ def best_null_threshold(examples, answers, no_answer_scores):
 
     Returns:
         A float: half way between the score of the last question to be answered and the next one, so
-        that no rounding decides; 1 beyond the outermost score where all or none are to be answered.
+        that no rounding decides; 1 past the outermost score where all or none are to be answered.
 
     Raises:
         BertTfError: no example, or one without a prediction or a score.
@@ -114,10 +114,10 @@ def korquad_metrics(examples, answers):
     _check_answered(examples)
     exact_match = f1 = 0.0
     for example in examples:
-        told = _korquad_normalized(answers[example.id])
+        predicted = _korquad_normalized(answers[example.id])
         golds = [_korquad_normalized(text) for text, _ in example.answers]
-        exact_match += max(told == gold for gold in golds)
-        f1 += max(_character_f1(told, gold) for gold in golds)
+        exact_match += max(predicted == gold for gold in golds)
+        f1 += max(_character_f1(predicted, gold) for gold in golds)
     return {"exact_match": 100.0 * exact_match / len(examples), "f1": 100.0 * f1 / len(examples)}
 
 
@@ -126,10 +126,10 @@ def _korquad_normalized(text):
     return " ".join(text.split())
 
 
-def _character_f1(told, gold):
-    told, gold = told.replace(" ", ""), gold.replace(" ", "")
-    common = (collections.Counter(told) & collections.Counter(gold)).total()
-    return 2 * common / (len(told) + len(gold)) if common else 0.0
+def _character_f1(predicted, gold):
+    predicted, gold = predicted.replace(" ", ""), gold.replace(" ", "")
+    common = (collections.Counter(predicted) & collections.Counter(gold)).total()
+    return 2 * common / (len(predicted) + len(gold)) if common else 0.0
 
 
 def _of_each(examples, predicted, what):

@@ -23,7 +23,7 @@ class QuestionAnswering(LabelledModel):
     `question` and `context`, the logits of its windows. With a preprocessor `answer` gives the
     answers.
 
-    To learn from: int32 `start_positions` and `end_positions` `[b]` or `[b, 1]`; both 0, `[CLS]`,
+    Labels: int32 `start_positions` and `end_positions` `[b]` or `[b, 1]`; both 0, `[CLS]`,
     where there is no answer. The loss is the mean of both, each over the tokens of the sequence.
     In google-research/bert (`run_squad.py`) and Hugging Face transformers padding takes part in
     it, so that a loss there depends on the padding; here it does not.

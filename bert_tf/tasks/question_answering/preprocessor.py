@@ -139,7 +139,7 @@ def _max_context(windows, inside, num_tokens):
 
     Args:
         windows: RaggedTensor int64 `[w, (tokens)]` of the tokens' numbers.
-        inside: int64, the place in its window of each.
+        inside: int64, the position in its window of each.
         num_tokens: how many tokens there are.
     """
     window = windows.value_rowids()

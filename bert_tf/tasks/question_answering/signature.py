@@ -29,9 +29,9 @@ def answer(served, question, context):
 
     `answer [B]`, its probability `score [B]`, and `start` and `end [B]`, the characters of the
     context, as Python counts them, from which and up to which it goes: `""` and 0 where the model
-    takes the question for one without an answer in the context, as `has_answer [B]` says.
-    `answers [B, n]`, n the model's `n_best`, whatever `has_answer` says, best first, with their
-    `scores`, `starts` and `ends [B, n]`. `no_answer_score [B]` says how much "no answer" is
+    takes the question for one without an answer in the context, which `has_answer [B]` reports.
+    `answers [B, n]`, n the model's `n_best`, whatever `has_answer` is, best first, with their
+    `scores`, `starts` and `ends [B, n]`. `no_answer_score [B]` is how much "no answer" is
     preferred to the best one.
     """
     model = served.model

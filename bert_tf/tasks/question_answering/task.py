@@ -29,7 +29,7 @@ class QuestionAnsweringType(TaskType):
     """Tasks of a `QuestionAnswering` model.
 
     Answers are those of the graph that is served. Where a question may have no answer, the
-    threshold that decides is tuned on the dev examples, unless `--null_threshold` says it, and
+    threshold that decides is tuned on the dev examples, unless `--null_threshold` gives it, and
     stored in the model.
     """
 
@@ -41,27 +41,28 @@ class QuestionAnsweringType(TaskType):
                             ("features", options.features is not None)):
             if value:
                 raise UsageError(f"--{name} with --task {task.name}: it is for labels, not for "
-                                 "answers; leave it out")
+                                 "answers; omit it")
         if options.null_threshold is not None and not task.unanswerable:
             raise UsageError(explain(f"--null_threshold with --task {task.name}, where every "
                                      "question has an answer", attempt="--task squad_v2"))
 
     def labels(self, train):
-        """Return none; check that there is something to learn from.
+        """Return none; check that there are answers to train on.
 
         Raises:
             BertTfError: a question without its answer, or no answer at all.
         """
         for example in train:
             if not example.answers and not self.task.unanswerable:
-                raise BertTfError(explain(f"{example.where}: no answer", "one to learn from"))
+                raise BertTfError(explain(f"{example.where}: no answer",
+                                          "one in every train example"))
         if not any(example.answers for example in train):
             raise BertTfError(explain(f"none of {len(train)} questions has an answer",
-                                      "some to learn from"))
+                                      "some with answers"))
         return []
 
     def model_options(self, labels, tokenizer):
-        """See `TaskType.model_options`; texts are read as `seq_length`, `doc_stride` … say."""
+        """See `TaskType.model_options`; texts are read by `max_seq_length`, `doc_stride` …"""
         given = self._given(_OF_PREPROCESSOR)
         preprocessor = QuestionPreprocessor(tokenizer, self.options.max_seq_length, **given)
         threshold = {"null_threshold": 0.0} if self.task.unanswerable else {}
@@ -77,17 +78,17 @@ class QuestionAnsweringType(TaskType):
 
     def notes(self, examples, predictions, metrics):
         """See `TaskType.notes`: answers that take no look at the question."""
-        told = {line["answer"] for line in predictions}
-        if len(told) == 1 and len({example.answers for example in examples}) > 1:
-            what = f"answered {told.pop()!r}" if any(told) else "told to have no answer"
-            return [f"every question is {what}, as by a model that learned nothing"]
+        predicted = {line["answer"] for line in predictions}
+        if len(predicted) == 1 and len({example.answers for example in examples}) > 1:
+            what = (f"answered {predicted.pop()!r}" if any(predicted)
+                    else "predicted to have no answer")
+            return [f"every question is {what}, as by an untrained model"]
         if not metrics.get("has_answer_f1", metrics["f1"]) and any(
                 example.answers for example in examples):
-            return ["no question that has an answer is answered with a word of it, as by a model "
-                    "that learned nothing"]
+            return ["no predicted answer has a word of the labelled one, as by an untrained model"]
         unanswered = 100 * sum(not example.answers for example in examples) / len(examples)
         return [] if metrics["f1"] > unanswered else [
-            f"f1 {metrics['f1']:.4f} is no better than that of no answer to any question "
+            f"f1 {metrics['f1']:.4f} is no better than that of answering no question "
             f"({unanswered:.4f})"]
 
     def predict(self, model, examples):
@@ -96,8 +97,8 @@ class QuestionAnsweringType(TaskType):
             setattr(model, name, value)
         reading = model.preprocessor.reading()
         if {**reading, **self._given(_OF_PREPROCESSOR)} != reading:
-            model.preprocessor = QuestionPreprocessor(model.preprocessor.tokenizer,
-                                          **{**reading, **self._given(_OF_PREPROCESSOR)})
+            model.preprocessor = QuestionPreprocessor(
+                model.preprocessor.tokenizer, **{**reading, **self._given(_OF_PREPROCESSOR)})
         return _answered(model.answer_tensors, examples, model.null_threshold)
 
     def predict_dev(self, model, examples):
@@ -134,15 +135,15 @@ class QuestionAnsweringType(TaskType):
     def report(self, examples, predictions, folder):
         """Write `wrong_answers.jsonl`: questions that were not answered exactly, the surest
         first."""
-        wrong = []
+        lines = []
         for example, line in zip(examples, predictions, strict=True):
             if self.metrics([example], [line])["exact_match"] < 100:
-                wrong.append({"id": example.id, "question": example.question,
+                lines.append({"id": example.id, "question": example.question,
                               "right": [text for text, _ in example.answers],
                               "answer": line["answer"], "score": line["score"],
                               "where": example.where})
-        wrong.sort(key=lambda line: -line["score"])
-        files.write_json_lines(os.path.join(folder, WRONG_ANSWERS), wrong)
+        lines.sort(key=lambda line: -line["score"])
+        files.write_json_lines(os.path.join(folder, WRONG_ANSWERS), lines)
 
     def _given(self, names):
         """Return the options among `names` that were given."""

@@ -1,4 +1,4 @@
-"""Tasks of tagged words or characters: CoNLL columns, KLUE-NER, tables of the user's own."""
+"""Tasks of tagged words or characters: CoNLL columns, KLUE-NER, custom tables."""
 
 from bert_tf.tasks.task import Task
 from bert_tf.tasks.token_classification.files import (

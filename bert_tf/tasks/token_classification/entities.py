@@ -1,6 +1,6 @@
 """From a label for every unit to entities, inside the graph.
 
-`B-X` begins an entity of the type X, `I-X` goes on with it, `O` is outside. An `I-X` that follows
+`B-X` begins an entity of the type X, `I-X` continues it, `O` is outside. An `I-X` that follows
 no `B-X` or `I-X` of its type begins an entity; this repair is that of CoNLL's `conlleval` and of
 seqeval, whose further tags are read, too: `E-X` ends an entity and `S-X` is a whole one. Any other
 label, such as a part of speech, makes its unit an entity of that label.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.tokenization.units import cut_out
+from bert_tf.tokenization.units import substrings
 
 OUTSIDE = "O"
 _TAGS = ("B", "I", "E", "S")
@@ -101,10 +101,10 @@ def tag_text(model, preprocessor, text):
     found = join_units(model.labels, label_ids, scores)
     entity_starts = tf.gather(starts, found.first, batch_dims=1)
     entity_ends = tf.gather(ends, found.last, batch_dims=1)
-    return {"unit_texts": cut_out(text, starts, ends),
+    return {"unit_texts": substrings(text, starts, ends),
             "unit_labels": tf.gather(tf.constant(model.labels), label_ids),
             "unit_starts": tf.cast(starts, tf.int32), "unit_ends": tf.cast(ends, tf.int32),
             "unit_scores": scores,
-            "entities": cut_out(text, entity_starts, entity_ends), "labels": found.label,
+            "entities": substrings(text, entity_starts, entity_ends), "labels": found.label,
             "starts": tf.cast(entity_starts, tf.int32), "ends": tf.cast(entity_ends, tf.int32),
             "scores": found.score}

@@ -11,7 +11,7 @@ OUTSIDE = "O"
 class TagExample(Example):
     """Words (or single characters), each with a tag: `O`, `B-type` or `I-type`.
 
-    `spaces` says after which words there is a blank; an `I-` always continues an entity of its
+    `spaces` tells after which words there is a blank; an `I-` always continues an entity of its
     type.
     """
 

@@ -19,7 +19,7 @@ class TagFeatures(Features):
 
     Attributes:
         units: int64 `[u, 3]`, of every unit the word it is of, counted over all examples, and row
-            and position of its first piece; ascending. A word that the tokenizer cuts, `don't`,
+            and position of its first piece; ascending. A word that the tokenizer splits, `don't`,
             has several; one that it removes has none.
     """
 
@@ -30,7 +30,7 @@ def tag_features(examples, preprocessor, labels=None):
     """Read the words of examples; what their text is, and so what is between them, is kept.
 
     The tag of a word is that of its first piece (BERT, 5.3). The other pieces have none, also where
-    the tokenizer cuts a word into several, as it would do in running text: learned from too, the
+    the tokenizer splits a word into several, as it would do in running text: learned from too, the
     many pieces of addresses and the like, all outside of entities, cost recall.
 
     Args:
@@ -42,7 +42,7 @@ def tag_features(examples, preprocessor, labels=None):
         `TagFeatures`, with Ragged int32 `label_ids`, one a token, -1 where there is none.
 
     Raises:
-        BertTfError: a tag is unknown; the example's place is named.
+        BertTfError: a tag is unknown; the message names file and line of the example.
     """
     parts, chunk, size = [], [], 0
     for example in examples:

@@ -1,4 +1,4 @@
-"""Tagged words and characters: CoNLL columns, KLUE-NER, and own tables.
+"""Tagged words and characters: CoNLL columns, KLUE-NER, and custom tables.
 
 Tags are `O`, `B-type` and `I-type`. An `I-` that does not go on with an entity of its type begins
 one and is read as `B-`, as conlleval does: so the first form of CoNLL-2003, with `B-` only between
@@ -93,7 +93,7 @@ def read_klue(path, _=None, form=AS_FOUND):
     """Yield the sentences of a KLUE-NER file: a character and its tag a line, blanks included.
 
     Lines of `##` are comments, the last one before a sentence holds its id. A blank, tagged too
-    in the file, is no character of the example but told by `spaces`, as KLUE evaluates it.
+    in the file, is no character of the example but kept in `spaces`, as KLUE evaluates it.
 
     In place of a sentence with a line that is not a character and its tag stands a BadRow with
     file and line.

@@ -1,4 +1,4 @@
-"""How well entities were found, by seqeval with the rules of CoNLL's `conlleval`.
+"""Metrics of found entities, by seqeval with the rules of CoNLL's `conlleval`.
 
 An entity counts only whole: same type, same first and last tag. A tag `I-X` that follows no `B-X`
 or `I-X` begins an entity, which is also how the taggers here repair such a tag.
@@ -14,11 +14,11 @@ _TAG = re.compile("O|[BIES]-.+", re.DOTALL)  # E- and S- of models by others: en
 
 def _check(gold, predicted):
     check_pairs(gold, predicted)
-    for number, (right, told) in enumerate(zip(gold, predicted, strict=True)):
-        if len(right) != len(told):
-            raise BertTfError(explain(f"{len(told)} predicted tags in sequence {number}",
-                                      f"{len(right)}, one for each gold tag"))
-        for tag in (*right, *told):
+    for number, (labels, tags) in enumerate(zip(gold, predicted, strict=True)):
+        if len(labels) != len(tags):
+            raise BertTfError(explain(f"{len(tags)} predicted tags in sequence {number}",
+                                      f"{len(labels)}, one for each label"))
+        for tag in (*labels, *tags):
             if not _TAG.fullmatch(tag):
                 raise BertTfError(explain(f"tag {tag!r} in sequence {number}",
                                           "O, B-type or I-type"))
@@ -30,13 +30,13 @@ def tagging_metrics(gold, predicted):
     is none).
 
     Args:
-        gold: the right tags, a list of lists of str.
+        gold: the labels, a list of lists of str.
         predicted: as many lists of the same lengths.
 
     Returns:
         `{"f1", "precision", "recall", "macro_f1", "accuracy"}`, floats: of whole entities of all
         types together, `macro_f1` the mean F1 of the types that occur, `accuracy` of single tags. A
-        share whose denominator is 0, as without any entity, is 0.
+        fraction whose denominator is 0, as without any entity, is 0.
 
     Raises:
         BertTfError: nothing to evaluate, lengths differ, or a tag that is none of these.

@@ -19,7 +19,7 @@ class TokenClassifier(LabelledModel):
     """An encoder and one logit a label for every token.
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]` ->
-    logits float32 `[b, seq_length, labels]`. Labels to learn from: int32 `label_ids`
+    logits float32 `[b, seq_length, labels]`. Labels: int32 `label_ids`
     `[b, seq_length]`, negative where there is none: padding, pieces inside a word.
 
     Where there is a `preprocessor`, also text, string `[b]` -> `[b, units, labels]`: logits of the
@@ -129,8 +129,8 @@ def _records(found, texts, analysed, *names):
     rows = []
     for text, seen, labels, starts, ends, scores in zip(
             texts, analysed, *(found[name].to_list() for name in names), strict=True):
-        starts, ends, cut = in_original(text, seen, starts, ends)
+        starts, ends, texts = in_original(text, seen, starts, ends)
         rows.append([{"text": part, "label": label.decode(), "start": int(start),
                       "end": int(end), "score": score} for part, label, start, end, score in zip(
-                          cut, labels, starts, ends, scores, strict=True)])
+                          texts, labels, starts, ends, scores, strict=True)])
     return rows

@@ -1,4 +1,4 @@
-"""From text to what a tagger sees, and which of its tokens speaks for which word."""
+"""From text to the inputs of a `TokenClassifier`, and which token represents which word."""
 
 import keras
 import tensorflow as tf
@@ -8,14 +8,14 @@ from bert_tf.tasks.base.preprocessor import Preprocessor
 from bert_tf.tasks.base.text_preprocessor import not_empty, texts_of
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.units import UNITS, CharacterPieces, cut_units
+from bert_tf.tokenization.units import UNITS, CharacterPieces, split_units
 from bert_tf.tokenization.windows import cut_windows
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 @keras.saving.register_keras_serializable("bert_tf", "WordReader")  # in files of 0.1
 class WordPreprocessor(Preprocessor):
-    """Cuts text into units and those into pieces, inside the graph.
+    """Splits text into units and those into pieces, inside the graph.
 
     Call: string `[b]` or `[b, 1]` -> a dict of windows and of the units in them:
 
@@ -34,8 +34,8 @@ class WordPreprocessor(Preprocessor):
     Args:
         tokenizer: as `load_tokenizer` gives it.
         seq_length: the window in tokens, special ones counted.
-        unit: what has a tag: a `word`, as the tokenizer cuts text, or a `character` that is not
-            white space. Of WordPiece, characters are pieces of their own (`CharacterPieces`).
+        unit: what has a tag: a `word`, as the tokenizer splits text, or a `character` that is not
+            white space. Of WordPiece, characters are separate pieces (`CharacterPieces`).
         stride: tokens from one window's start to the next one's; default half of the window.
 
     Raises:
@@ -58,12 +58,12 @@ class WordPreprocessor(Preprocessor):
         return {"stride": self.seq_length - 2}
 
     def call(self, text, breaks=None):
-        """Read texts; `breaks`: where a unit begins in any case, as of `cut_units`."""
+        """Read texts; `breaks`: where a unit begins in any case, as of `split_units`."""
         self.need_tokenizer()
         texts = texts_of(text)
         if len(texts) > 1:
             raise UsageError(explain("a pair of texts to tag", "single texts"))
-        units = cut_units(texts[0], self.unit, breaks)
+        units = split_units(texts[0], self.unit, breaks)
         pieces = self._pieces(units)
         kept = pieces.row_lengths() > 0
         unit_rows = tf.boolean_mask(units.starts.value_rowids(), kept)
@@ -76,9 +76,9 @@ class WordPreprocessor(Preprocessor):
         rows, _, windows = cut_windows(tokens, size, self.stride)
         # The windows of a text have cores of `stride` tokens one after the other, with a margin
         # on both sides, but that the first and the last reach to the text's ends.
-        place = (tf.boolean_mask(pieces.row_starts(), kept)
-                 - tf.gather(tokens.row_starts(), unit_rows))
-        number = tf.math.floordiv(place - (size - self.stride) // 2, self.stride)
+        position = (tf.boolean_mask(pieces.row_starts(), kept)
+                    - tf.gather(tokens.row_starts(), unit_rows))
+        number = tf.math.floordiv(position - (size - self.stride) // 2, self.stride)
         num_windows = tf.math.bincount(tf.cast(rows, tf.int32), dtype=tf.int64,
                                        minlength=tf.size(counts), maxlength=tf.size(counts))
         number = tf.clip_by_value(number, 0, tf.gather(num_windows, unit_rows) - 1)
@@ -89,7 +89,7 @@ class WordPreprocessor(Preprocessor):
                                                           tf.size(counts)),
                 "unit_starts": tf.boolean_mask(units.starts.values, kept),
                 "unit_ends": tf.boolean_mask(units.ends.values, kept),
-                "unit_places": tf.stack([window, 1 + place - number * self.stride], axis=1)}
+                "unit_places": tf.stack([window, 1 + position - number * self.stride], axis=1)}
 
     def _pieces(self, units):
         """Return RaggedTensor int32 `[all units, (pieces)]`."""

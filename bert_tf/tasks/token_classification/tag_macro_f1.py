@@ -1,4 +1,4 @@
-"""How well single tags were found, whatever entities they make."""
+"""Macro F1 of single tags, whatever entities they make."""
 
 from bert_tf.tasks.base.checks import check_pairs
 
@@ -18,5 +18,5 @@ def tag_macro_f1(gold, predicted):
     from sklearn.metrics import f1_score
 
     check_pairs(gold, predicted)
-    right, told = ([tag for row in rows for tag in row] for rows in (gold, predicted))
-    return float(f1_score(right, told, average="macro", zero_division=0))
+    labels, predictions = ([tag for row in rows for tag in row] for rows in (gold, predicted))
+    return float(f1_score(labels, predictions, average="macro", zero_division=0))

@@ -55,7 +55,7 @@ class TokenClassification(TaskType):
         return [f"{begin}-{kind}" for kind in sorted(kinds) for begin in "BI"] + [OUTSIDE]
 
     def model_options(self, labels, tokenizer):
-        """See `TaskType.model_options`; the text is read as `seq_length` and `unit` say."""
+        """See `TaskType.model_options`; the text is read by `seq_length` and `unit`."""
         preprocessor = WordPreprocessor(tokenizer, self.options.max_seq_length, self.unit)
         return "tagger", {"labels": labels, "preprocessor": preprocessor, **self.feature_options()}
 
@@ -70,13 +70,13 @@ class TokenClassification(TaskType):
             return []
         found = sum(len(line["entities"]) for line in predictions)
         if not found:
-            return ["no entity is told, as by a model that learned nothing"]
+            return ["no entity is predicted, as by an untrained model"]
         if not metrics["f1"]:
-            return [f"none of the {found:,} entities told is right, as by a model that learned "
-                    "nothing"]
+            return [f"none of the {found:,} predicted entities is correct, as by an untrained "
+                    "model"]
         without = tags.count(OUTSIDE) / len(tags)
         return [] if metrics["accuracy"] > without else [
-            f"no more tags are right ({metrics['accuracy']:.4f}) than would be without any entity "
+            f"tag accuracy {metrics['accuracy']:.4f} is no better than without any entity "
             f"({without:.4f})"]
 
     def predict(self, model, examples):
@@ -89,8 +89,8 @@ class TokenClassification(TaskType):
         features = self.features_to_predict(model, examples)
         splits = features.rows["input_word_ids"].splits
         logits = np.zeros([splits[-1], len(model.labels)], np.float32)
-        for rows, told, _ in self.outputs(model, features):
-            for row, values in zip(rows, told, strict=True):
+        for rows, predicted, _ in self.outputs(model, features):
+            for row, values in zip(rows, predicted, strict=True):
                 logits[splits[row]:splits[row + 1]] = values[:splits[row + 1] - splits[row]]
         word, row, position = features.units.T
         first = np.diff(word, prepend=-1) > 0
@@ -148,8 +148,8 @@ class TokenClassification(TaskType):
     def report(self, examples, predictions, folder):
         """Write `entities.json`, how well each type was found, and `wrong_sentences.jsonl`.
 
-        The latter has the sentences where an entity was missed or one told that is none: the
-        entities that are `right`, and those told.
+        The latter has the sentences where an entity was missed or one predicted that is none: the
+        labelled entities (`right`), and the predicted ones (`entities`).
         """
         files.write_json(os.path.join(folder, ENTITY_REPORT),
                          entity_report(*_both(examples, predictions)))

@@ -249,7 +249,7 @@ def _offsets_of_analysis():
 def _units():
     from bert_tf.tokenization import units
 
-    graphs = [_graph(lambda text, unit=unit: units.cut_units(text, unit)[:2])
+    graphs = [_graph(lambda text, unit=unit: units.split_units(text, unit)[:2])
               for unit in units.UNITS]
 
     def check(data):

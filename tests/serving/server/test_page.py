@@ -72,8 +72,8 @@ def test_fill_mask(page):
     choose(page, "fill_mask")
     # What the model says of itself: its mask, and how it wants its text.
     assert page.locator("#about").inner_text() == (
-        f"Write {MASK} where a word is missing. Text has to be split into morphemes for this
-        model.")
+        f"Write {MASK} where a word is missing. "
+        "Text has to be split into morphemes for this model.")
     assert page.locator("textarea").input_value() == f"The capital of France is {MASK}."
     answer = run(page, text=f"In {MASK} and {MASK}.")
     assert answer.locator("h3").all_inner_texts() == ["Mask 1", "Mask 2"]

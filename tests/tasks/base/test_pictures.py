@@ -35,7 +35,7 @@ def test_the_same_figure_gives_the_same_file(tmp_path, suffix):
     assert written[0] == written[1]
     if suffix == "png":
         assert image.imread(tmp_path / "a.png").shape[:2] == (120, 240)
-    with pytest.raises(UsageError, match="a.pdf is no picture file; expected a name that ends"):
+    with pytest.raises(UsageError, match="a.pdf is not a picture file; expected a name that ends"):
         write_figure(str(tmp_path / "a.pdf"), figure)
 
 

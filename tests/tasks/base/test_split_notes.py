@@ -19,9 +19,9 @@ def test_nothing_to_say():
 
 def test_a_class_missing_on_either_side():
     assert split_notes(texts("a", "b"), texts("a", begin="u")) == [
-        "no dev example has label 'b': the score says nothing about that"]
+        "no dev example has label 'b': the score does not cover that"]
     assert split_notes(texts(("a",), ("b", "a")), texts(("a", "c"), begin="u")) == [
-        "no dev example has label 'b': the score says nothing about that",
+        "no dev example has label 'b': the score does not cover that",
         "no train example has label 'c': it cannot be predicted"]
 
 
@@ -35,10 +35,10 @@ def test_entities_and_questions():
         return [TagExample("0", (word,), (tag,), (False,))]
 
     assert split_notes(tagged("a", "B-x"), tagged("b", "O")) == [
-        "no dev example has entity 'x': the score says nothing about that"]
+        "no dev example has entity 'x': the score does not cover that"]
     answered = [SpanExample("0", "q", "c", (("c", 0),))]
     assert split_notes(answered, [SpanExample("1", "r", "c", (), True)]) == [
-        "no dev example has a question with an answer: the score says nothing about that",
+        "no dev example has a question with an answer: the score does not cover that",
         "no train example has a question without an answer: it cannot be predicted"]
 
 

@@ -57,13 +57,14 @@ def test_texts_in_their_order_whatever_the_chunks(texts, chunk):
     np.testing.assert_array_equal(read["input_type_ids"].splits, read["input_word_ids"].splits)
 
 
-@pytest.mark.parametrize(("options", "cut"), [
+@pytest.mark.parametrize(("options", "truncated"), [
     ((6,), 2), ((6, "head_tail"), 2), ((6, "windows"), 0), ((11,), 0)])
-def test_texts_that_are_longer_than_what_is_read_are_counted(options, cut):
+def test_texts_that_are_longer_than_what_is_read_are_counted(options, truncated):
     made = examples("xxxxy", ["a", "a b c d", "a b c d e", "a b c d e f g h a", "? b c d"])
-    assert text_features(made, make_preprocessor(*options), ["x", "y"], "single_label").cut == cut
+    features = text_features(made, make_preprocessor(*options), ["x", "y"], "single_label")
+    assert features.truncated == truncated
     pairs = [TextExample("0", "a b", text, "x") for text in ("a", "a b")]
-    assert text_features(pairs, make_preprocessor(6), ["x"], "single_label").cut == 1
+    assert text_features(pairs, make_preprocessor(6), ["x"], "single_label").truncated == 1
 
 
 def test_pairs(preprocessor):

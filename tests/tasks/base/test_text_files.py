@@ -182,7 +182,7 @@ def test_wrong_numbers_of_json_are_refused(write_file):
 def test_wrong_lists_of_labels_are_refused(write_file):
     path = write_file("a.jsonl", '{"text": "a", "label": {"x": 1}}')
     with pytest.raises(BertTfError, match="line 1: dict as labels"):
-        read_task(find_task("classify", multi_label=True), path)
+        read_examples(find_task("classify", multi_label=True), path)
 
 
 def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, capsys):
@@ -204,7 +204,7 @@ def test_a_header_over_columns_by_number_is_told(write_file, rows, first, capsys
     path = write_file("a.csv", "\n".join(rows) + "\n")
     examples = read_task("classify", path, {"text": 0, "label": 1}, skipped=[])
     assert examples[0].text_a == first
-    said = "the first row is taken for a header, with the names " + ", ".join(
+    said = "the first row is read as a header, with the names " + ", ".join(
         map(repr, rows[0].split(","))) + "; --no-header if it is an example"
     assert (said in capsys.readouterr().err) == (not rows[0].startswith(first))
     assert {example.label for example in examples}.isdisjoint({"stars"})
@@ -213,7 +213,7 @@ def test_a_header_over_columns_by_number_is_told(write_file, rows, first, capsys
 def test_a_header_that_cannot_be_told_is_asked_for(write_file):
     path = write_file("a.csv", "review,verdict\nfine,pos\ndull,neg\ngreat,pos\n")
     columns = {"text": 0, "label": 1}
-    with pytest.raises(UsageError, match="line 1: the label 'verdict' stands in no other row: .*; "
+    with pytest.raises(UsageError, match="line 1: the label 'verdict' is in no other row: .*; "
                                          "try --header or --no-header"):
         read_task("classify", path, columns)
     for header, count in ((True, 3), (False, 4)):
@@ -226,7 +226,8 @@ def test_all_wrong_rows_are_counted_and_the_first_named(write_file, capsys):
     with pytest.raises(BertTfError) as raised:
         read_task("classify", path)
     lines = str(raised.value).split("\n  ")
-    assert lines[0] == f"{path}: 9 of 12 examples are invalid; try mending them, or --skip_bad_rows"
+    assert lines[0] == (f"{path}: 9 of 12 examples are invalid; try correcting them, or "
+                        "--skip_bad_rows")
     assert lines[1].startswith(f"{path} line 4: 1 columns") and len(lines) == 7
     assert lines[2].startswith(f"{path} line 5: empty text") and lines[-1] == "and 4 more"
     left_out = []

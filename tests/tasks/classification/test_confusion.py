@@ -33,7 +33,8 @@ def test_several_labels(tmp_path):
     gold, told = [("a", "b"), ("a",), (), ("b",)], [("a",), ("b",), (), ("b", "a")]
     write_confusion(str(tmp_path), gold, told, ["a", "b"])
     content, _ = read(tmp_path)
-    assert content["columns"] == ["found", "missed", "wrongly told", "rightly left out"]
+    assert content["columns"] == ["found", "missed", "wrongly predicted",
+                                  "rightly not predicted"]
     # a: found in 1, missed in 2, wrong in 4; b: found in 4, missed in 1, wrong in 2.
     assert content["counts"] == [[1, 1, 1, 1], [1, 1, 1, 1]]
 

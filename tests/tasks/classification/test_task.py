@@ -120,17 +120,17 @@ def numbers(*values):
 
 
 @pytest.mark.parametrize(("options", "gold", "lines", "note"), [
-    ({}, ["bad", "good", "good"], told("good", "good", "good"), "every example is told the label "
-                                                                "'good', as by a model that"),
-    ({}, ["bad", "good", "good"], told("good", "bad", "good"), "labels are right no more often "
-                                                               "than by chance (mcc -0.5000)"),
+    ({}, ["bad", "good", "good"], told("good", "good", "good"),
+     "the label 'good' is predicted for every example, as by an untrained model"),
+    ({}, ["bad", "good", "good"], told("good", "bad", "good"), "predictions are no better than "
+                                                               "chance (mcc -0.5000), as by an"),
     ({}, ["bad", "good", "good"], told("bad", "bad", "good"), None),
     ({}, ["good", "good"], told("good", "good"), None),  # nothing can be known
-    ({"multi_label": True}, [("late",), ()], several([], []), "every example is told no label"),
+    ({"multi_label": True}, [("late",), ()], several([], []), "no label is predicted for every"),
     ({"multi_label": True}, [("late",), ()], several(["late"], ["late"]), "the labels late"),
     ({"multi_label": True}, [("late",), ()], several(["late"], []), None),
-    ({"name": "regress"}, [1.0, 3.0], numbers(9.0, 9.0), "(mean square of the distance 50) than "
-                                                         "the mean of the right ones (1) would be"),
+    ({"name": "regress"}, [1.0, 3.0], numbers(9.0, 9.0), "mse 50 is no better than 1, that of "
+                                                         "predicting the mean label for"),
     ({"name": "regress"}, [1.0, 3.0], numbers(1.5, 2.0), None),
 ])
 def test_what_is_no_better_than_no_model_is_noted(options, gold, lines, note):

@@ -87,7 +87,7 @@ def test_questions_that_are_cut_are_counted(tokenizers):
     preprocessor = QuestionPreprocessor(tokenizers["word_piece"], 16, max_query_length=2)
     made = [example("a b c d e f g h " * 4, "b", question=question)
             for question in ("a", "a b", "a b c")]
-    assert span_features(made, preprocessor, training=False).cut == 1
+    assert span_features(made, preprocessor, training=False).truncated == 1
 
 
 def test_an_answer_of_nothing_is_refused(tokenizers):

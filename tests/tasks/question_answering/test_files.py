@@ -88,8 +88,8 @@ def test_groups(write_file):
 
 @pytest.mark.parametrize(("data", "message"), [
     (changed(answers=[{"text": "Paris", "answer_start": 5}]),
-     r"qas\[0\] \(id q1\): the answer 'Paris' is not at character 5 of the context, where it "
-     "stands at 6, 34"),
+     r"qas\[0\] \(id q1\): the answer 'Paris' is not at character 5 of the context, which "
+     "holds it at 6, 34"),
     (changed(answers=[{"text": "Paris", "answer_start": -5}]), "not at character -5"),
     (changed(answers=[{"text": "Rome", "answer_start": 6}]), "the context, which does not hold it"),
     (changed(answers=[{"text": " ", "answer_start": 11}]), "empty answer"),
@@ -148,9 +148,9 @@ def test_own_columns(write_file):
 
 
 @pytest.mark.parametrize(("row", "message"), [
-    ("q\tb a b\tb\t", "the answer 'b' stands in the context 2 times; expected once, or a column"),
-    ("q\tb a b\tc\t", "the answer 'c' stands in the context 0 times"),
-    ("q\tb a b\tb\t1", "line 2: the answer 'b' is not at character 1 .* stands at 0, 4"),
+    ("q\tb a b\tb\t", "the answer 'b' occurs in the context 2 times; expected once, or a column"),
+    ("q\tb a b\tc\t", "the answer 'c' occurs in the context 0 times"),
+    ("q\tb a b\tb\t1", "line 2: the answer 'b' is not at character 1 .* holds it at 0, 4"),
     ("q\tb a b\tb\tx", "line 2: answer_start 'x'; expected a whole number"),
     ("\tb a b\ta\t", "line 2: empty question"),
     ("q\t \ta\t", "line 2: empty context"),

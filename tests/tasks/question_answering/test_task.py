@@ -135,10 +135,10 @@ def test_the_report_has_the_wrong_answers_the_surest_first(tmp_path):
 
 
 @pytest.mark.parametrize(("answers", "note"), [
-    (["", "", "", ""], "every question is told to have no answer, as by a model that learned"),
-    (["the", "the", "the", "the"], "every question is answered 'the', as by a model"),
-    (["the", "", "scene", ""], "no question that has an answer is answered with a word of it"),
-    (["x", "fine end", "x", "x"], "f1 12.5000 is no better than that of no answer to any "
+    (["", "", "", ""], "every question is predicted to have no answer, as by an untrained"),
+    (["the", "the", "the", "the"], "every question is answered 'the', as by an untrained model"),
+    (["the", "", "scene", ""], "no predicted answer has a word of the labelled one"),
+    (["x", "fine end", "x", "x"], "f1 12.5000 is no better than that of answering no "
                                         "question (50.0000)"),
     (["fine", "dull", "", ""], None)])
 def test_what_is_no_better_than_no_model_is_noted(answers, note):

@@ -126,10 +126,11 @@ def test_the_report_has_the_wrong_sentences(tmp_path):
 
 
 @pytest.mark.parametrize(("gold", "line", "note"), [
-    ("O B-x I-x O", predicted("O O O O"), "no entity is told, as by a model that learned nothing"),
-    ("O B-x I-x O", predicted("O B-x O O", ("fine", "x", 4, 8)), "none of the 1 entities told is"),
+    ("O B-x I-x O", predicted("O O O O"), "no entity is predicted, as by an untrained model"),
+    ("O B-x I-x O", predicted("O B-x O O", ("fine", "x", 4, 8)),
+     "none of the 1 predicted entities is"),
     ("O O O B-x", predicted("B-x B-x B-x B-x", *[("a", "x", 0, 1)] * 4),
-     "no more tags are right (0.2500) than would be without any entity (0.7500)"),
+     "tag accuracy 0.2500 is no better than without any entity (0.7500)"),
     ("O B-x I-x O", predicted("O B-x I-x O", ("finedull", "x", 4, 12)), None),
     ("O O O O", predicted("O O O O"), None),
 ])
