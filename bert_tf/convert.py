@@ -56,8 +56,10 @@ def main(argv=None):
 
         print(table())
         return
-    if arguments.source is None or arguments.target is None:
-        parser.error("--from FORMAT PATH and --to FORMAT PATH are required, or --list")
+    missing = [flag for flag, value in (("--from", arguments.source), ("--to", arguments.target))
+               if value is None]
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
     (source_format, source), (target_format, target) = arguments.source, arguments.target
 
     from bert_tf.converters.formats import load_format, refuse_pickle

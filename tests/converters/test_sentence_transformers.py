@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from hub_models import LOWERED
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import hf_safetensors, ours, sentence_transformers
@@ -12,6 +13,7 @@ from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.tokenizer import Tokenizer
 
 FOLDERS = ("bert_st_cls", "bert_st_mean", "bert_unigram_st", "modernbert_st", "mpnet_st",
            "roberta_st_korean", "xlm_roberta_st")
@@ -39,8 +41,12 @@ def test_vectors(shared, name, tmp_path):
     model = embedder_of(source, tmp_path)
     assert model.preprocessor.seq_length == 48
     texts, expected = vectors_of(source)
-    vectors = model.embed(texts)
     tokenizer = model.preprocessor.tokenizer
+    if name == LOWERED:
+        tokenizer = Tokenizer(tokenizer.vocabulary, lower_case=True, strip_accents=True,
+                              normalization="huggingface")
+        model.preprocessor.use(tokenizer)
+    vectors = model.embed(texts)
     for i, text in enumerate(texts):
         if any(token in text for token in SPECIAL):
             pieces = tokenizer.tokenize([text], allow_special=True)
