@@ -13,12 +13,14 @@ POSITION_EMBEDDINGS = ("learned", "sinusoidal", "none")
 RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
 NORM_POSITIONS = ("post", "pre")
 FEED_FORWARDS = ("dense", "conv", "gated")
-POOLINGS = ("dense", "first", "last")
+POOLINGS = ("dense", "first", "last", "mean")
+LABEL_HEADS = ("linear", "dense", "transform")
 # Keys of published bert_config.json files that the original code does not read.
 UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
                "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
 _ROBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
-            "type_vocab_size": 1, "positions_from_padding": True, "pooling": "first"}
+            "type_vocab_size": 1, "positions_from_padding": True, "pooling": "first",
+            "label_head": "dense", "label_act": "tanh"}
 # What a configuration of a family has where it does not say otherwise.
 FAMILY_DEFAULTS = {
     "bert": {},
@@ -26,23 +28,26 @@ FAMILY_DEFAULTS = {
     "xlm_roberta": _ROBERTA,
     "camembert": _ROBERTA,
     "albert": {"embedding_size": 128, "num_hidden_groups": 1},
-    "electra": {"hidden_act": "gelu", "pooling": "first"},
+    "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
+                "label_act": "gelu"},
     "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
             "pooling": "last"},
     "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
-                   "pooling": "first"},
+                   "pooling": "first", "label_head": "dense", "label_act": "relu"},
     "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
               "position_buckets": 32, "max_relative_position": 128},
     "deberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-7, "type_vocab_size": 0,
                 "position_embedding": "none", "relative_position": "disentangled",
-                "position_buckets": 256, "max_relative_position": 512, "pooling": "first"},
+                "position_buckets": 256, "max_relative_position": 512, "pooling": "first",
+                "label_head": "dense", "label_act": "gelu"},
     "modernbert": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
                    "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
                    "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
                    "relative_position": "rotary", "rotary_base": 160000.0,
                    "local_rotary_base": 10000.0, "local_attention": 128,
                    "global_attention_every": 3, "norm_position": "pre", "use_bias": False,
-                   "feed_forward": "gated", "pooling": "first"},
+                   "feed_forward": "gated", "pooling": "first", "label_head": "transform",
+                   "label_act": "gelu"},
 }
 FAMILIES = tuple(FAMILY_DEFAULTS)
 # Input forms of pre-training examples; the first two hold pairs of segments, the second of them
@@ -157,8 +162,11 @@ class ModelConfig(Config):
     use_bias: bool = True  # of dense layers and LayerNorms within the encoder
     feed_forward: str = "dense"  # "conv": of conv_kernel_size positions; "gated": act(x W) * (x V)
     conv_kernel_size: int = 1  # odd
-    pooling: str = "dense"  # pooled_output: tanh dense on the first token, "first" or "last" token
+    pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean"
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
+    label_head: str = "linear"  # of labels: "dense": a dense layer before those of a text;
+    #                             "transform": dense and LayerNorm before those of tokens too
+    label_act: str = "tanh"  # activation of that layer
     bilstm: bool = False  # a bidirectional LSTM on top (BERT paper, section 5.1)
 
     def __post_init__(self):
@@ -181,6 +189,8 @@ class ModelConfig(Config):
         check_choice("norm_position", self.norm_position, NORM_POSITIONS)
         check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
         check_choice("pooling", self.pooling, POOLINGS)
+        check_choice("label_head", self.label_head, LABEL_HEADS)
+        check_choice("label_act", self.label_act, ACTIVATIONS)
         self._check_fields_against_each_other()
         self._check_positions()
 
@@ -272,8 +282,11 @@ class ModelConfig(Config):
     @classmethod
     def _with_defaults(cls, values):
         family = values.get("family")
-        known = isinstance(family, str) and family in FAMILY_DEFAULTS
-        return {**FAMILY_DEFAULTS[family], **values} if known else values
+        if not isinstance(family, str) or family not in FAMILY_DEFAULTS:
+            return values
+        # Files of 0.1 have all fields of then, and every head was linear.
+        earlier = {"label_head": "linear"} if "bilstm" in values else {}
+        return {**FAMILY_DEFAULTS[family], **earlier, **values}
 
     @classmethod
     def load_any(cls, path):

@@ -1,12 +1,14 @@
 """Convert a model from one format to another.
 
     python -m bert_tf.convert --from hf PATH --to bert_tf PATH
+    python -m bert_tf.convert --list
 
 Formats and what PATH is:
   bert_tf    model folder (save_pretrained) or, to read, the folder of a finished run
   google     folder of google-research/bert, albert or electra: JSON file and TF1 checkpoint
   hf         folder of Hugging Face transformers: config.json and safetensors; a folder with the
              subfolders discriminator and generator is one ELECTRA model
+  sentence_transformers  folder of that library: an hf encoder and how it makes vectors
   keras_hub  preset folder of keras-hub (keras-nlp)
   tf_models  folder of tf-models-official: configuration and TF2 checkpoint
 """
@@ -26,6 +28,7 @@ from bert_tf.storage import files, locks
 _NEXT = {
     "bert_tf": "python -m bert_tf.export --model {path}",
     "google": "--init_checkpoint={checkpoint} of the original code",
+    "sentence_transformers": "sentence_transformers.SentenceTransformer({path!r})",
     "hf": "transformers.{model}.from_pretrained({path!r})",
     "keras_hub": "keras_nlp.models.Backbone.from_preset({path!r})",
     "tf_models": "tf.train.Checkpoint(model=model).read({checkpoint!r})",
@@ -35,20 +38,33 @@ _MOST_LISTED = 6
 
 def _parser():
     parser = cli.Parser("convert", __doc__)
-    parser.add_argument("--from", dest="source", nargs=2, required=True,
-                        metavar=("FORMAT", "PATH"), help="what to read")
-    parser.add_argument("--to", dest="target", nargs=2, required=True,
-                        metavar=("FORMAT", "PATH"), help="what to write")
+    parser.add_argument("--from", dest="source", nargs=2, metavar=("FORMAT", "PATH"),
+                        help="what to read")
+    parser.add_argument("--to", dest="target", nargs=2, metavar=("FORMAT", "PATH"),
+                        help="what to write")
+    parser.add_argument("--list", action="store_true",
+                        help="print what of each family goes in and out, and nothing else")
     cli.add_options(parser, OverwriteOptions)
     return parser
 
 
 def main(argv=None):
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.list:
+        from bert_tf.converters.held import table
+
+        print(table())
+        return
+    missing = [flag for flag, value in (("--from", arguments.source), ("--to", arguments.target))
+               if value is None]
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
     (source_format, source), (target_format, target) = arguments.source, arguments.target
 
     from bert_tf.converters.formats import load_format, refuse_pickle
     from bert_tf.converters.tokenizer_files import vocabulary_notes
+    from bert_tf.models.find import MODULES
 
     reader, writer = load_format(source_format), load_format(target_format)
     target = target.rstrip(os.sep) or target
@@ -64,6 +80,9 @@ def main(argv=None):
         not_held = writer.write(checkpoint, fresh)
         if fresh != target:
             _exchange(fresh, target)
+    if source_format == "hf" and files.exists(os.path.join(source, MODULES)):
+        notes += (f"{source} is a folder of sentence-transformers: --from sentence_transformers "
+                  "reads how it makes vectors too",)
     _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
 
 

@@ -59,7 +59,7 @@ def test_published_keys_that_nothing_reads(tmp_path):
     ({"type_vocab_size": 0}, "at least 1"),
     ({"family": "roberta", "padding_id": 1, "max_position_embeddings": 2}, "at least 3"),
     ({"bilstm": True, "hidden_size": 9, "num_attention_heads": 3}, "half for each direction"),
-    ({"pooling": "mean"}, "one of dense, first, last"),
+    ({"pooling": "max"}, "one of dense, first, last, mean"),
     ({"position_embedding": "sinusoid"}, "try position_embedding='sinusoidal'"),
 ])
 def test_refused(changes, message):

@@ -101,10 +101,12 @@ def parameter_shapes(config, task):
             generator = ModelConfig.from_dict(task["generator"])
             shapes |= _encoder(generator, "generator")
             shapes |= _masked_lm_head(generator, "generator_predictions")
-    if kind in ("classifier", "tagger"):
-        shapes |= _classes(f"cls/{kind}", len(task["labels"]), hidden)
-    if kind == "span":
-        shapes |= _classes("cls/span", 2, hidden)
+    if kind in ("classifier", "tagger", "span"):
+        shapes |= _label_head(config, kind, 2 if kind == "span" else len(task["labels"]))
+    if kind == "embedder" and task.get("dense"):
+        options, layers = task["dense"], 1 if task["combine"] == "sum" else len(task["layers"])
+        width = hidden * layers * (2 if task["pooling"] == "mean_max" else 1)
+        shapes |= _dense("cls/pooling/dense", width, options["units"], bias=options["use_bias"])
     if kind == "embedder" and task["weighting"]:
         weights = "cls/pooling/term_weights"
         shapes |= {f"{weights}/inverse_document_frequency": (config.vocab_size,),
@@ -163,6 +165,16 @@ def _masked_lm_head(config, name):
     return {**_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
             **_layer_norm(f"{name}/transform/LayerNorm", width, config.use_bias),
             f"{name}/output_bias": (config.vocab_size,)}
+
+
+def _label_head(config, kind, labels):
+    hidden, transform = config.hidden_size, f"cls/{kind}/transform"
+    shapes = {}
+    if config.label_head in ("transform", "dense")[:2 if kind == "classifier" else 1]:
+        shapes |= _dense(f"{transform}/dense", hidden, hidden, bias=config.use_bias)
+    if config.label_head == "transform":
+        shapes |= _layer_norm(f"{transform}/LayerNorm", hidden, config.use_bias)
+    return shapes | _classes(f"cls/{kind}", labels, hidden)
 
 
 def _dense(name, inputs, outputs, kernel=(), bias=True):

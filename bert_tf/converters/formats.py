@@ -9,6 +9,7 @@ from bert_tf.storage import files
 
 # Each module has read(path) -> Checkpoint and write(checkpoint, path) -> names not held.
 FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
+           "sentence_transformers": "sentence_transformers",
            "keras_hub": "keras_hub", "tf_models": "tf_models"}
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 

@@ -23,7 +23,8 @@ KEYS = {
     "mpnet": {**_COMMON, "position_buckets": "relative_attention_num_buckets"},
     "deberta": {**_COMMON, "type_vocab_size": "type_vocab_size",
                 "position_buckets": "position_buckets",
-                "max_relative_position": "max_relative_positions"},
+                "max_relative_position": "max_relative_positions",
+                "label_act": "pooler_hidden_act"},
     "modernbert": {**{key: key for key in _NAMED[:5]}, "hidden_act": "hidden_activation",
                    "hidden_dropout_prob": "mlp_dropout",
                    "attention_probs_dropout_prob": "attention_dropout",
@@ -31,7 +32,8 @@ KEYS = {
                    "initializer_range": "initializer_range", "layer_norm_eps": "norm_eps",
                    "padding_id": "pad_token_id", "local_attention": "local_attention",
                    "global_attention_every": "global_attn_every_n_layers",
-                   "rotary_base": "global_rope_theta", "local_rotary_base": "local_rope_theta"},
+                   "rotary_base": "global_rope_theta", "local_rotary_base": "local_rope_theta",
+                   "label_act": "classifier_activation", "pooling": "classifier_pooling"},
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -52,23 +54,48 @@ DEFAULTS = {
                 "type_vocab_size": 0, "pad_token_id": 0, "position_buckets": -1,
                 "max_relative_positions": -1, "pos_att_type": "", "share_att_key": False,
                 "relative_attention": False, "norm_rel_ebd": "none", "conv_kernel_size": 0,
-                "position_biased_input": True},
+                "position_biased_input": True, "pooler_hidden_act": "gelu", "legacy": True},
     "modernbert": {"vocab_size": 50368, "hidden_size": 768, "num_hidden_layers": 22,
                    "num_attention_heads": 12, "intermediate_size": 1152,
                    "hidden_activation": "gelu", "mlp_dropout": 0.0, "attention_dropout": 0.0,
                    "max_position_embeddings": 8192, "initializer_range": 0.02, "norm_eps": 1e-5,
                    "pad_token_id": 50283, "local_attention": 128,
                    "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
-                   "local_rope_theta": 10000.0},
+                   "local_rope_theta": 10000.0, "classifier_activation": "gelu",
+                   "classifier_pooling": "cls"},
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
     "distilbert": {"sinusoidal_pos_embds": False},
     "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
-                "position_biased_input": False, "conv_kernel_size": 0},
+                "position_biased_input": False, "conv_kernel_size": 0, "legacy": True},
     "modernbert": {"attention_bias": False, "mlp_bias": False, "norm_bias": False,
-                   "embedding_dropout": 0.0, "tie_word_embeddings": True},
+                   "classifier_bias": False, "decoder_bias": True, "embedding_dropout": 0.0,
+                   "tie_word_embeddings": True},
 }
+
+
+_EQUAL = {"deberta": ("pooler_hidden_size", "embedding_size")}  # those of hidden_size
+
+
+def known(family):
+    """Keys that `read` looks at beside those of `KEYS`."""
+    return (*ONLY.get(family, ()), *_EQUAL.get(family, ()))
+
+
+POOLINGS = {"cls": "first", "mean": "mean"}  # of ModernBERT's classifier -> ours
+
+
+def choice(names, key, stated, source):
+    """Our name for the value of a key of theirs.
+
+    Raises:
+        UsageError: it is none of `names`.
+    """
+    if not isinstance(stated[key], str) or stated[key] not in names:
+        raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
+                                 f"one of {', '.join(names)}"))
+    return names[stated[key]]
 
 
 def read(family, stated, source):
@@ -94,6 +121,10 @@ def _read_deberta(stated, source):
     if not isinstance(types, list) or sorted(map(str, types)) != ["c2p", "p2c"]:
         raise UsageError(explain(f"{source}: pos_att_type={stated['pos_att_type']!r}",
                                  "['p2c', 'c2p']"))
+    for key in _EQUAL["deberta"]:
+        if stated.get(key, stated["hidden_size"]) != stated["hidden_size"]:
+            raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
+                                     f"that of hidden_size, {stated['hidden_size']!r}"))
     farthest = stated["max_relative_positions"]
     if isinstance(farthest, int) and farthest < 1:
         farthest = stated["max_position_embeddings"]
@@ -130,8 +161,14 @@ def written(family, values):
     """`values` of a file, and what it must say besides."""
     further = dict(ONLY.get(family, {}))
     if family == "deberta":
-        further |= {"pos_att_type": ["p2c", "c2p"], "legacy": True}
+        further |= {"pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": values["hidden_size"]}
     if family == "modernbert":
+        pooling = values["classifier_pooling"]
+        if pooling not in POOLINGS.values():
+            raise UsageError(explain(f"pooling={pooling!r} cannot be written as modernbert",
+                                     "one of " + ", ".join(POOLINGS.values())))
+        further["classifier_pooling"] = next(
+            theirs for theirs, ours in POOLINGS.items() if ours == pooling)
         further["layer_types"] = layer_types(values["num_hidden_layers"],
                                              values["global_attn_every_n_layers"])
         further["rope_parameters"] = {

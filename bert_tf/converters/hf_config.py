@@ -3,6 +3,7 @@
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_architectures
 from bert_tf.converters.checkpoint import check_expressible
+from bert_tf.converters.hf_keys import check_keys
 from bert_tf.errors import UsageError, explain
 
 FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
@@ -91,6 +92,8 @@ def read_config(values, source, pooled, masked_lm):
     for key, right in _ONLY.items():
         if values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
+    check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(),
+                        *hf_architectures.known(family)}, source)
     stated = {**_DEFAULTS[family], **{k: v for k, v in values.items() if v is not None}}
     stated = hf_architectures.read(family, stated, source)
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
@@ -99,11 +102,11 @@ def read_config(values, source, pooled, masked_lm):
         raise UsageError(explain(f"{source}: embedding_size={fields['embedding_size']}",
                                  "another than hidden_size: transformers projects one to the "
                                  "other even where they are equal"))
-    key = _KEYS[family]["hidden_act"]
-    if not isinstance(stated[key], str) or stated[key] not in activations:
-        raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
-                                 f"one of {', '.join(activations)}"))
-    fields["hidden_act"] = activations[stated[key]]
+    fields["hidden_act"] = hf_architectures.choice(activations, _KEYS[family]["hidden_act"],
+                                                   stated, source)
+    if "label_act" in fields:
+        fields["label_act"] = hf_architectures.choice(
+            _ACTIVATIONS, _KEYS[family]["label_act"], stated, source)
     if family == "gpt":
         width = fields["hidden_size"]  # of any type until ModelConfig looks at it
         fields["intermediate_size"] = 4 * width if isinstance(width, int) else width
@@ -111,6 +114,11 @@ def read_config(values, source, pooled, masked_lm):
         if stated.get("embd_pdrop", stated["resid_pdrop"]) != stated["resid_pdrop"]:
             raise UsageError(explain(f"{source}: embd_pdrop={stated['embd_pdrop']!r}",
                                      f"that of resid_pdrop, {stated['resid_pdrop']!r}"))
+    elif family == "modernbert":
+        fields["pooling"] = hf_architectures.choice(hf_architectures.POOLINGS,
+                                                    "classifier_pooling", stated, source)
+        # One key for the heads of labels and of masked tokens.
+        fields["head_act"] = fields["label_act"]
     else:
         fields["pooling"] = "dense" if pooled else "first"
     if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
@@ -139,6 +147,8 @@ def write_config(config, masked_lm):
     values = {"model_type": _MODEL_TYPES[family]}
     values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
     values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
+    if "label_act" in _KEYS[family]:
+        values[_KEYS[family]["label_act"]] = theirs[config.label_act]
     if family == "gpt":
         values["embd_pdrop"] = values["resid_pdrop"]
     if family == "albert":
@@ -171,6 +181,8 @@ def read_classes(values, source, task):
                                  " or ".join(map(repr, known))))
     labels = _read_labels(values, source)
     problem = _PROBLEMS[stated]
+    if len(labels) == 1 and task == "classifier" and values.get("problem_type") is None:
+        problem = "regression"  # a number: a rank, or what the model was trained on
     if problem == "regression" and len(labels) > 1:
         raise UsageError(explain(f"{source}: problem_type='regression' of {len(labels)} labels",
                                  "one"))

@@ -1,4 +1,4 @@
-"""Names in Hugging Face's files: tables of tensors and of classes, and old spellings."""
+"""Names of tensors in Hugging Face's files: a table a family, and old spellings."""
 
 import numpy as np
 
@@ -20,6 +20,15 @@ def _classes(ours, theirs):
             Row(f"{ours}/output_bias", f"{theirs}.bias"))
 
 
+def _label_heads(dense="", output="classifier"):
+    """Heads of labels; `dense` is their name of a classifier's own dense layer, `output` of its
+    last."""
+    own = _dense("cls/classifier/transform/dense", dense) if dense else ()
+    return (*own, *_classes("cls/classifier", output), *_classes("cls/tagger", "classifier"),
+            *_classes("cls/span", "qa_outputs"))
+
+
+_OWN_DENSE = _label_heads("classifier.dense", "classifier.out_proj")
 _EMBEDDINGS = (
     Row("{F}/embeddings/word_embeddings", "{F}.embeddings.word_embeddings.weight"),
     Row("{F}/embeddings/token_type_embeddings", "{F}.embeddings.token_type_embeddings.weight"),
@@ -43,7 +52,7 @@ _ENCODER = (
 def _of_roberta(family):
     """RoBERTa's rows for a `family` whose files have RoBERTa's names."""
     return tuple(Row(row.ours.replace("{F}", family), row.theirs.replace("{F}", "roberta"),
-                     row.layout) for row in (*_ENCODER, *_LM_HEAD))
+                     row.layout) for row in (*_ENCODER, *_LM_HEAD, *_OWN_DENSE))
 
 
 def _in_block(family, theirs, dense, norms):
@@ -73,14 +82,9 @@ ROWS = {
         *_ENCODER,
         *_BERT_HEAD,
         *_classes("cls/seq_relationship", "cls.seq_relationship"),
-        *_classes("cls/classifier", "classifier"),
-        *_classes("cls/tagger", "classifier"),
-        *_classes("cls/span", "qa_outputs"),
+        *_label_heads(),
     ),
-    "roberta": (
-        *_ENCODER,
-        *_LM_HEAD,
-    ),
+    "roberta": _of_roberta("roberta"),
     "xlm_roberta": _of_roberta("xlm_roberta"),
     "camembert": _of_roberta("camembert"),
     "electra": (
@@ -92,6 +96,7 @@ ROWS = {
         *_dense(f"{_TRANSFORM}/dense", "generator_predictions.dense"),
         *_layer_norm(f"{_TRANSFORM}/LayerNorm", "generator_predictions.LayerNorm"),
         Row("cls/predictions/output_bias", "generator_lm_head.bias"),
+        *_OWN_DENSE,
     ),
     "albert": (
         *_EMBEDDINGS,
@@ -108,6 +113,7 @@ ROWS = {
         *_layer_norm(f"{_TRANSFORM}/LayerNorm", "predictions.LayerNorm"),
         Row("cls/predictions/output_bias", "predictions.bias"),
         *_classes("cls/sentence_order", "sop_classifier.classifier"),
+        *_label_heads(),
     ),
     # Conv1D kernels are [in, out], as ours.
     "gpt": (
@@ -136,6 +142,7 @@ ROWS = {
         *_dense(f"{_TRANSFORM}/dense", "vocab_transform"),
         *_layer_norm(f"{_TRANSFORM}/LayerNorm", "vocab_layer_norm"),
         Row("cls/predictions/output_bias", "vocab_projector.bias"),
+        *_label_heads("pre_classifier"),
     ),
     "mpnet": (
         *_EMBEDDINGS,
@@ -150,6 +157,7 @@ ROWS = {
                    {"attention/output": "attention.LayerNorm", "output": "output.LayerNorm"}),
         *_dense("mpnet/pooler/dense", "mpnet.pooler.dense"),
         *_LM_HEAD,
+        *_OWN_DENSE,
     ),
     "deberta": (
         *_EMBEDDINGS,
@@ -163,6 +171,7 @@ ROWS = {
                    {"attention/output": "attention.output.LayerNorm",
                     "output": "output.LayerNorm"}),
         *_BERT_HEAD,
+        *_label_heads("pooler.dense"),
     ),
     "modernbert": (
         Row("modernbert/embeddings/word_embeddings", "model.embeddings.tok_embeddings.weight"),
@@ -178,68 +187,13 @@ ROWS = {
         *_dense(f"{_TRANSFORM}/dense", "head.dense"),
         *_layer_norm(f"{_TRANSFORM}/LayerNorm", "head.norm"),
         Row("cls/predictions/output_bias", "decoder.bias"),
-    ),
-}
-ENCODER = {"task": "encoder"}
-MASKED_LM = {"task": "pretraining", "sentence_task": None}
-# Task, their class for it, and the beginnings of the names of its head's tensors.
-MODELS = {
-    "bert": (
-        ({"task": "pretraining", "sentence_task": "next_sentence"}, "BertForPreTraining",
-         ("cls.predictions.", "cls.seq_relationship.")),
-        (MASKED_LM, "BertForMaskedLM", ("cls.predictions.",)),
-        (ENCODER, "BertModel", ()),
-        ({"task": "classifier"}, "BertForSequenceClassification", ("classifier.",)),
-        ({"task": "tagger"}, "BertForTokenClassification", ("classifier.",)),
-        ({"task": "span"}, "BertForQuestionAnswering", ("qa_outputs.",)),
-    ),
-    "roberta": (
-        (MASKED_LM, "RobertaForMaskedLM", ("lm_head.",)),
-        (ENCODER, "RobertaModel", ()),
-    ),
-    "electra": (
-        ({"task": "replaced_tokens", "generator": None}, "ElectraForPreTraining",
-         ("discriminator_predictions.",)),
-        (MASKED_LM, "ElectraForMaskedLM", ("generator_predictions.",)),
-        (ENCODER, "ElectraModel", ()),
-    ),
-    "albert": (
-        ({"task": "pretraining", "sentence_task": "sentence_order"}, "AlbertForPreTraining",
-         ("predictions.", "sop_classifier.")),
-        (MASKED_LM, "AlbertForMaskedLM", ("predictions.",)),
-        (ENCODER, "AlbertModel", ()),
-    ),
-    "gpt": (
-        ({"task": "language_model"}, "OpenAIGPTLMHeadModel", ()),
-        (ENCODER, "OpenAIGPTModel", ()),
-    ),
-    "xlm_roberta": (
-        (MASKED_LM, "XLMRobertaForMaskedLM", ("lm_head.",)),
-        (ENCODER, "XLMRobertaModel", ()),
-    ),
-    "camembert": (
-        (MASKED_LM, "CamembertForMaskedLM", ("lm_head.",)),
-        (ENCODER, "CamembertModel", ()),
-    ),
-    "distilbert": (
-        (MASKED_LM, "DistilBertForMaskedLM", ("vocab_transform.",)),
-        (ENCODER, "DistilBertModel", ()),
-    ),
-    "mpnet": (
-        (MASKED_LM, "MPNetForMaskedLM", ("lm_head.",)),
-        (ENCODER, "MPNetModel", ()),
-    ),
-    "deberta": (
-        (MASKED_LM, "DebertaV2ForMaskedLM", ("cls.predictions.",)),
-        (ENCODER, "DebertaV2Model", ()),
-    ),
-    "modernbert": (
-        (MASKED_LM, "ModernBertForMaskedLM", ("head.", "decoder.")),
-        (ENCODER, "ModernBertModel", ()),
+        *_dense("cls/{T}/transform/dense", "head.dense"),
+        *_layer_norm("cls/{T}/transform/LayerNorm", "head.norm"),
+        *_classes("cls/{T}", "classifier"),
     ),
 }
 # Their base model's prefix, which a file of the bare model lacks.
-PREFIXES = {family: f"{family}." for family in MODELS} | {
+PREFIXES = {family: f"{family}." for family in ROWS} | {
     "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
     "modernbert": "model."}
 _BARE = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "h.", "tokens_embed.",

@@ -1,18 +1,19 @@
 """Hugging Face folders: config.json, safetensors or pytorch_model.bin, tokenizer files.
 
-BERT, RoBERTa, ALBERT, ELECTRA and GPT as transformers 4 and 5 save them; a folder with the
-subfolders `discriminator` and `generator` is one ELECTRA model of both.
+Models of `hf_classes.MODELS` as transformers 4 and 5 save them; a folder with the subfolders
+`discriminator` and `generator` is one ELECTRA model of both.
 """
 
 import os
 
 import numpy as np
 
-from bert_tf.config import ModelConfig
+from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
 from bert_tf.converters import hf_config, safetensors_file, tokenizer_files, weight_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
-from bert_tf.converters.hf_names import ENCODER, MASKED_LM, MODELS, PREFIXES, ROWS, usual_names
+from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS
+from bert_tf.converters.hf_names import PREFIXES, ROWS, usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -43,6 +44,11 @@ def read(path):
     return _read_model(path)
 
 
+def read_encoder(path):
+    """The `Checkpoint` of the encoder in a folder, whatever class its configuration names."""
+    return _read_model(checksums.opened(path, own=False), ENCODER)
+
+
 def write(checkpoint, path):
     """Write a folder that transformers loads; it appears whole or not at all.
 
@@ -52,32 +58,41 @@ def write(checkpoint, path):
         if checkpoint.task.get("generator"):
             halves = zip(_split(checkpoint), (_DISCRIMINATOR, _GENERATOR), strict=True)
             for half, name in halves:
-                _write_model(half, files.make_folder(os.path.join(temporary, name)))
+                write_model(half, files.make_folder(os.path.join(temporary, name)))
         else:
-            _write_model(checkpoint, temporary)
+            write_model(checkpoint, temporary)
     return []
 
 
-def _read_model(folder):
+def encoder_of(checkpoint):
+    """The encoder alone, as a `Checkpoint`."""
+    shapes = parameter_shapes(checkpoint.config, ENCODER)
+    return Checkpoint(checkpoint.config, ENCODER,
+                      checkpoint.tensors.renamed({name: name for name in shapes}),
+                      checkpoint.tokenizer, checkpoint.dropped, checkpoint.notes)
+
+
+def _read_model(folder, task=None):
     source = os.path.join(folder, CONFIG)
     values = _read_object(folder)
     family = hf_config.family_of(values, source)
     _refuse_other_pickles(folder)
     tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder)
-    task = _judge_task(values, family, tensors, source)
+    heads = () if task is None else [f"{head}*" for row in MODELS[family] for head in row[2]]
+    task = task or _judge_task(values, family, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}
     pooled = any(f"{PREFIXES[family]}pooler." in name for name in tensors)
-    needs_pooler = task["task"] == "classifier" or task.get("sentence_task")
-    config = hf_config.read_config(values, source, bool(pooled or needs_pooler),
+    config = hf_config.read_config(values, source, pooled or _needs_pooler(family, task),
                                    task == MASKED_LM)
-    ours, _ = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder)
+    ours, left = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder, heads)
     tokenizer = tokenizer_files.tokenizer_folder(folder)
-    return Checkpoint(config, task, ours, tokenizer, dropped,
+    return Checkpoint(config, task, ours, tokenizer, dropped + left,
                       tokenizer_files.casing_notes(tokenizer))
 
 
-def _write_model(checkpoint, folder):
+def write_model(checkpoint, folder):
+    """Write into a folder that exists; see `write`."""
     config, task = checkpoint.config, checkpoint.task
     # How text is read and answers are found, no file of theirs tells.
     plain = {key: task[key] for key in ("task", "sentence_task", "generator") if key in task}
@@ -87,13 +102,28 @@ def _write_model(checkpoint, folder):
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
         raise UsageError(explain(f"the hf format has no class for {plain} of family "
                                  f"{config.family!r}", f"what one of {classes} computes"))
+    if task["task"] == "classifier" and (config.pooling == "dense") != _needs_pooler(
+            config.family, task):
+        raise UsageError(explain(
+            f"a classifier of pooling={config.pooling!r} cannot be written as {architectures[0]}",
+            repr(FAMILY_DEFAULTS[config.family].get("pooling", "dense"))))
     values = {"architectures": architectures, **values}
     if "labels" in task:
         values |= hf_config.write_classes(task)
     tensors, _ = to_theirs(ROWS[config.family], checkpoint.tensors, architectures[0])
+    if plain == ENCODER:  # as their class itself writes it
+        tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name
+                                   for name in tensors})
     files.write_json(os.path.join(folder, CONFIG), values)
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
     write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family], config.longest)
+
+
+def _needs_pooler(family, task):
+    """Whether their class for a task has a pooler (others may: their encoders of any family)."""
+    if task["task"] == "classifier":
+        return FAMILY_DEFAULTS[family].get("pooling", "dense") == "dense"
+    return bool(task.get("sentence_task"))
 
 
 def _read_object(folder):
@@ -118,7 +148,7 @@ def _judge_task(values, family, tensors, source):
     rows = MODELS[family]
     stated = values.get("architectures") or [rows[-1][1] if family == "gpt" else ""]
     named = [row for row in rows if [row[1]] == stated]
-    plain = [row for row in rows if row[0]["task"] not in ("classifier", "tagger", "span")]
+    plain = [row for row in rows if row[0]["task"] not in LABELLED]
     if not named and stated != [""]:
         raise UsageError(explain(f"{source}: architectures={stated!r}",
                                  f"one of {', '.join(row[1] for row in rows)}"))

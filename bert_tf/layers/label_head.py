@@ -4,29 +4,47 @@ import keras
 import tensorflow as tf
 
 from bert_tf.layers.dense import unflatten
+from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
+from bert_tf.layers.mlm_head import Transform
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class LabelHead(Layer):
     """A linear map to one logit a label (google-research/bert `run_classifier.py`).
 
+    With a `transform` there is a dense layer before it, as in the heads of RoBERTa, ELECTRA,
+    DistilBERT, MPNet, DeBERTa and ModernBERT.
+
     Call: `[…, hidden]` -> float32 `[…, num_labels]`.
 
     Args:
         num_labels: width of the output.
         initializer_range, seed: see `Dense`.
+        transform: options of a `Transform` of the hidden size, or None.
+        dropout: rate after it.
     """
 
-    def __init__(self, num_labels, initializer_range=0.02, seed=None, **kwargs):
+    def __init__(self, num_labels, initializer_range=0.02, seed=None, transform=None, dropout=0.0,
+                 **kwargs):
         super().__init__(**kwargs)
+        self.transform_options = transform
+        self.transform = self.dropout = None
+        if transform is not None:
+            self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.num_labels = num_labels
         self.initializer_range = initializer_range
         self.seed = seed
 
     def build(self, input_shape):
         """Create `output_weights [num_labels, hidden]` (the official layout) and `output_bias`."""
+        if self.transform_options is not None:
+            self.transform = Transform(input_shape[-1], initializer_range=self.initializer_range,
+                                       seed=self.seed, **self.transform_options, name="transform",
+                                       dtype=self.dtype_policy)
+            self.transform.build(input_shape)
+            self.dropout.build(input_shape)
         self.output_weights = self.add_weight(
             name="output_weights", shape=(self.num_labels, input_shape[-1]),
             initializer=truncated_normal(self.initializer_range, self.seed,
@@ -35,8 +53,10 @@ class LabelHead(Layer):
                                            initializer="zeros", autocast=False,
                                            dtype="float32")
 
-    def call(self, inputs):
+    def call(self, inputs, training=False):
         """`[…, hidden]` -> float32 `[…, num_labels]`."""
+        if self.transform is not None:
+            inputs = self.dropout(self.transform(inputs, training=training), training=training)
         weights = tf.convert_to_tensor(self.output_weights)
         tokens = tf.reshape(inputs, [-1, weights.shape[1]])
         logits = tf.matmul(tokens, weights, transpose_b=True)
@@ -47,6 +67,6 @@ class LabelHead(Layer):
         """`[…, num_labels]`."""
         return (*input_shape[:-1], self.num_labels)
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs, training=False):
         """Logits are float32 whatever the compute type."""
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), "float32")

@@ -12,12 +12,12 @@ from bert_tf.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Transform(Layer):
-    """Dense layer, activation and LayerNorm: `[…, in]` -> `[…, hidden]`.
+    """Dense layer, activation and, where it has one, LayerNorm: `[…, in]` -> `[…, hidden]`.
 
     Args:
         hidden_size: width of the output.
         hidden_act: one of `config.ACTIVATIONS`.
-        layer_norm_eps: added to the variance.
+        layer_norm_eps: added to the variance; None for no LayerNorm.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer and LayerNorm have one.
     """
@@ -29,17 +29,19 @@ class Transform(Layer):
         self.activation = activation(hidden_act)
         self.dense = Dense(hidden_size, initializer_range, seed, use_bias=use_bias, name="dense",
                            dtype=self.dtype_policy)
-        self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
-                                    dtype=self.dtype_policy)
+        self.layer_norm = None if layer_norm_eps is None else LayerNorm(
+            layer_norm_eps, use_bias, name="LayerNorm", dtype=self.dtype_policy)
 
     def build(self, input_shape):
         """Create the dense layer and LayerNorm."""
         self.dense.build(input_shape)
-        self.layer_norm.build(self.dense.compute_output_shape(input_shape))
+        if self.layer_norm is not None:
+            self.layer_norm.build(self.dense.compute_output_shape(input_shape))
 
     def call(self, inputs, training=False):
         """Map `[…, in]` to `[…, hidden]`."""
-        return self.layer_norm(self.activation(self.dense(inputs), training))
+        hidden = self.activation(self.dense(inputs), training)
+        return hidden if self.layer_norm is None else self.layer_norm(hidden)
 
 
 @keras.saving.register_keras_serializable("bert_tf")

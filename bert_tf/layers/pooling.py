@@ -34,6 +34,20 @@ class Pooler(Layer):
         return tf.math.tanh(self.dense(first))
 
 
+def mean_of_tokens(sequence_output, input_mask):
+    """The mean of each sequence's real tokens.
+
+    Args:
+        sequence_output: `[batch, seq_length, hidden]`.
+        input_mask: int32 `[batch, seq_length]`, 1 for real tokens.
+
+    Returns: `[batch, hidden]`; of a sequence without a real token, 0.
+    """
+    weights = tf.cast(input_mask, sequence_output.dtype)
+    total = tf.einsum("bsd,bs->bd", sequence_output, weights)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(weights, axis=1, keepdims=True))
+
+
 def last_token(sequence_output, input_mask):
     """The vector of each sequence's last real token.
 

@@ -3,7 +3,10 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.config import ACTIVATIONS
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.layers.activations import activation
+from bert_tf.layers.dense import Dense
 from bert_tf.layers.pooling import last_token
 from bert_tf.layers.term_weighting import WEIGHTINGS, TermWeighting
 
@@ -14,7 +17,8 @@ _OVER_TOKENS = ("mean", "max", "mean_max")
 
 @keras.saving.register_keras_serializable("bert_tf")
 class VectorPooling(keras.Layer):
-    """Layers are combined first, then tokens are pooled, then the vector is normalised.
+    """Layers are combined first, then tokens are pooled, then the vector may pass a dense layer
+    and is normalised.
 
     Call: `states`, a list of float `[b, seq_length, hidden]` (those of `layers`, see
     `layer_numbers`), `input_word_ids` and `input_mask` int `[b, seq_length]`, and for `cls_pooled`
@@ -42,6 +46,8 @@ class VectorPooling(keras.Layer):
         special_ids: ids of `[CLS]` and `[SEP]`.
         weighting: weights of the tokens in the mean, see `TermWeighting`; None is a plain mean.
         normalize: divide the vector by its Euclidean length.
+        dense: None, or `{"units", "act", "use_bias"}` of a dense layer on the pooled vector; `act`
+            is `linear` or one of `config.ACTIVATIONS`.
 
     Raises:
         UsageError: the options do not fit each other.
@@ -49,7 +55,7 @@ class VectorPooling(keras.Layer):
 
     def __init__(self, num_hidden_layers, vocab_size, pooling="mean", layers=(-1,),
                  combine="concat", mask_specials=False, special_ids=None, weighting=None,
-                 normalize=False, **kwargs):
+                 normalize=False, dense=None, **kwargs):
         super().__init__(**kwargs)
         self.num_hidden_layers = num_hidden_layers
         self.vocab_size = vocab_size
@@ -60,8 +66,14 @@ class VectorPooling(keras.Layer):
         self.special_ids = None if special_ids is None else tuple(map(int, special_ids))
         self.normalize = normalize
         self.weighting = check_choice("weighting", weighting, (None, *WEIGHTINGS))
+        self.dense_options = dense
         self._check()
-        self.term_weights = None
+        self.dense = self.term_weights = None
+        if dense is not None:
+            self.dense = Dense(dense["units"], use_bias=dense["use_bias"], name="dense",
+                               dtype=self.dtype_policy)
+            act = dense["act"]
+            self.activation = tf.identity if act == "linear" else activation(act)
         if weighting is not None:
             self.term_weights = TermWeighting(vocab_size, weighting, name="term_weights",
                                               dtype=self.dtype_policy)
@@ -78,6 +90,14 @@ class VectorPooling(keras.Layer):
             raise UsageError(explain("mask_specials without a tokenizer to know them from",
                                      "special_ids=(id of [CLS], id of [SEP])",
                                      "preprocessor=TextPreprocessor(tokenizer)"))
+        if self.dense_options is not None:
+            expected = ("units", "act", "use_bias")
+            if set(self.dense_options) != set(expected):
+                raise UsageError(explain(f"dense={self.dense_options!r}",
+                                         f"a dict of {', '.join(expected)}"))
+            check_choice("act", self.dense_options["act"], ("linear", *ACTIVATIONS))
+            if self.pooling == "none":
+                raise UsageError(explain(f"dense with {pooling}", "one vector a text"))
         if self.pooling == "cls_pooled" and self.layer_numbers != (self.num_hidden_layers,):
             raise UsageError(explain(f"{pooling} with layers={self.layer_numbers}",
                                      "layers=(-1,), which the pooler reads"))
@@ -87,17 +107,24 @@ class VectorPooling(keras.Layer):
         """Create the weights of the tokens, if any."""
         if self.term_weights is not None:
             self.term_weights.build()
+        if self.dense is not None:
+            state = states_shape[0] if isinstance(states_shape[0], (list, tuple)) else states_shape
+            self.dense.build((None, self.width_factor * state[-1]))
 
     def compute_output_shape(self, states_shape, input_word_ids_shape=None,
                              input_mask_shape=None, pooled_output_shape=None):
         """`[batch, width]`, or of every token `[batch, seq_length, width]`."""
         state = states_shape[0] if isinstance(states_shape[0], (list, tuple)) else states_shape
         leading = state[:2] if self.pooling == "none" else state[:1]
-        return (*leading, self.width_factor * state[-1])
+        return (*leading, self.width(state[-1]))
+
+    def width(self, hidden_size):
+        """Length of a vector of an encoder of `hidden_size`."""
+        return self.dense.units if self.dense is not None else self.width_factor * hidden_size
 
     @property
     def width_factor(self):
-        """The vector's width in hidden sizes."""
+        """The pooled vector's width in hidden sizes."""
         layers = len(self.layer_numbers) if self.combine == "concat" else 1
         return layers * (2 if self.pooling == "mean_max" else 1)
 
@@ -106,13 +133,17 @@ class VectorPooling(keras.Layer):
         return {"pooling": self.pooling, "layers": list(self.layer_numbers),
                 "combine": self.combine, "mask_specials": self.mask_specials,
                 "special_ids": self.special_ids and list(self.special_ids),
-                "weighting": self.weighting, "normalize": self.normalize}
+                "weighting": self.weighting, "normalize": self.normalize,
+                **({} if self.dense is None else {"dense": dict(self.dense_options)})}
 
     def call(self, states, input_word_ids, input_mask, pooled_output=None):
         """Pool a batch."""
         states = [tf.cast(state, tf.float32) for state in states]
         hidden = tf.concat(states, -1) if self.combine == "concat" else tf.add_n(states)
-        return self.normalized(self._pool(hidden, input_word_ids, input_mask, pooled_output))
+        vectors = self._pool(hidden, input_word_ids, input_mask, pooled_output)
+        if self.dense is not None:
+            vectors = self.activation(self.dense(vectors))
+        return self.normalized(vectors)
 
     def normalized(self, vectors):
         """`vectors [..., width]`, with `normalize` each of length 1; one of 0 stays 0."""

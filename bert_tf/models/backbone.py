@@ -11,7 +11,7 @@ from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.layout import Padded, PaddingFree
 from bert_tf.layers.lora import Adaptable
-from bert_tf.layers.pooling import Pooler, last_token
+from bert_tf.layers.pooling import Pooler, last_token, mean_of_tokens
 from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder
 
@@ -162,7 +162,7 @@ class Backbone(Adaptable, keras.Layer):
     @property
     def _pools_first(self):
         """Whether `pooled_output` needs no other output of the last layer than the first."""
-        return (self.config.pooling != "last" and self.bilstm is None
+        return (self.config.pooling in ("dense", "first") and self.bilstm is None
                 and self.config.feed_forward != "conv"
                 and self.config.relative_position != "disentangled")
 
@@ -170,6 +170,8 @@ class Backbone(Adaptable, keras.Layer):
         """`[batch, hidden]` float32 of the whole output, float32."""
         if self.config.pooling == "last":
             return last_token(sequence_output, input_mask)
+        if self.config.pooling == "mean":
+            return mean_of_tokens(sequence_output, input_mask)
         return tf.cast(self._pooled(sequence_output[:, 0]), tf.float32)
 
     def _pooled(self, first):

@@ -8,14 +8,16 @@ from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.storage import files, variables
 
 SAVED_MODEL = "saved_model.pb"
+MODULES = "modules.json"
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
 CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",
-           "electra_config.json", "discriminator/config.json")
+           "electra_config.json", "discriminator/config.json", MODULES)
 OURS = {"bert_tf": f"a model folder (with {CONFIG}) or the folder of a finished run"}
 SERVED = {"saved_model": f"a version of a SavedModel (with {SAVED_MODEL})"}
 OTHERS = {"google": "a checkpoint of google-research", "tf_models": "one of tf-models-official",
-          "keras_hub": "a keras-hub preset", "hf": "a folder of Hugging Face transformers"}
+          "keras_hub": "a keras-hub preset", "hf": "a folder of Hugging Face transformers",
+          "sentence_transformers": f"a folder of sentence-transformers (with {MODULES})"}
 KINDS = {**OURS, **SERVED, **OTHERS}
 
 
@@ -74,6 +76,8 @@ def _find(path):
                                             for name in files.list_folder(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
         return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path)
+    if files.exists(os.path.join(path, MODULES)):
+        return Found("sentence_transformers", path)
     config = os.path.join(path, "config.json")
     if files.exists(config):
         registered = "registered_name" in files.read_json_object(config)

@@ -118,7 +118,7 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
         return [pool_outputs(pooling, inputs, outputs) for pooling in poolings]
 
     texts = pretokenize(tokenizer, texts)
-    vectors = [np.zeros((len(texts), pooling.width_factor * encoder.config.hidden_size),
+    vectors = [np.zeros((len(texts), pooling.width(encoder.config.hidden_size)),
                         np.float32) for pooling in poolings]
     order = np.argsort([len(text) for text in texts], kind="stable")
     for start in range(0, len(order), batch_size):

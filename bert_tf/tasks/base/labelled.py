@@ -26,7 +26,8 @@ class LabelledModel(TakesText, Objective):
     With a `preprocessor` the model takes text: whatever `preprocessor` takes may stand in place of
     the ids.
 
-    A subclass sets `label_keys`, `{task: key of its labels in the batch}`.
+    A subclass sets `label_keys`, `{task: key of its labels in the batch}`, and `with_transform`,
+    the values of `label_head` with which its head has more than a linear map.
 
     Args:
         encoder: a `ModelConfig`, or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
@@ -40,6 +41,7 @@ class LabelledModel(TakesText, Objective):
     """
 
     label_keys = {}
+    with_transform = ("transform",)
 
     def __init__(self, encoder, head, num_labels, dropout=None, dtype=None, seed=None,
                  preprocessor=None, features=None, **kwargs):
@@ -57,7 +59,10 @@ class LabelledModel(TakesText, Objective):
             self.feature_lstm = feature_lstm(config, features, seed, self.dtype_policy)
             self.width = self.feature_lstm.lstm_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
-        self.head = LabelHead(num_labels, config.initializer_range, seed, name=head,
+        # An LSTM on a frozen encoder is a head of its own.
+        transform = features is None and config.label_head in self.with_transform
+        self.head = LabelHead(num_labels, config.initializer_range, seed,
+                              _transform(config) if transform else None, dropout, name=head,
                               dtype=self.dtype_policy)
         # Built here for their paths, as in `Pretrainer`.
         with keras.name_scope("cls"):
@@ -75,7 +80,7 @@ class LabelledModel(TakesText, Objective):
     def _logits(self, batch, output, training):
         """Compute the head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
         hidden = self._hidden(batch, output, training)
-        return self.head(self.dropout(hidden, training=training))
+        return self.head(self.dropout(hidden, training=training), training=training)
 
     def _hidden(self, batch, output, training):
         inputs = {name: batch[name] for name in INPUTS}
@@ -128,6 +133,12 @@ class LabelledModel(TakesText, Objective):
                                  "or, in a dict, beside them")
         return batch
 
+
+def _transform(config):
+    """Options of the `Transform` in the head that a configuration asks for."""
+    norm = config.label_head == "transform"
+    return {"hidden_act": config.label_act, "use_bias": config.use_bias,
+            "layer_norm_eps": config.layer_norm_eps if norm else None}
 
 
 def check_labels(labels, num_labels=None, least=2):

@@ -53,6 +53,7 @@ class Classifier(LabelledModel):
     further_options = ("problem", "features")
     preprocessor_class = TextPreprocessor
     label_keys = {"classifier": "label_ids"}
+    with_transform = ("dense", "transform")
 
     def __init__(self, encoder, labels=None, problem="single_label", dtype=None, seed=None,
                  name="classifier", num_labels=None, **kwargs):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.on_encoder import OnEncoder
@@ -34,6 +34,8 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         encoder: a `ModelConfig` or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
         pooling, layers, combine, mask_specials, weighting, normalize: see `VectorPooling`. With a
             `weighting` the model cannot be called before `set_term_weights`.
+        dense: of `VectorPooling`: a dense layer on the pooled vector.
+        prompts: `{name: text}`, what `embed` may put before each text, such as `"query: "`.
         special_ids: ids of the tokens that `mask_specials` leaves out; None for `[CLS]` and
             `[SEP]` of the preprocessor's tokenizer.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
@@ -47,11 +49,13 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
     saved_as = "embedder"
     required_options = ("pooling", "layers", "combine", "mask_specials", "special_ids",
                         "weighting", "normalize")
+    further_options = ("dense", "prompts")
     preprocessor_class = TextPreprocessor
 
     def __init__(self, encoder, pooling="mean", layers=(-1,), combine="concat",
                  mask_specials=False, weighting=None, normalize=False, special_ids=None,
-                 dtype=None, seed=None, preprocessor=None, name="embedder", **kwargs):
+                 dtype=None, seed=None, preprocessor=None, name="embedder", dense=None,
+                 prompts=None, **kwargs):
         if dtype is None and isinstance(encoder, keras.Model):
             dtype = encoder.backbone.dtype_policy
         super().__init__(dtype=dtype, name=name, **kwargs)
@@ -63,17 +67,18 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         self.config = config = self.encoder.config
         self.pooling = make_pooling(config, pooling=pooling, layers=layers, combine=combine,
                                     mask_specials=mask_specials, weighting=weighting,
-                                    normalize=normalize, special_ids=special_ids)
+                                    normalize=normalize, special_ids=special_ids, dense=dense)
+        self.prompts = dict(prompts or {})
         self.built = True
 
     @property
     def width(self):
         """The length of a vector."""
-        return self.pooling.width_factor * self.config.hidden_size
+        return self.pooling.width(self.config.hidden_size)
 
     def options(self):
         """See `Saved.options`."""
-        return self.pooling.options()
+        return {**self.pooling.options(), **({"prompts": self.prompts} if self.prompts else {})}
 
     def set_term_weights(self, weights):
         """Weigh tokens by a corpus: what `bert_tf.learn_term_weights` gives."""
@@ -103,24 +108,25 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         return [{"sentence": sentences[index], "index": int(index), "score": float(scores[index])}
                 for index in np.argsort(-scores, kind="stable")]
 
-    def embed(self, texts, batch_size=32):
+    def embed(self, texts, batch_size=32, prompt=None):
         """Return vectors of any number of texts, in their order; of a str one vector.
 
         Args:
             texts: a str, what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two
                 lists.
             batch_size: texts of a batch; texts of similar length share one.
+            prompt: name of one of `prompts`, which comes before each text.
 
         Returns: float32 array `[len(texts), width]`, of a str `[width]`.
 
         Raises:
-            UsageError: the model takes no text, or `pooling` is `"none"`.
+            UsageError: the model takes no text, `pooling` is `"none"`, or there is no such prompt.
         """
         if self.pooling.pooling == "none":
             raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
                                      "different lengths", attempt="calling the model"))
         if isinstance(texts, str):
-            return self.embed([texts], batch_size)[0]
+            return self.embed([texts], batch_size, prompt)[0]
         columns = text_tensors(texts, self.preprocessor and self.preprocessor.tokenizer,
                                make=functools.partial(np.array, dtype=object))
         columns = columns if isinstance(columns, tuple) else (columns,)
@@ -129,6 +135,10 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         if len(set(map(len, columns))) > 1:
             raise UsageError(explain(" and ".join(f"{len(column)} texts" for column in columns),
                                      "as many second texts as first ones"))
+        if prompt is not None:
+            before = self.prompts[check_choice("prompt", prompt, list(self.prompts))]
+            columns = (np.array([before + _text(text) for text in columns[0]], object),
+                       *columns[1:])
         vectors = np.zeros((len(columns[0]), self.width), "float32")
         order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
                            kind="stable")
@@ -137,6 +147,10 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
             batch = tuple(column[rows] for column in columns)
             vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])
         return vectors
+
+
+def _text(text):
+    return text.decode() if isinstance(text, bytes) else text
 
 
 def special_ids_of(tokenizer):
@@ -178,7 +192,7 @@ def embed_tokens(encoder, pooling, inputs, training=False):
     if pooling.pooling == "none":
         raise UsageError(explain("pooling='none' of texts in windows", "one vector a text, or "
                                  "long='head' of the preprocessor"))
-    width = pooling.width_factor * encoder.output["sequence_output"].shape[-1]
+    width = pooling.width(encoder.output["sequence_output"].shape[-1])
     return pooling.normalized(average_windows(
         inputs, vectors_of, tf.TensorSpec([None, width]), training))
 

@@ -1,0 +1,35 @@
+"""What of each family every format holds: the table of `convert --list`."""
+
+from bert_tf.config import FAMILIES
+from bert_tf.converters.hf_classes import MODELS
+
+# In the order of `hf_classes` where there are several.
+_NAMES = {"pretraining": "masked LM", "next_sentence": "next sentence",
+          "sentence_order": "sentence order", "replaced_tokens": "replaced tokens",
+          "language_model": "language model", "encoder": "encoder", "classifier": "classifier",
+          "tagger": "tags", "span": "questions"}
+_OTHERS = {
+    "google": {"bert": "masked LM, next sentence", "albert": "masked LM, sentence order",
+               "electra": "masked LM, replaced tokens"},
+    "keras_hub": dict.fromkeys(("bert", "roberta", "albert", "electra"), "encoder"),
+    "tf_models": {"bert": "encoder, masked LM, next sentence", "albert": "encoder"},
+}
+
+
+def _of_hf(family):
+    kinds = [task.get("sentence_task") or task["task"] for task, _, _ in MODELS[family]]
+    return ", ".join(_NAMES[kind] for kind in kinds)
+
+
+def table():
+    """A line a family and format, as text."""
+    rows = [("family", "format", "in and out")]
+    for family in FAMILIES:
+        rows.append((family, "bert_tf", "every task"))
+        rows.append(("", "hf", _of_hf(family)))
+        if family != "gpt":
+            rows.append(("", "sentence_transformers", "vectors"))
+        rows += [("", name, held[family]) for name, held in _OTHERS.items() if family in held]
+    widths = [max(len(row[i]) for row in rows) for i in range(2)]
+    return "\n".join(f"{family:{widths[0]}}  {name:{widths[1]}}  {held}".rstrip()
+                     for family, name, held in rows)

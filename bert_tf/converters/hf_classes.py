@@ -1,0 +1,53 @@
+"""Classes of transformers for our tasks, by family."""
+
+ENCODER = {"task": "encoder"}
+MASKED_LM = {"task": "pretraining", "sentence_task": None}
+LABELLED = ("classifier", "tagger", "span")
+
+
+def _classes(name, lm_head, questions="qa_outputs."):
+    """The rows that most families have.
+
+    Args:
+        name: how their names begin.
+        lm_head: beginnings of the names of a masked-LM head's tensors.
+        questions: the same of the head of questions.
+    """
+    return (
+        (MASKED_LM, f"{name}ForMaskedLM", lm_head),
+        (ENCODER, f"{name}Model", ()),
+        ({"task": "classifier"}, f"{name}ForSequenceClassification", ("classifier.",)),
+        ({"task": "tagger"}, f"{name}ForTokenClassification", ("classifier.",)),
+        ({"task": "span"}, f"{name}ForQuestionAnswering", (questions,)),
+    )
+
+
+# Task, their class for it, and the beginnings of the names of its head's tensors.
+MODELS = {
+    "bert": (
+        ({"task": "pretraining", "sentence_task": "next_sentence"}, "BertForPreTraining",
+         ("cls.predictions.", "cls.seq_relationship.")),
+        *_classes("Bert", ("cls.predictions.",)),
+    ),
+    "roberta": _classes("Roberta", ("lm_head.",)),
+    "xlm_roberta": _classes("XLMRoberta", ("lm_head.",)),
+    "camembert": _classes("Camembert", ("lm_head.",)),
+    "electra": (
+        ({"task": "replaced_tokens", "generator": None}, "ElectraForPreTraining",
+         ("discriminator_predictions.",)),
+        *_classes("Electra", ("generator_predictions.",)),
+    ),
+    "albert": (
+        ({"task": "pretraining", "sentence_task": "sentence_order"}, "AlbertForPreTraining",
+         ("predictions.", "sop_classifier.")),
+        *_classes("Albert", ("predictions.",)),
+    ),
+    "gpt": (
+        ({"task": "language_model"}, "OpenAIGPTLMHeadModel", ()),
+        (ENCODER, "OpenAIGPTModel", ()),
+    ),
+    "distilbert": _classes("DistilBert", ("vocab_transform.",)),
+    "mpnet": _classes("MPNet", ("lm_head.",)),
+    "deberta": _classes("DebertaV2", ("cls.predictions.",)),
+    "modernbert": _classes("ModernBert", ("head.", "decoder."), "classifier."),
+}

@@ -1,0 +1,216 @@
+"""Folders of sentence-transformers: a Hugging Face encoder, and how its states become vectors."""
+
+import os
+
+from bert_tf.converters import hf_safetensors, safetensors_file, weight_files
+from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
+from bert_tf.errors import UsageError, explain
+from bert_tf.models.find import MODULES
+from bert_tf.storage import checksums, files
+
+_OPTIONS = "sentence_bert_config.json"
+_PROMPTS = "config_sentence_transformers.json"
+_CONFIG = "config.json"
+# The mode of their Pooling -> ours.
+_POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "sep"}
+_FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
+          "pooling_mode_max_tokens": "max", "pooling_mode_lasttoken": "lasttoken",
+          "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+          "pooling_mode_weightedmean_tokens": "weightedmean"}
+_ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
+_DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
+_PACKAGE = "sentence_transformers.models"
+
+
+def read(path):
+    """The `Checkpoint` of a `SentenceEmbedder` in a folder.
+
+    Raises:
+        BertTfError: a file is missing or damaged.
+        UsageError: a module, or an option of one, that we do not compute; it is named.
+    """
+    path = checksums.opened(path, own=False)
+    source = os.path.join(path, MODULES)
+    kinds, folders = _read_modules(path, source)
+    encoder = hf_safetensors.read_encoder(folders[0])
+    config = encoder.config
+    task = {"task": "embedder", "pooling": _read_pooling(folders[1], config),
+            "layers": [config.num_hidden_layers], "combine": "concat", "mask_specials": False,
+            "special_ids": None, "weighting": None, "normalize": kinds[-1] == "Normalize",
+            "reading": {"seq_length": _read_length(folders[0], encoder), "long": "head",
+                        "stride": 1, "pair": False}}
+    task["reading"]["stride"] = max(1, task["reading"]["seq_length"] // 2)
+    tensors = encoder.tensors
+    if "Dense" in kinds:
+        task["dense"], tensors = _read_dense(folders[kinds.index("Dense")], config, tensors)
+    prompts = _read_prompts(os.path.join(path, _PROMPTS))
+    if prompts:
+        task["prompts"] = prompts
+    return Checkpoint(config, task, tensors, encoder.tokenizer, encoder.dropped, encoder.notes)
+
+
+def write(checkpoint, path):
+    """Write a folder that `SentenceTransformer(path)` loads; it appears whole or not at all.
+
+    Returns: our tensors that it cannot hold: always none, a model that does not fit is refused.
+    """
+    task = checkpoint.task
+    if task["task"] != "embedder":
+        raise UsageError(explain(f"a model of the task {task['task']!r} as a folder of "
+                                 "sentence-transformers", "an embedder",
+                                 "from_pretrained(folder, 'embedder', …).save_pretrained(NAME)"))
+    mode = _check(task, checkpoint.config)
+    dense = task.get("dense")
+    width = checkpoint.config.hidden_size
+    names = ["Transformer", "Pooling", *(["Dense"] if dense else ()),
+             *(["Normalize"] if task["normalize"] else ())]
+    places = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
+    with checksums.new_folder(path) as temporary:
+        hf_safetensors.write_model(hf_safetensors.encoder_of(checkpoint), temporary)
+        files.write_json(os.path.join(temporary, MODULES), [
+            {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
+            for i, (name, place) in enumerate(zip(names, places, strict=True))])
+        length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
+        files.write_json(os.path.join(temporary, _OPTIONS),
+                         {"max_seq_length": length, "do_lower_case": False})
+        files.write_json(os.path.join(temporary, _PROMPTS), {
+            "prompts": task.get("prompts") or {}, "default_prompt_name": None})
+        for name, place in zip(names[1:], places[1:], strict=True):
+            folder = files.make_folder(os.path.join(temporary, place))
+            if name == "Pooling":
+                files.write_json(os.path.join(folder, _CONFIG), {
+                    "word_embedding_dimension": width,
+                    **{flag: mode == theirs for flag, theirs in _FLAGS.items()}})
+            if name == "Dense":
+                _write_dense(folder, dense, width, checkpoint.tensors)
+    return []
+
+
+def _read_modules(path, source):
+    """`(their kinds, their folders)` in order."""
+    modules = files.read_json(source)
+    right = isinstance(modules, list) and all(
+        isinstance(module, dict) and isinstance(module.get("type"), str)
+        and isinstance(module.get("path"), str) for module in modules)
+    if not right:
+        raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    usual = ["Transformer", "Pooling", "Dense", "Normalize"]
+    if kinds[:2] != usual[:2] or kinds != [kind for kind in usual if kind in kinds]:
+        raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
+                                 "Transformer, Pooling, perhaps Dense, perhaps Normalize"))
+    for module in modules:
+        if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
+            raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))
+    return kinds, [os.path.join(path, module["path"]) if module["path"] else path
+                   for module in modules]
+
+
+def _read_pooling(folder, config):
+    source = os.path.join(folder, _CONFIG)
+    values = files.read_json_object(source)
+    modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)]
+    stated = values.get("pooling_mode")
+    if stated is not None:
+        modes = [stated]
+    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        raise UsageError(explain(f"{source}: pooling {' and '.join(map(str, modes)) or 'none'}",
+                                 f"one of {', '.join(_POOLINGS)}"))
+    for key in ("word_embedding_dimension", "embedding_dimension"):
+        if values.get(key, config.hidden_size) != config.hidden_size:
+            raise UsageError(explain(f"{source}: {key}={values[key]!r}",
+                                     f"{config.hidden_size}, the encoder's hidden_size"))
+    return _POOLINGS[modes[0]]
+
+
+def _read_length(folder, encoder):
+    """Tokens of a text at most."""
+    source = os.path.join(folder, _OPTIONS)
+    values = files.read_json_object(source) if files.exists(source) else {}
+    if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
+        raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
+                                 "makes lower case itself"))
+    stated = values.get("max_seq_length")
+    if stated is None and encoder.tokenizer is not None:
+        told = os.path.join(encoder.tokenizer, "tokenizer_config.json")
+        if files.exists(told):
+            stated = files.read_json_object(told).get("model_max_length")
+    longest = encoder.config.longest
+    stated = longest if stated is None else stated
+    if not isinstance(stated, int | float) or stated < 3:
+        raise UsageError(explain(f"{source}: max_seq_length={stated!r}", "an integer from 3 on"))
+    return int(min(stated, longest))
+
+
+def _lowers(folder):
+    from bert_tf.tokenization.load import load_tokenizer
+
+    return folder is not None and getattr(load_tokenizer(folder), "lower_case", False)
+
+
+def _read_dense(folder, config, tensors):
+    """The option `dense` of a `SentenceEmbedder`, and all tensors with those of the layer."""
+    source = os.path.join(folder, _CONFIG)
+    values = files.read_json_object(source)
+    act = str(values.get("activation_function", "Tanh")).rpartition(".")[2]
+    units, bias = values.get("out_features"), values.get("bias", True)
+    if act not in _ACTIVATIONS:
+        raise UsageError(explain(f"{source}: activation_function={act!r}",
+                                 f"one of {', '.join(_ACTIVATIONS)}"))
+    if type(units) is not int or units < 1 or type(bias) is not bool:
+        raise UsageError(explain(f"{source}: out_features={units!r}, bias={bias!r}",
+                                 "an integer from 1 on, and true or false"))
+    theirs = weight_files.read_folder(folder)
+    shapes = {"linear.weight": (units, config.hidden_size), "linear.bias": (units,)}
+    check_shapes({name: shapes[name] for name in list(shapes)[:2 if bias else 1]},
+                 theirs.shapes, folder)
+    names = {f"cls/pooling/dense/{ours}": name for ours, name in _DENSE.items() if name in theirs}
+    dense_shapes = {ours: theirs.shapes[name][::-1] for ours, name in names.items()}
+    return ({"units": units, "act": _ACTIVATIONS[act], "use_bias": bias},
+            Tensors(tensors.shapes | dense_shapes,
+                    lambda name: theirs[names[name]].T if name in names else tensors[name]))
+
+
+def _write_dense(folder, dense, width, tensors):
+    act = next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == dense["act"])
+    module = "linear" if act == "Identity" else "activation"
+    files.write_json(os.path.join(folder, _CONFIG), {
+        "in_features": width, "out_features": dense["units"], "bias": dense["use_bias"],
+        "activation_function": f"torch.nn.modules.{module}.{act}"})
+    names = {theirs: f"cls/pooling/dense/{ours}" for ours, theirs in _DENSE.items()}
+    names = {theirs: ours for theirs, ours in names.items() if ours in tensors}
+    safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), Tensors(
+        {theirs: tensors.shapes[ours][::-1] for theirs, ours in names.items()},
+        lambda theirs: tensors[names[theirs]].T))
+
+
+def _read_prompts(source):
+    values = files.read_json_object(source) if files.exists(source) else {}
+    if values.get("default_prompt_name") is not None:
+        raise UsageError(explain(
+            f"{source}: default_prompt_name={values['default_prompt_name']!r}", "null",
+            "null in the file, and the prompt's name where texts are embedded"))
+    prompts = values.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(
+            isinstance(prompt, str) for prompt in prompts.values()):
+        raise UsageError(explain(f"{source}: prompts={prompts!r}", "names with a text each"))
+    return {name: prompt for name, prompt in prompts.items() if prompt}
+
+
+def _check(task, config):
+    """Their mode of an embedder's pooling; UsageError names what they have no place for."""
+    pooling = next((theirs for theirs, ours in _POOLINGS.items() if ours == task["pooling"]), None)
+    long = task.get("reading", {}).get("long", "head")
+    for name, value, right in (
+            ("layers", [layer % (config.num_hidden_layers + 1) for layer in task["layers"]],
+             [config.num_hidden_layers]),
+            ("mask_specials", task["mask_specials"], False),
+            ("weighting", task["weighting"], None), ("long", long, "head")):
+        if value != right:
+            raise UsageError(explain(f"{name}={value!r} cannot be written to a folder of "
+                                     "sentence-transformers", repr(right)))
+    if pooling is None:
+        raise UsageError(explain(
+            f"pooling={task['pooling']!r} cannot be written to a folder of sentence-transformers",
+            f"one of {', '.join(_POOLINGS.values())}"))
+    return pooling

@@ -1,0 +1,99 @@
+"""Small copies of published encoders give the numbers that transformers computed, and go back."""
+
+import json
+import math
+
+import hf_models
+import numpy as np
+import pytest
+from hub_models import FOLDERS, errors_of, model_of, saved_model_error, two_steps
+
+from bert_tf.converters import hf_safetensors, ours, weight_files
+from bert_tf.converters.checkpoint import parameter_shapes
+from bert_tf.converters.formats import find_format, load_format
+from bert_tf.errors import UsageError
+
+# Keys of theirs on which no number depends here, nor in transformers.
+UNWRITTEN = {
+    "add_cross_attention", "bos_token_id", "classifier_dropout", "cls_token_id",
+    "deterministic_flash_attn", "eos_token_id", "initializer_cutoff_factor", "is_decoder",
+    "pooler_dropout", "qa_dropout", "sep_token_id", "seq_classif_dropout",
+    "sparse_pred_ignore_index", "sparse_prediction", "summary_activation",
+    "summary_last_dropout", "summary_type", "summary_use_proj", "transformers_version",
+    "use_cache"}
+
+
+def checkpoint_of(shared, name):
+    return hf_models.read(shared, f"hub/{name}")
+
+
+def test_the_list_is_whole(shared):
+    folders = (shared / "reference" / "hub").glob("*/config.json")
+    assert sorted(path.parent.name for path in folders) == list(FOLDERS)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_states_and_logits(shared, name):
+    checkpoint = checkpoint_of(shared, name)
+    assert checkpoint.tensors.shapes == parameter_shapes(checkpoint.config, checkpoint.task)
+    errors = errors_of(shared / "reference" / "hub" / name, model_of(checkpoint, name))
+    assert max(errors.values()) < 2e-5, errors
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_way_back(shared, name, tmp_path):
+    """Their tensors bit for bit, their fields, and what the folder is read as again."""
+    checkpoint = checkpoint_of(shared, name)
+    source, target = shared / "reference" / "hub" / name, tmp_path / "out"
+    hf_safetensors.write(checkpoint, str(target))
+    theirs, back = weight_files.read_folder(str(source)), hf_models.tensors(target)
+    assert set(back) == set(theirs) - set(checkpoint.dropped)
+    for tensor, array in back.items():
+        np.testing.assert_array_equal(array, theirs[tensor], tensor)
+    stated, written = (json.loads((folder / "config.json").read_text())
+                       for folder in (source, target))
+    stated.pop("classifier_dropout_prob", None)  # ALBERT's, ours is that of the encoder
+    if stated.get("max_relative_positions") == -1:  # stands for:
+        stated["max_relative_positions"] = stated["max_position_embeddings"]
+    assert {key: written[key] for key in stated if key in written} == {
+        key: value for key, value in stated.items() if key in written}
+    assert set(stated) - set(written) <= UNWRITTEN
+    again = hf_safetensors.read(str(target))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FOLDERS)
+def test_served_and_fine_tuned(shared, name, tmp_path):
+    """What a SavedModel answers for text, and that two steps learn."""
+    source = shared / "reference" / "hub" / name
+    ours.write(load_format(find_format(str(source))).read(str(source)), str(tmp_path / "ours"))
+    error = saved_model_error(source, tmp_path / "ours", tmp_path / "served")
+    assert error is not None and error < 2e-5
+    before, after = two_steps(source, tmp_path / "ours")
+    assert math.isfinite(after) and after < before
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), [
+    ("deberta_v3_encoder", {"conv_kernel_size": 3}, "conv_kernel_size=3; expected 0"),
+    ("deberta_v3_encoder", {"pos_att_type": "c2p"}, "pos_att_type='c2p'"),
+    ("deberta_v3_encoder", {"share_att_key": False}, "share_att_key=False; expected True"),
+    ("deberta_v3_encoder", {"position_biased_input": True}, "position_biased_input=True"),
+    ("deberta_v3_encoder", {"position_buckets": -1}, "position_buckets=-1"),
+    ("modernbert_mlm", {"norm_bias": True}, "norm_bias=True; expected False"),
+    ("modernbert_mlm", {"layer_types": ["full_attention"] * 4}, "layer_types="),
+    ("modernbert_mlm", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+     "rope_parameters="),
+    ("distilbert_mlm", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds=True"),
+    ("deberta_v3_classification", {"pooler_hidden_act": "mish"}, "pooler_hidden_act='mish'"),
+    ("deberta_v3_classification", {"pooler_hidden_size": 8}, "pooler_hidden_size=8"),
+    ("modernbert_classification", {"classifier_pooling": "max"}, "classifier_pooling='max'"),
+    ("modernbert_classification", {"classifier_bias": True}, "classifier_bias=True"),
+    ("bert_cross_encoder", {"problem_type": "single_label_classification"}, "two or more"),
+    ("bert_cross_encoder", {"auto_map": {"AutoModel": "modeling.Model"}}, "auto_map="),
+    ("bert_cross_encoder", {"rotary_dim": 8}, "rotary_dim=8, which we do not know"),
+])
+def test_what_changes_the_numbers_is_refused_by_name(shared, name, changes, message, tmp_path):
+    folder = hf_models.changed(shared, f"hub/{name}", tmp_path / "changed", changes)
+    with pytest.raises(UsageError, match=message):
+        hf_safetensors.read(folder)

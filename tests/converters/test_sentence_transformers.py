@@ -1,0 +1,183 @@
+"""Folders of sentence-transformers give its vectors, go back, and say what they cannot."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from hub_models import LOWERED
+from safetensors.numpy import load_file, save_file
+
+from bert_tf.converters import hf_safetensors, ours, sentence_transformers
+from bert_tf.errors import UsageError
+from bert_tf.models.find import find_model
+from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.tokenizer import Tokenizer
+
+FOLDERS = ("bert_st_cls", "bert_st_mean", "bert_unigram_st", "modernbert_st", "mpnet_st",
+           "roberta_st_korean", "xlm_roberta_st")
+SPECIAL = ("[MASK]", "<mask>")  # written out in a text: plain text here unless asked
+
+
+def embedder_of(folder, tmp_path):
+    """The model that the folder's conversion is read as."""
+    checkpoint = sentence_transformers.read(str(folder))
+    ours.write(checkpoint, str(tmp_path / "ours"))
+    return from_pretrained(str(tmp_path / "ours"), dtype="float32")
+
+
+def vectors_of(source):
+    """The texts of a reference folder and what sentence-transformers gives for them."""
+    texts = json.loads((source / "expected.json").read_text())["sentence_embeddings_of"]
+    with np.load(source / "sentence_embeddings.npz") as arrays:
+        return texts, arrays["sentence_embeddings"]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_vectors(shared, name, tmp_path):
+    source = shared / "reference" / "hub" / name
+    assert find_model(str(source)).kind == "sentence_transformers"
+    model = embedder_of(source, tmp_path)
+    assert model.preprocessor.seq_length == 48
+    texts, expected = vectors_of(source)
+    tokenizer = model.preprocessor.tokenizer
+    if name == LOWERED:
+        tokenizer = Tokenizer(tokenizer.vocabulary, lower_case=True, strip_accents=True,
+                              normalization="huggingface")
+        model.preprocessor.use(tokenizer)
+    vectors = model.embed(texts)
+    for i, text in enumerate(texts):
+        if any(token in text for token in SPECIAL):
+            pieces = tokenizer.tokenize([text], allow_special=True)
+            vectors[i] = model(pack(tokenizer.vocabulary, [pieces], 48, fixed=False))[0]
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_way_back(shared, name, tmp_path):
+    source, target = shared / "reference" / "hub" / name, tmp_path / "out"
+    checkpoint = sentence_transformers.read(str(source))
+    sentence_transformers.write(checkpoint, str(target))
+    for file in ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json"):
+        theirs, back = (json.loads((folder / file).read_text()) for folder in (source, target))
+        if isinstance(theirs, dict):
+            back = {key: back[key] for key in theirs}
+        assert back == theirs, file
+    theirs, back = (load_file(folder / "model.safetensors") for folder in (source, target))
+    assert set(back) == set(theirs)
+    for tensor, array in theirs.items():
+        np.testing.assert_array_equal(back[tensor], array, tensor)
+    again = sentence_transformers.read(str(target))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+
+
+@pytest.fixture
+def folder(shared, tmp_path):
+    """`folder(change)` is a copy of a folder in which `{file: change(object)}` was done."""
+    def make(changes=(), name="bert_st_mean"):
+        target = tmp_path / "changed"
+        shutil.copytree(shared / "reference" / "hub" / name, target)
+        target.chmod(0o755)
+        for file, change in dict(changes).items():
+            path = target / file
+            values = json.loads(path.read_text()) if path.exists() else {}
+            path.unlink(missing_ok=True)
+            path.write_text(json.dumps(change(values)))
+        return target
+    return make
+
+
+def _with(**further):
+    return lambda values: {**values, **further}
+
+
+def _module(kind, place):
+    return {"idx": 2, "name": "2", "path": place, "type": f"sentence_transformers.models.{kind}"}
+
+
+def _mode(name):
+    return lambda values: {key: key == name if key.startswith("pooling_mode") else value
+                           for key, value in {**values, name: True}.items()}
+
+
+@pytest.mark.parametrize(("flag", "pooling"), [
+    ("pooling_mode_max_tokens", "max"), ("pooling_mode_lasttoken", "sep")])
+def test_other_poolings(folder, flag, pooling):
+    changed = folder({"1_Pooling/config.json": _mode(flag)})
+    assert sentence_transformers.read(str(changed)).task["pooling"] == pooling
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_dense_and_prompts(folder, tmp_path, bias):
+    """A dense layer with tanh on the mean, whose vectors are in the reference."""
+    random = np.random.default_rng(0)
+    layer = {"linear.weight": random.normal(0, 0.3, (20, 36)).astype("float32")}
+    layer |= {"linear.bias": random.normal(0, 0.3, 20).astype("float32")} if bias else {}
+    changed = folder({
+        "modules.json": lambda modules: [*modules, _module("Dense", "2_Dense"),
+                                         _module("Normalize", "3_Normalize")],
+        "config_sentence_transformers.json": _with(prompts={"query": "query: ", "document": ""})})
+    (changed / "2_Dense").mkdir()
+    (changed / "2_Dense" / "config.json").write_text(json.dumps({
+        "in_features": 36, "out_features": 20, "bias": bias,
+        "activation_function": "torch.nn.modules.activation.Tanh"}))
+    save_file(layer, changed / "2_Dense" / "model.safetensors")
+    texts, means = vectors_of(changed)
+    expected = np.tanh(means @ layer["linear.weight"].T + layer.get("linear.bias", 0))
+    expected /= np.linalg.norm(expected, axis=-1, keepdims=True)
+    model = embedder_of(changed, tmp_path)
+    plain = [i for i, text in enumerate(texts) if not any(token in text for token in SPECIAL)]
+    texts = [texts[i] for i in plain]
+    np.testing.assert_allclose(model.embed(texts), expected[plain], rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(model.embed(texts, prompt="query"),
+                                  model.embed([f"query: {text}" for text in texts]))
+    with pytest.raises(UsageError, match="prompt='document'"):
+        model.embed(texts, prompt="document")
+
+    model.save_pretrained(str(tmp_path / "again"))
+    sentence_transformers.write(ours.read(str(tmp_path / "again")), str(tmp_path / "back"))
+    for tensor, array in layer.items():
+        np.testing.assert_array_equal(
+            load_file(tmp_path / "back" / "2_Dense" / "model.safetensors")[tensor], array)
+    again = sentence_transformers.read(str(tmp_path / "back"))
+    assert again.task["dense"] == {"units": 20, "act": "tanh", "use_bias": bias}
+    assert again.task["prompts"] == {"query": "query: "}
+
+
+def test_the_encoder_counts_whatever_class_is_named(folder):
+    """all-mpnet-base-v2 names MPNetForMaskedLM and has no such head."""
+    changed = folder({"config.json": _with(architectures=["MPNetForMaskedLM"])}, "mpnet_st")
+    assert sentence_transformers.read(str(changed)).config.family == "mpnet"
+
+
+@pytest.mark.parametrize(("file", "change", "message"), [
+    ("modules.json", lambda modules: [*modules, _module("LSTM", "2_LSTM")],
+     "the modules Transformer, Pooling, LSTM"),
+    ("modules.json", lambda modules: [{**module, "path": "../x"} for module in modules],
+     "path '../x'"),
+    ("modules.json", lambda modules: {}, "names no modules"),
+    ("1_Pooling/config.json", _with(pooling_mode_cls_token=True), "pooling cls and mean"),
+    ("1_Pooling/config.json", _mode("pooling_mode_weightedmean_tokens"), "weightedmean"),
+    ("1_Pooling/config.json", _with(word_embedding_dimension=8), "word_embedding_dimension=8"),
+    ("config_sentence_transformers.json", _with(default_prompt_name="query"),
+     "default_prompt_name='query'"),
+    ("sentence_bert_config.json", _with(max_seq_length="many"), "max_seq_length='many'")])
+def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
+    with pytest.raises(UsageError, match=message):
+        sentence_transformers.read(str(folder({file: change})))
+
+
+def test_what_they_have_no_place_for(shared, tmp_path):
+    checkpoint = sentence_transformers.read(str(shared / "reference" / "hub" / "bert_st_mean"))
+    for change, message in (({"pooling": "mean_max"}, "pooling='mean_max'"),
+                            ({"layers": [1]}, r"layers=\[1\]"),
+                            ({"mask_specials": True}, "mask_specials=True")):
+        checkpoint.task.update(change)
+        with pytest.raises(UsageError, match=message):
+            sentence_transformers.write(checkpoint, str(tmp_path / "out"))
+        checkpoint = sentence_transformers.read(
+            str(shared / "reference" / "hub" / "bert_st_mean"))
+    with pytest.raises(UsageError, match="of the task 'encoder'"):
+        sentence_transformers.write(hf_safetensors.read(
+            str(shared / "reference" / "hub" / "bert_st_mean")), str(tmp_path / "out"))
