@@ -21,11 +21,12 @@ from bert_tf.data.options import ExampleFormOptions, PairOptions
 from bert_tf.errors import UsageError, explain
 from bert_tf.options import FORMER_NAMES, SeedOptions
 from bert_tf.storage import files, manifest
+from bert_tf.visualization.masking_page import write_masking_page
+from bert_tf.visualization.replacements import REPLACEMENTS, count_replacements
 from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
 
 OUTPUTS = (".html", ".json")
 MASKINGS = {"token": False, "whole_word": True}  # name: `whole_word` of the data code
-REPLACEMENTS = ("mask", "random", "kept")
 # What the labels of a pair tell, by their name in the records.
 _PAIRS = {"next_sentence_labels": ("next sentence prediction",
                                    ("the second segment follows the first in the text",
@@ -203,19 +204,11 @@ def show(arguments):
             "options": {FORMER_NAMES.get(name, name): value for name, value in options.items()},
             **_plain(example)})
     else:
-        from bert_tf.visualization.masking_page import write_masking_page
-
         write_masking_page(arguments.output, example, about)
     pair = example["pair"] or {}
     label = [f"{pair['task']}: {pair['label']}, {pair['meaning']}"] if pair.get("task") else []
     return [about, *label, *(_summary(name, masking, len(example["ids"]))
                              for name, masking in example["maskings"].items())]
-
-
-def count_replacements(masking):
-    """Count the predicted tokens, and how many of them were replaced in each way: dict of int."""
-    return {"chosen": len(masking["fates"]),
-            **{each: masking["fates"].count(each) for each in REPLACEMENTS}}
 
 
 def _summary(name, masking, size):

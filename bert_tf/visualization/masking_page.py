@@ -1,6 +1,6 @@
 """The page of the view `masking`: a table of one example, both ways to mask side by side."""
 
-from bert_tf.visualization.masking import REPLACEMENTS, count_replacements
+from bert_tf.visualization.replacements import REPLACEMENTS, count_replacements
 from bert_tf.visualization.static_page import element, table, write_page
 
 _STYLE = """

@@ -18,6 +18,7 @@ from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.visualization import masking
 from bert_tf.visualization.masking import make_records, read_examples
+from bert_tf.visualization.replacements import REPLACEMENTS
 
 LETTERS = "abcdefghijklmnopqrst"
 PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), "<", ">", "##script", "script"]
@@ -210,7 +211,7 @@ def test_the_files(corpus, tokenizer, tmp_path, capsys):
     assert run("a.html", *flags) == 0
     page = (tmp_path / "a.html").read_text()
     assert "<script" not in page and "&lt; script &gt;" in page
-    for fate in masking.REPLACEMENTS:
+    for fate in REPLACEMENTS:
         marked = sum(fates.count(fate) for fates in chosen.values())
         assert page.count(f'<td class="first {fate}"') == marked
         assert page.count(f'<td class="{fate}"') == marked
