@@ -28,6 +28,14 @@ def test_files(tmp_path):
         ModelConfig.load(str(path))
 
 
+def test_heads_of_files_of_0_1_are_linear():
+    """They have every field of then; what is written by hand has the family's."""
+    whole = ModelConfig.from_dict({"family": "roberta", "vocab_size": 9}).to_dict()
+    assert whole["label_head"] == "dense"
+    earlier = {key: value for key, value in whole.items() if not key.startswith("label_")}
+    assert ModelConfig.from_dict(earlier).label_head == "linear"
+
+
 def test_official_file(shared):
     config = ModelConfig.load_any(str(shared / "reference" / "google_bert" / "bert_config.json"))
     assert config.hidden_act == "gelu_approximate"

@@ -7,6 +7,7 @@ import pytest
 
 from bert_tf import cli, convert
 from bert_tf.converters import hf_safetensors, ours
+from bert_tf.converters.formats import FORMATS
 from bert_tf.errors import BertTfError
 
 
@@ -33,6 +34,12 @@ def test_from_hf_to_ours_and_back(shared, tmp_path, capsys):
         f"next: transformers.BertForPreTraining.from_pretrained({hf!r})")
     assert (source / "model.safetensors").read_bytes() == (
         tmp_path / "hf" / "model.safetensors").read_bytes()
+
+
+def test_the_list_names_every_format(capsys):
+    code, printed = _run(capsys, "--list")
+    assert code == 0
+    assert all(name in printed.out for name in FORMATS)
 
 
 def test_through_every_format_and_back(shared, tmp_path, capsys):

@@ -196,20 +196,21 @@ def _classes(name, classes, hidden):
     return {f"{name}/output_weights": (classes, hidden), f"{name}/output_bias": (classes,)}
 
 
-def check_expressible(config, read_back, where):
+def check_expressible(config, read_back, where, labelled=False):
     """Refuse what a format's configuration file cannot say.
 
     Args:
         config: the `ModelConfig` to be written.
         read_back: the `ModelConfig` that reading the file would give.
         where: the file or format, for messages.
+        labelled: whether a head of labels is written, which some fields are about.
 
     Raises:
         UsageError: they differ; the first such field is named.
     """
     stated, held = (_spelled_out(each) for each in (config, read_back))
     for name, value in stated.items():
-        if value != held[name]:
+        if value != held[name] and (labelled or name not in ("label_head", "label_act")):
             raise UsageError(explain(f"{name}={value!r} cannot be written to {where}",
                                      repr(held[name])))
 

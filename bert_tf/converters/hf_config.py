@@ -126,12 +126,13 @@ def read_config(values, source, pooled, masked_lm):
     return ModelConfig.from_dict({"family": family, **fields}, source)
 
 
-def write_config(config, masked_lm):
+def write_config(config, masked_lm, labelled=False):
     """The JSON object that transformers reads, but for `architectures`.
 
     Args:
         config: `ModelConfig`.
         masked_lm: whether the model has a masked-LM head.
+        labelled: whether it has one of labels.
 
     Raises:
         UsageError: transformers cannot compute this model; the field is named.
@@ -157,7 +158,7 @@ def write_config(config, masked_lm):
     values = hf_architectures.written(family, values)
     where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
-                      where)
+                      where, labelled)
     return {**values, "dtype": "float32", "tie_word_embeddings": True}
 
 

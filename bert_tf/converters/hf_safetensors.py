@@ -96,7 +96,7 @@ def write_model(checkpoint, folder):
     config, task = checkpoint.config, checkpoint.task
     # How text is read and answers are found, no file of theirs tells.
     plain = {key: task[key] for key in ("task", "sentence_task", "generator") if key in task}
-    values = hf_config.write_config(config, plain == MASKED_LM)
+    values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
     architectures = [name for each, name, _ in MODELS[config.family] if each == plain]
     if not architectures:
         classes = ", ".join(name for _, name, _ in MODELS[config.family])

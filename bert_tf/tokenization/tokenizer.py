@@ -18,7 +18,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization import normalization as normalizing
-from bert_tf.tokenization.base import BaseTokenizer
+from bert_tf.tokenization.base import BaseTokenizer, valid_text
 from bert_tf.tokenization.morphemes import MORPHEMES
 from bert_tf.tokenization.offsets import before_nfc, ends_of_characters
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
@@ -113,7 +113,8 @@ class Tokenizer(BaseTokenizer):
 
     def normalize(self, text):
         """The text that is split into words: string `[n]` -> string `[n]`."""
-        return self._characters.normalize(self._prepared(text))
+        # What is not UTF-8 becomes U+FFFD, which vanishes.
+        return self._characters.normalize(self._prepared(valid_text(text)))
 
     def _tokenize(self, text):
         return self.cut(self.normalize(text))[0]
@@ -206,8 +207,6 @@ class Tokenizer(BaseTokenizer):
         """
         if self.normalization == "nfc":
             text = tf_text.normalize_utf8(text, "NFC")
-        else:  # what is not UTF-8 becomes U+FFFD, which vanishes
-            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         if not self.lower_case or self.normalization == "huggingface":
             return text
         return tf.strings.regex_replace(text, normalizing.final_sigma_pattern(), r"\1ς\2")

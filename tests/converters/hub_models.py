@@ -26,6 +26,7 @@ _INPUTS = {"input_word_ids": "input_ids", "input_mask": "attention_mask",
 # Its tokenizer_config.json says do_lower_case, as sentence-transformers read it, so that Korean is
 # [UNK]; its tokenizer.json does not, as its ids and states have it.
 LOWERED = "roberta_st_korean"
+_WINDOW = 48  # to which the references' single texts are truncated
 _LABELLED = ("classifier", "tagger", "span")
 
 
@@ -96,13 +97,15 @@ def saved_model_error(source, folder, export_dir):
         folder: our model folder of it.
         export_dir: where to.
     """
-    served = tf.saved_model.load(export_saved_model(str(folder), str(export_dir)))
+    served = tf.saved_model.load(export_saved_model(str(folder), str(export_dir),
+                                                    seq_length=_WINDOW))
     if "embed" not in served.signatures:
         return None
     inputs, expected = expected_of(source, "single")
     mask = inputs["input_mask"]
     told = json.loads((source / "expected.json").read_text())
-    of_ids = {tuple(ids): text for ids, text in zip(told["ids"], told["texts"], strict=True)}
+    of_ids = {tuple(ids if len(ids) <= _WINDOW else [*ids[:_WINDOW - 1], ids[-1]]): text
+              for ids, text in zip(told["ids"], told["texts"], strict=True)}
     texts = [of_ids[tuple(row[kept > 0])] for row, kept in zip(
         inputs["input_word_ids"], mask, strict=True)]
     vectors = served.signatures["embed"](text=tf.constant(texts))["embedding"].numpy()

@@ -294,6 +294,15 @@ def test_what_they_cannot_compute_is_refused_by_name(tmp_path, family, fields, t
     assert not list(tmp_path.iterdir())
 
 
+def test_the_shape_of_a_head_of_labels_matters_to_one_only(tmp_path):
+    config = ModelConfig.from_dict({
+        "family": "roberta", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 32, "label_head": "linear"})
+    shapes = parameter_shapes(config, {"task": "encoder"})
+    tensors = Tensors(shapes, lambda name: np.zeros(shapes[name], np.float32))
+    hf_safetensors.write(Checkpoint(config, {"task": "encoder"}, tensors), str(tmp_path / "out"))
+
+
 def test_casing_goes_both_ways(shared, tmp_path):
     folder = hf_models.changed(shared, "hf_bert", tmp_path / "in")
     vocabulary = "".join(f"{token}\n" for token in (

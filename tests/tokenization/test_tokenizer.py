@@ -178,6 +178,10 @@ def test_damaged_utf8_is_no_error(tokenizers):
             [b"a\xff\xfe b\xe3\x81", b"\xf0\x9f"], allow_special)
         assert ids.nrows() == 2
         assert max(ends.flat_values.numpy(), default=0) <= 12  # U+FFFD has three bytes
+        # The bytes vanish, the words stay.
+        assert ids[0].numpy().tolist() == tokenizers[True, True].tokenize(["a b"])[0].numpy(
+            ).tolist() == tokenizers[True, True].tokenize([b"a\xff\xfe b\xe3\x81"])[0].numpy(
+            ).tolist()
 
 
 def test_exported_graph(tokenizers, tmp_path):
