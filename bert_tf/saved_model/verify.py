@@ -62,7 +62,8 @@ def _refuses(function, name, inputs):
         if len(inputs) > 1:
             invalid.append(value[1:])
         if value.dtype == tf.int32 and key != "seed":
-            invalid += [value - 1, value + value.dtype.max // 2]
+            # Not `value - 1`: a vocabulary whose padding is 1, as CamemBERT's, may give no id 0.
+            invalid += [-1 - value, value + value.dtype.max // 2]
         for given in invalid:
             try:
                 function(**{**inputs, key: given})

@@ -29,6 +29,7 @@ def test_predict_messages():
     assert spec == Spec("m", label="") == grpc_messages.first_spec(message) and outputs == ("x",)
     assert "5 rows; expected at most 4" in refusal(
         grpc_messages.read_predict, request(["a"] * 5), LIMITS)[1]
+    assert grpc_messages.read_predict(request(["b" * 30_000]), LIMITS)[1]["text"].size == 1
     assert refusal(grpc_messages.read_predict, request(["a", "b" * 30_001]), LIMITS)[1] == (
         "input text holds a text of 30001 bytes; expected at most 30000")
     for damaged in (b"\xff", message[:-1], b"\x0a\xff\xff\xff\xff\xff"):
