@@ -87,7 +87,12 @@ def load_model(path, custom_objects=None, compile=True):
 
     for module in sorted(set(_PUBLIC.values())):
         importlib.import_module(module)
-    return keras.saving.load_model(files.local(path), custom_objects, compile, safe_mode=True)
+    from bert_tf.tasks.base.preprocessor import load_former_assets
+
+    local = files.local(path)
+    model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
+    load_former_assets(model, local)
+    return model
 
 
 def __getattr__(name):

@@ -131,7 +131,8 @@ def _values(results, row):
             values |= plain(result, row)
         else:
             values[name] = plain(result, row)
-    return values or row
+    shown = {output for result in results.values() for output in outputs_of(result)}
+    return {**values, **{output: value for output, value in row.items() if output not in shown}}
 
 
 def _chosen(signatures, results, description, arguments, texts):

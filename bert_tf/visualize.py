@@ -14,14 +14,14 @@ from bert_tf.errors import UsageError, check_choice
 # What one sees, by the name of the view and of its module.
 VIEWS = {
     "attention": "a page: which tokens those of a sentence or a pair attend to, in every head",
-    "tokens": "how a text is cut: pieces, ids, places; two tokenizers compared",
+    "tokens": "how a text is tokenized: pieces, ids, offsets; two tokenizers compared",
     "masking": "one pre-training example: tokens, masks of tokens and of words, labels, the pair",
     "sharing": "how far each layer moves what it reads, of one or several models",
     "training": "losses, metrics and rates of one or several runs, restarts marked",
-    "layers": "sentences as points for every layer and pooling, and which tells labels best",
+    "layers": "sentences as points for every layer and pooling, and which separates labels best",
     "similarity": "cosines of a word's vectors in several sentences, of sums and weighted sums",
     "ranking": "sentences ranked against a query under every pooling, and which pooling is best",
-    "positions": "position embeddings: sinusoidal ones, or how alike a model's are",
+    "positions": "position embeddings: sinusoidal ones, or how similar a model's are",
 }
 
 

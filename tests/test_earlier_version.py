@@ -51,7 +51,7 @@ def _results(run):
 def test_finished_work_is_reused(run):
     before = {path: path.read_bytes() for path in pathlib.Path(".").rglob("*") if path.is_file()}
     assert "is there already" in run(learn_vocab.main, VOCAB)
-    assert "reused" in run(create_data.main, DATA)
+    assert "reusing" in run(create_data.main, DATA)
     assert "this run is finished already" in run(pretrain.main, PRETRAIN.format("finished"))
     assert "this run is finished already" in run(finetune.main, FINETUNE.format("tuned"))
     assert "this is measured already" in run(evaluate.main, EVALUATE)

@@ -65,7 +65,7 @@ def test_a_flag_against_the_folder_is_refused(folder, capsys):
     assert _make(folder, "raw", "of_analysed", "refused", *flags) == 2
     assert "pretokenize=morphemes, but" in capsys.readouterr().err
     assert _make(folder, "raw", "of_raw", "data", *flags) == 0
-    assert "reused" in capsys.readouterr().err
+    assert "reusing" in capsys.readouterr().err
 
 
 def test_a_damaged_statement_is_refused(folder, tmp_path):

@@ -68,6 +68,7 @@ def test_a_flag_against_the_folder(make):
         make("mpnet_st", lower_case=False)
 
 
+@pytest.mark.long
 def test_a_run_of_roberta_with_its_tokenizer(shared, tmp_path):
     import bert_tf
 

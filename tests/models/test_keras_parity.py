@@ -48,7 +48,7 @@ def ours(dtype=None):
                 "input_type_ids": np.zeros_like(IDS)})
 
 
-both = pytest.mark.parametrize("make", [keras_hub, ours])
+both = pytest.mark.parametrize("make", [pytest.param(keras_hub, marks=pytest.mark.long), ours])
 
 
 def compile_classifier(made, **options):

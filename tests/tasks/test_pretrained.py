@@ -86,7 +86,7 @@ def test_round_trip(name, tmp_path):
     assert (folder / "vocab.txt").exists()
     assert ModelConfig.load(folder / "model_config.json") == model.config
     again = from_pretrained(folder, seed=5)
-    assert type(again) is type(model) and again.task_config() == model.task_config()
+    assert isinstance(again, type(model)) and again.task_config() == model.task_config()
     assert again.fresh_variables == ()
     for a, b in zip(model.trainable_variables, again.trainable_variables, strict=True):
         assert a.path == b.path

@@ -141,7 +141,7 @@ def test_klue_sts(model, shared, tmp_path):
     ([], "nothing to rank; expected --query with --input, or --pairs"),
     (["--query", "a"], "one of --query and --input"),
     (["--pairs", "p.json", "--task", "sts"], "invalid choice: 'sts'"),
-    (["--pairs", "p.json", "--task", "stsb", "--label_column", "a"], "names of their own"),
+    (["--pairs", "p.json", "--task", "stsb", "--label_column", "a"], "have fixed columns"),
 ])
 def test_errors(model, flags, message, tmp_path, capsys):
     command = ["ranking", "--model", model, "--output", str(tmp_path / "a.html"), *flags]

@@ -1,8 +1,13 @@
 """Base of the layers that read text: a tokenizer, a window, plain options."""
 
+import os
+import tempfile
+import zipfile
+
 import keras
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 from bert_tf.tokenization.load import load_tokenizer
 
 
@@ -65,7 +70,31 @@ class Preprocessor(keras.Layer):
         self.tokenizer.save(folder)
 
     def load_assets(self, folder):
-        """Read what `save_assets` wrote. See Keras."""
-        if folder is None:  # of a file until 0.1, which has it under another name: comes later
-            raise ValueError("the file has no tokenizer for this preprocessor")
-        self.use(load_tokenizer(folder))
+        """See Keras; of a file of 0.1, see `load_former_assets`, `folder` is None."""
+        if folder is not None:
+            self.use(load_tokenizer(folder))
+
+
+def load_former_assets(model, path):
+    """Read tokenizers from a `.keras` file of 0.1, which has them under the classes' former names.
+
+    Args:
+        model: read from the file; its preprocessors without a tokenizer get theirs.
+        path: of the file, local.
+    """
+    found = {}
+    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+        for layer in model._flatten_layers():
+            if not isinstance(layer, Preprocessor) or layer.tokenizer is not None:
+                continue
+            former = type(layer).__name__.removesuffix("Preprocessor").lower() + "_reader"
+            count = found[former] = found.get(former, -1) + 1
+            inner = f"/{former}_{count}/" if count else f"/{former}/"
+            names = [name for name in archive.namelist()
+                     if name.startswith("assets/") and inner in name]
+            for name in names:
+                target = os.path.join(folder, former, os.path.basename(name))
+                files.make_folder(os.path.dirname(target))
+                files.write_bytes(target, archive.read(name))
+            if names:
+                layer.use(load_tokenizer(os.path.join(folder, former)))

@@ -136,7 +136,7 @@ def test_another_prediction_is_not_published(output, damage, exported, monkeypat
     monkeypatch.setattr(tf.saved_model, "load", lambda _: Reloaded)
     served = load_served(export.folder, top_k=TOP_K)
     with own_signatures("several"), pytest.raises(
-            BertTfError, match=f"another `{output}` for the signature `predict`"):
+            BertTfError, match=f"different `{output}` for the signature `predict`"):
         verify(served, export.version, 1e-4)
 
 

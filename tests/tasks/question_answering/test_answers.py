@@ -218,7 +218,7 @@ def test_a_model_without_its_reader_says_so(models):
     for ask in (lambda: model.answer_tensors(["a"], ["b"]),
                 lambda: model({"question": tf.constant(["a"]), "context": tf.constant(["b"])})):
         with pytest.raises(UsageError,
-                           match=r"no preprocessor; try preprocessor=QuestionP"):
+                           match="no preprocessor; .* try preprocessor=QuestionPreprocessor"):
             ask()
     with pytest.raises(UsageError,
                        match="with a TextPreprocessor; expected a QuestionPreprocessor"):

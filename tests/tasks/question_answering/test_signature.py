@@ -122,7 +122,7 @@ def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
     Reloaded.signatures["answer"] = wrong
     monkeypatch.setattr(tf.saved_model, "load", lambda _: Reloaded)
     with own_signatures("span"), pytest.raises(
-            BertTfError, match=f"another `{output}` for the signature `answer`"):
+            BertTfError, match=f"different `{output}` for the signature `answer`"):
         verifying.verify(served, export.version, 1e-4)
 
 
