@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 # Keras reads this once, at its first import; every layer here is written for TensorFlow.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
-_PUBLIC = {
+PUBLIC = {
     "BertTfError": "bert_tf.errors",
     "ModelConfig": "bert_tf.config",
     "preset": "bert_tf.presets",
@@ -57,6 +57,7 @@ _PUBLIC = {
     "AdamW": "bert_tf.training.optimizers",
     "Lamb": "bert_tf.training.optimizers",
     "from_pretrained": "bert_tf.load",
+    "load_model": "bert_tf.load",
     "save_pretrained": "bert_tf.models.pretrained",
     "from_live": "bert_tf.converters.live",
     "to_live": "bert_tf.converters.live",
@@ -65,34 +66,7 @@ _PUBLIC = {
 _FORMER = {"Span": "QuestionAnswering", "Tagger": "TokenClassifier",
            "TextReader": "TextPreprocessor", "QuestionReader": "QuestionPreprocessor",
            "WordReader": "WordPreprocessor"}
-__all__ = ["__version__", "load_model", *_PUBLIC]
-
-
-def load_model(path, custom_objects=None, compile=True):
-    """Read a `.keras` file with models or layers of this package in it.
-
-    `keras.saving.load_model` finds the classes that are imported; here all of them are. A file
-    cannot bring code: one with a Lambda layer is refused (Keras's safe mode).
-
-    Args:
-        path: written by a Keras model's `save`.
-        custom_objects, compile: as of `keras.saving.load_model`.
-
-    Raises:
-        ValueError: not such a file, or one with code in it.
-    """
-    import keras
-
-    from bert_tf.storage import files
-
-    for module in sorted(set(_PUBLIC.values())):
-        importlib.import_module(module)
-    from bert_tf.tasks.base.preprocessor import load_former_assets
-
-    local = files.local(path)
-    model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
-    load_former_assets(model, local)
-    return model
+__all__ = ["__version__", *PUBLIC]
 
 
 def __getattr__(name):
@@ -100,9 +74,9 @@ def __getattr__(name):
         warnings.warn(f"bert_tf.{name} is now bert_tf.{_FORMER[name]}", DeprecationWarning,
                       stacklevel=2)
         name = _FORMER[name]
-    if name not in _PUBLIC:
+    if name not in PUBLIC:
         raise AttributeError(f"module 'bert_tf' has no attribute '{name}'")
-    module = importlib.import_module(_PUBLIC[name])
+    module = importlib.import_module(PUBLIC[name])
     # A command is the module of its name, which can be called: bert_tf.pretrain(train_steps=100).
     return module if module.__name__ == f"bert_tf.{name}" else getattr(module, name)
 

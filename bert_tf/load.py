@@ -1,11 +1,17 @@
-"""Any model that `finetune --init` starts from, as a Keras model."""
+"""Models from disk: whatever `finetune --init` starts from, and `.keras` files."""
 
+import importlib
 import os
 import tempfile
 
+import keras
+
+import bert_tf
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.models.find import find_model
+from bert_tf.storage import files
 from bert_tf.tasks import pretrained
+from bert_tf.tasks.base.preprocessor import load_former_assets
 
 
 def from_pretrained(path, task=None, config=None, **options):
@@ -53,3 +59,24 @@ def from_pretrained(path, task=None, config=None, **options):
         else:
             own_folder(path, converted)
         return pretrained.from_pretrained(converted, task, config, **options)
+
+
+def load_model(path, custom_objects=None, compile=True):
+    """Read a `.keras` file with models or layers of this package in it.
+
+    `keras.saving.load_model` finds the classes that are imported; here all of them are. A file
+    cannot bring code: one with a Lambda layer is refused (Keras's safe mode).
+
+    Args:
+        path: written by a Keras model's `save`.
+        custom_objects, compile: as of `keras.saving.load_model`.
+
+    Raises:
+        ValueError: not such a file, or one with code in it.
+    """
+    for module in sorted(set(bert_tf.PUBLIC.values())):
+        importlib.import_module(module)
+    local = files.local(path)
+    model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
+    load_former_assets(model, local)
+    return model

@@ -53,7 +53,7 @@ def _relink(link, folder, place):
 def _reference():
     """A directive of mkdocstrings for every public name, by module."""
     lines = []
-    names = sorted(bert_tf._PUBLIC.items(), key=lambda item: item[1])
+    names = sorted(bert_tf.PUBLIC.items(), key=lambda item: item[1])
     for module, items in itertools.groupby(names, key=lambda item: item[1]):
         lines += ["", f"## {module}", ""]
         lines += [f"::: {module}.{name}\n" for name, _ in items]

@@ -96,6 +96,6 @@ def test_the_site_is_built_without_a_warning_and_has_every_public_name(tmp_path)
 
     build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path)))
     page = (tmp_path / "api.html").read_text()
-    modules = {name: importlib.import_module(module) for name, module in bert_tf._PUBLIC.items()}
+    modules = {name: importlib.import_module(module) for name, module in bert_tf.PUBLIC.items()}
     for name, module in modules.items():
         assert f'id="{module.__name__}.{name}"' in page, name
