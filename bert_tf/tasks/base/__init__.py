@@ -1,0 +1,1 @@
+"""What types of tasks share: trainable models, preprocessors, labelled files, features."""

@@ -1,0 +1,1 @@
+"""Vectors of texts, and encoders without a head."""

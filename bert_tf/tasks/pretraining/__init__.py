@@ -1,0 +1,1 @@
+"""Models that are pre-trained on text without labels."""

@@ -1,0 +1,1 @@
+"""Answers to questions, spans of a text."""
