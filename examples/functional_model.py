@@ -51,8 +51,8 @@ def main():
     keras.utils.set_random_seed(1)
     inputs, labels = make_data()
     model = build_model()
-    model.compile(keras.optimizers.Adam(3e-3), "binary_crossentropy", metrics=["accuracy"])
-    model.fit(inputs, labels, batch_size=9, epochs=25, verbose=0)
+    model.compile(keras.optimizers.Adam(1e-3), "binary_crossentropy", metrics=["accuracy"])
+    model.fit(inputs, labels, batch_size=9, epochs=40, verbose=0)
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.keras")
