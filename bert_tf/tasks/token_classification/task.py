@@ -137,7 +137,7 @@ class TokenClassification(TaskType):
         return lines
 
     def metrics(self, examples, predictions):
-        """Return the metrics of `evaluation.tagging`; of characters also `character_f1`, see
+        """Return the metrics of `tagging_metrics`; of characters also `character_f1`, see
         `tag_macro_f1`."""
         gold, predicted = _both(examples, predictions)
         further = {}
