@@ -5,11 +5,10 @@ of the package tokenizers would hold every different word.
 """
 
 import numpy as np
-import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
-from bert_tf.tokenization.pair_counts import PairCounts
+from bert_tf.tokenization.pair_counts import PairCounts, learn_merges
 from bert_tf.tokenization.word_counts import ByteWords, count_words
 
 _FRONT, _MASK = ("<s>", "<pad>", "</s>", "<unk>"), "<mask>"
@@ -54,18 +53,6 @@ def _merges(counts, size, min_frequency, progress):
     first = np.zeros(len(symbols), bool)
     first[np.cumsum(lengths) - lengths] = True
     weights = np.repeat(np.fromiter(counts.values(), np.int64, len(words)), lengths)
-    pieces, merges = byte_alphabet(), []
-    ids = {piece: number for number, piece in enumerate(pieces)}
+    pieces = byte_alphabet()
     pairs = PairCounts(symbols, first, weights, min_frequency)
-    with tqdm.tqdm(desc="learning pieces", initial=len(pieces), total=size, unit="piece",
-                   disable=not progress) as bar:
-        while len(pieces) < size and (best := pairs.most_frequent()):
-            left, right = best
-            merges.append((pieces[left], pieces[right]))
-            piece = pieces[left] + pieces[right]
-            if piece not in ids:
-                ids[piece] = len(pieces)
-                pieces.append(piece)
-                bar.update()
-            pairs.join(left, right, ids[piece])
-    return pieces, merges
+    return pieces, learn_merges(pairs, pieces, size, progress=progress)

@@ -6,10 +6,9 @@ how the public trainers of BERT vocabularies work; google-research/bert has none
 """
 
 import numpy as np
-import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.tokenization.pair_counts import PairCounts
+from bert_tf.tokenization.pair_counts import PairCounts, learn_merges
 from bert_tf.tokenization.tokenizer import MAX_CHARACTERS_PER_WORD
 from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, Vocabulary
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
@@ -65,19 +64,12 @@ def learn_pieces(counts, vocab_size, min_frequency=2, progress=False):
     symbols, first, weights, pieces = _characters(
         counts, min(MAX_ALPHABET, vocab_size // 3), min_frequency)
     pairs = PairCounts(symbols, first, weights, min_frequency)
-    entries = {piece: index for index, piece in enumerate(pieces)}
-    wanted = vocab_size - len(SPECIAL_TOKENS)
-    with tqdm.tqdm(desc="learning pieces", initial=len(entries), total=wanted, unit="piece",
-                   disable=not progress) as bar:
-        while len(entries) < wanted and (best := pairs.most_frequent()):
-            left, right = best
-            piece = pieces[left] + pieces[right].removeprefix(CONTINUATION_PREFIX)
-            if piece not in entries:
-                entries[piece] = len(pieces)
-                pieces.append(piece)
-                bar.update()
-            pairs.join(left, right, entries[piece])
+    learn_merges(pairs, pieces, vocab_size - len(SPECIAL_TOKENS), _joined, progress)
     return [*SPECIAL_TOKENS, *pieces]
+
+
+def _joined(left, right):
+    return left + right.removeprefix(CONTINUATION_PREFIX)
 
 
 def _characters(counts, max_alphabet, min_frequency):

@@ -3,6 +3,36 @@
 import heapq
 
 import numpy as np
+import tqdm
+
+
+def learn_merges(pairs, pieces, size, joined=str.__add__, progress=False):
+    """Join the most frequent pairs until there are `size` pieces or no pair is left.
+
+    Args:
+        pairs: `PairCounts` of words whose symbols are indices into `pieces`.
+        pieces: list of str; each new piece is appended.
+        size: pieces that are wanted.
+        joined: function of the two pieces of a pair: the piece they make.
+        progress: show a progress bar.
+
+    Returns:
+        list of the pairs that were joined, pairs of str, in their order.
+    """
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    merges = []
+    with tqdm.tqdm(desc="learning pieces", initial=len(pieces), total=size, unit="piece",
+                   disable=not progress) as bar:
+        while len(pieces) < size and (best := pairs.most_frequent()):
+            left, right = best
+            merges.append((pieces[left], pieces[right]))
+            piece = joined(*merges[-1])
+            if piece not in ids:
+                ids[piece] = len(pieces)
+                pieces.append(piece)
+                bar.update()
+            pairs.join(left, right, ids[piece])
+    return merges
 
 
 class PairCounts:
