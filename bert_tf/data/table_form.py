@@ -92,6 +92,13 @@ def split_rows(path, columns, form):
     return delimiter, quotes or delimiter != "\t"
 
 
+def guess_delimiter(path, first):
+    """Return the delimiter that a file's first line suggests: the usual one for its name if it is
+    there, else the one that makes most fields."""
+    usual = "," if suffix(path) == ".csv" else "\t"
+    return usual if usual in first else max(DELIMITERS.values(), key=first.count)
+
+
 def quoted_rows(lines, delimiter, strict=False):
     """Return a `csv.reader` of lines without their ends."""
     csv.field_size_limit(_LONGEST_FIELD)

@@ -10,14 +10,24 @@ CRLF, also `.gz`; blank lines are passed over.
 """
 
 import csv
+import dataclasses
+import itertools
 import json
 import textwrap
 
-from bert_tf.data.table_form import AS_FOUND, quoted_rows, split_rows, written_as
+from bert_tf.data.table_form import (
+    AS_FOUND,
+    guess_delimiter,
+    quoted_rows,
+    split_rows,
+    suffix,
+    written_as,
+)
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 
 _MISSING = object()
+_SAMPLE = 100  # objects whose fields are the names of their file's columns
 
 
 class BadRow(BertTfError):
@@ -64,8 +74,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
         BertTfError: the file cannot be read.
     """
     optional = [column for column in optional if column not in columns]
-    objects = {".jsonl": _json_lines, ".json": _json_list, ".parquet": _parquet_rows}.get(
-        written_as(path))
+    objects = _object_reader(path)
     if objects:
         for where, item in objects(path, form.encoding):
             yield where, _fields_of_object(where, item, columns, optional)
@@ -93,6 +102,37 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
             hint = " (tabs within a text: use .csv)" if more else ""
             yield where, BadRow(explain(f"{where}: {len(fields)} columns",
                                         f"{len(first)} as in the first line{hint}"))
+
+
+def column_names(path, form=AS_FOUND):
+    """Return `(names, form)`: the columns of a file, and the form with their delimiter.
+
+    They are the first row's fields, or with `form.header=False` their numbers as str; of objects
+    the fields of the first ones, in the order of `read_rows`, `a.b` for the field `b` of `a`.
+    """
+    objects = _object_reader(path)
+    if objects:
+        items = (item for _, item in itertools.islice(objects(path, form.encoding), _SAMPLE))
+        names = [name for item in items if isinstance(item, dict) for name in _field_names(item)]
+        return list(dict.fromkeys(names)), form
+    first = next((line for line in files.read_lines(path, form.encoding) if line), "")
+    form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))
+    quoted = form.delimiter != "\t" or suffix(path) == ".csv"
+    fields = next(quoted_rows([first], form.delimiter), []) if quoted else first.split("\t")
+    names = [name.strip() for name in fields]
+    return (list(map(str, range(len(names)))) if form.header is False else names), form
+
+
+def _object_reader(path):
+    return {".jsonl": _json_lines, ".json": _json_list, ".parquet": _parquet_rows}.get(
+        written_as(path))
+
+
+def _field_names(item):
+    for name, value in item.items():
+        yield name
+        if isinstance(value, dict):
+            yield from (f"{name}.{inner}" for inner in value)
 
 
 def _places(where, header, width, columns, optional):

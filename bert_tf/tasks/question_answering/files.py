@@ -4,18 +4,12 @@ An answer must equal the context at its offset, to the character; one that does 
 never moved or skipped, and the message says where it is found.
 """
 
-import functools
-
 from bert_tf.data.table_form import AS_FOUND, suffix
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.errors import explain
-from bert_tf.storage import files
+from bert_tf.tasks.base.squad_file import squad_field, squad_questions
 from bert_tf.tasks.base.text_files import check_text
 from bert_tf.tasks.question_answering.examples import SpanExample
-
-_FIELDS = {"data": list, "paragraphs": list, "qas": list, "answers": list, "id": str, "text": str,
-           "answer_start": int, "is_impossible": bool}
-_OPTIONAL = {"answers": [], "is_impossible": False}
 
 
 def read_squad_v1(path, _=None, form=AS_FOUND):
@@ -34,52 +28,18 @@ def read_squad_v2(path, _=None, form=AS_FOUND):
 
 
 def read_squad(path, form=AS_FOUND):
-    """Yield the questions of a file in SQuAD's JSON form (Rajpurkar et al. 2016, 2018), in order.
-
-    Questions on one article are one group; on one paragraph, where the file has a single article.
-    In place of an invalid question comes a BadRow with its position.
-
-    Raises:
-        BertTfError: not JSON.
-        BadRow: an article or paragraph is not as it should be, and named.
-    """
-    articles = _field(path, files.read_json(path, form.encoding), "data")
-    for i, article in enumerate(articles):
-        of_article = f"{path} data[{i}]"
-        for j, paragraph in enumerate(_field(of_article, article, "paragraphs")):
-            of_paragraph = f"{of_article}.paragraphs[{j}]"
-            qas = _field(of_paragraph, paragraph, "qas")
-            context = check_text(of_paragraph, paragraph.get("context"), "context")
-            group = f"article {i}" if len(articles) > 1 else f"paragraph {j}"
-            rows = ((f"{of_paragraph}.qas[{k}]", question) for k, question in enumerate(qas))
-            yield from attempts(rows, functools.partial(_squad_example, context, group))
+    """Return an iterator of `SpanExample`s and BadRows; see `squad_questions`."""
+    return squad_questions(path, form, _squad_example)
 
 
-def _squad_example(context, group, _, where, question):
-    id = check_text(where, _field(where, question, "id"), "id")
-    where = f"{where} (id {id})"
-    answers = [(check_text(where, _field(where, answer, "text"), "answer"),
-                _field(where, answer, "answer_start"))
-               for answer in _field(where, question, "answers")]
-    if answers and _field(where, question, "is_impossible"):
+def _squad_example(where, id, question, context, group):
+    answers = [(check_text(where, squad_field(where, answer, "text"), "answer"),
+                squad_field(where, answer, "answer_start"))
+               for answer in squad_field(where, question, "answers")]
+    if answers and squad_field(where, question, "is_impossible"):
         raise BadRow(explain(f"{where}: answers, though is_impossible is true",
                              "plausible_answers there"))
     return _example(where, id, question.get("question"), context, answers, group)
-
-
-def _field(where, value, name):
-    """Return `value[name]`, of the type that it must be of."""
-    if not isinstance(value, dict):
-        raise BadRow(explain(f"{where}: {type(value).__name__}", f"an object with {name!r}"))
-    if name not in value and name not in _OPTIONAL:
-        raise BadRow(explain(f"{where}: no field {name!r}", f"{_FIELDS[name].__name__} {name!r}"))
-    value = value.get(name, _OPTIONAL.get(name))
-    if name == "id" and type(value) is int:
-        return str(value)
-    if type(value) is not _FIELDS[name]:
-        raise BadRow(explain(f"{where}: {name!r} is {type(value).__name__}",
-                             f"{_FIELDS[name].__name__}"))
-    return value
 
 
 def read_span_table(path, columns, form=AS_FOUND):
