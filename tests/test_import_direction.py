@@ -15,16 +15,17 @@ LIGHT = {"config", "presets", "errors", "storage", "shapes", "cli", "options"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},
-    "tasks": {"data", "models", "layers", "tokenization"},
+    "tasks": {"data", "models", "layers", "tokenization", "retrieval"},
     "tokenization": set(),
     "data": {"tokenization"},
+    "retrieval": {"data", "tokenization"},
     "training": set(),
     "visualization": {"data", "tasks", "models", "layers", "tokenization",
                       "training", "saved_model", "converters", "cli"},
     "saved_model": {"models", "tasks", "tokenization", "layers"},
     "converters": {"models", "tasks", "tokenization"},
     "load": {"models", "tasks", "converters", "saved_model"},
-    "serving": {"tokenization", "saved_model", "cli"},
+    "serving": {"tokenization", "saved_model", "cli", "retrieval"},
 }
 HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub", "fsspec"}
 

@@ -1,0 +1,124 @@
+"""BM25 over the words of a corpus, by bm25s (Lù 2024), in Lucene's variant (Kamphuis et al. 2020).
+
+Words are lower-cased. Korean ones carry particles and endings that differ from query to passage, so
+they are split into morphemes by `analyse`; where kiwipiepy is not installed, and for Chinese and
+Japanese, which have no blanks, each pair of neighbouring characters is a term. That needs nothing
+learned, and unlike a model's tokenizer it does not change with the model that BM25 is beside.
+"""
+
+import re
+import unicodedata
+
+import numpy as np
+import tqdm
+
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.retrieval.search import TopK
+from bert_tf.tokenization.morphemes import analyse
+from bert_tf.tokenization.texts import text_list
+
+TERMS = ("auto", "words", "morphemes", "bigrams")
+_WORD = re.compile(r"\w+")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+# Hangul, kana and Chinese characters.
+_UNSPACED = re.compile("[\uac00-\ud7a3\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
+
+
+class Bm25:
+    """Passages that are found by the terms they share with a query.
+
+        bm25 = Bm25([passage.content for passage in passages])
+        scores, rows = bm25.search(["Where is the Seine?"], 10)
+
+    Args:
+        texts: what `text_list` takes: the passages.
+        terms: `words`, `morphemes`, `bigrams` (as above), or `auto`: of texts with Hangul
+            morphemes where kiwipiepy is installed, else bigrams, which of texts without such
+            characters are words.
+        k1, b: of the formula: how soon repeated terms add nothing, how much length counts.
+        progress: show a bar where it takes long.
+
+    Raises:
+        UsageError: bm25s is not installed.
+        BertTfError: there is no text, or none with a term.
+    """
+
+    def __init__(self, texts, terms="auto", k1=1.5, b=0.75, progress=False):
+        bm25s = _library()
+        texts = text_list(texts, "passages")
+        self.terms = _chosen_terms(check_choice("terms", terms, TERMS), texts)
+        self.size = len(texts)
+        self._vocabulary = {}
+        ids = [[self._vocabulary.setdefault(term, len(self._vocabulary)) for term in terms]
+               for terms in tqdm.tqdm(self._terms_of(texts, progress), desc="BM25", unit=" texts",
+                                      total=len(texts), unit_scale=True, delay=2, leave=False,
+                                      disable=not progress)]
+        if not self._vocabulary:
+            raise BertTfError(explain(f"BM25 over {len(texts)} passages without a word",
+                                      "texts of words"))
+        self._index = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy")
+        self._index.index((ids, self._vocabulary), show_progress=False)
+
+    def search(self, queries, k):
+        """Return the passages with the highest scores, `(scores, rows)`.
+
+        Args:
+            queries: what `text_list` takes.
+            k: passages a query.
+
+        Returns: float32 and int64 `[len(queries), min(k, number of passages)]`, highest first, of
+            equal scores the earlier passage first; 0 and -1 where no further passage shares a term.
+        """
+        top = TopK(1, min(k, self.size))
+        found = []
+        for terms in self._terms_of(text_list(queries, "queries")):
+            known = [self._vocabulary[term] for term in terms if term in self._vocabulary]
+            if known:
+                scores = self._index.get_scores_from_ids(known)[np.newaxis]
+                top.update(np.where(scores > 0, scores, -np.inf), 0)
+            found.append(top.taken())
+        scores, rows = (np.concatenate(each) for each in zip(*found, strict=True)) if found else (
+            np.zeros((0, top.k), np.float32), np.zeros((0, top.k), np.int64))
+        return np.where(rows < 0, np.float32(0), scores), rows
+
+    def _terms_of(self, texts, progress=False):
+        """Yield the list of terms of each text."""
+        if self.terms == "morphemes":
+            texts = analyse(texts, progress)
+        for text in texts:
+            words = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
+            yield words if self.terms != "bigrams" else [
+                term for word in words for term in _bigrams(word)]
+
+
+def _bigrams(word):
+    """Yield pairs of neighbouring characters where a word is of Hangul and the like, else it."""
+    end = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > end:
+            yield word[end:run.start()]
+        text, end = run.group(), run.end()
+        yield from [text] if len(text) == 1 else map("".join, zip(text, text[1:], strict=False))
+    if end < len(word):
+        yield word[end:]
+
+
+def _chosen_terms(terms, texts):
+    if terms != "auto":
+        return terms
+    if not any(map(_HANGUL.search, texts)):
+        return "bigrams"
+    try:
+        analyse(["가는"])
+    except UsageError:
+        return "bigrams"
+    return "morphemes"
+
+
+def _library():
+    try:
+        import bm25s
+    except ImportError as error:
+        raise UsageError(explain("BM25 needs the package bm25s, which is not installed",
+                                 attempt="pip install 'bert_tf[search]'")) from error
+    return bm25s

@@ -1,0 +1,149 @@
+"""The passages of a corpus: TSV, CSV, JSONL, a JSON list, Parquet, plain text, SQuAD's JSON.
+
+- A table has a column (JSON: a field) `text`, and may have `id` (or `_id`, as in BEIR) and `title`.
+- A `.tsv` or `.csv` whose first row names no column `text` has no header: its columns are `text`;
+  `id` and `text`; or `id`, `text` and `title`.
+- Any other name: a passage a line; blank lines are passed over.
+- A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
+
+Where a file has no ids, a passage's is the number of its line (its row, of SQuAD
+`article.paragraph`), after the file's name and a colon where several files are read. All may be
+`.gz`; see `tables` for encodings.
+"""
+
+import dataclasses
+import itertools
+import os
+
+from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, suffix, written_as
+from bert_tf.data.tables import BadRow, NoColumn, read_rows
+from bert_tf.errors import BertTfError, explain
+from bert_tf.storage import files
+
+_IDS = ("id", "_id")
+_WITHOUT_HEADER = (("0", "1", "2"), ("0", "1"), ("0",))  # id, text, title; id, text; text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Passage:
+    """A text that can be found, under an id that no other passage of its corpus has."""
+
+    id: str
+    text: str
+    title: str = ""
+
+    @property
+    def content(self):
+        """Return what is searched: the title, if any, and the text."""
+        return f"{self.title} {self.text}" if self.title else self.text
+
+
+def read_corpus(paths, form=AS_FOUND):
+    """Yield every `Passage` of some files, in order; memory holds the ids alone.
+
+    Args:
+        paths: a path or several, see above; globs are the caller's (`files.expand`).
+        form: a `TableForm`.
+
+    Raises:
+        UsageError: a table has no texts, or its delimiter cannot be detected.
+        BertTfError: an id is missing or there twice, a text is empty or none, a file cannot be read
+            or there is no passage at all; file and line are named.
+    """
+    one = isinstance(paths, str | os.PathLike)
+    paths = list(map(os.fspath, [paths] if one else paths))
+    seen = set()
+    for path in paths:
+        prefix = f"{files.base_name(path)}:" if len(paths) > 1 else ""
+        for where, number, values in _rows(path, form):
+            passage = _passage(where, prefix + number, values)
+            if passage.id in seen:
+                raise BertTfError(explain(f"{where}: the id {passage.id!r} a second time",
+                                          "an id of its own for each passage"))
+            seen.add(passage.id)
+            yield passage
+    if not seen:
+        raise BertTfError(explain(f"{', '.join(paths)}: no passage", "one or more"))
+
+
+def _rows(path, form):
+    """Yield `(where, number, {"text", …})` of each passage; `number` is the id of one without."""
+    if suffix(path) == ".json" and isinstance(value := files.read_json(path, form.encoding), dict):
+        yield from _paragraphs(path, value)
+        return
+    if not is_table(path) and written_as(path) is None:
+        for number, line in enumerate(files.read_lines(path, form.encoding), 1):
+            if line.strip():
+                yield f"{path} line {number}", str(number), {"text": line}
+        return
+    for where, row in _table(path, form):
+        if isinstance(row, BadRow):
+            raise row
+        yield where, where.rpartition(" ")[2], row
+
+
+def _table(path, form):
+    """Return the rows of a table as `read_rows` does, by the names of the columns."""
+    try:
+        return _begun(read_rows(path, ["text"], [*_IDS, "title"], form))
+    except NoColumn as error:
+        if written_as(path) or form.header:
+            raise
+        no_header = error
+    usual = DELIMITERS["comma" if suffix(path) == ".csv" else "tab"]
+    form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
+    for columns in _WITHOUT_HEADER:
+        names = ("id", "text", "title")[:len(columns)] if len(columns) > 1 else ("text",)
+        try:
+            rows = _begun(read_rows(path, list(columns), form=form))
+        except NoColumn:
+            continue
+        return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(),
+                                                                     strict=True)))
+                for where, row in rows)
+    raise no_header
+
+
+def _begun(rows):
+    """Return the rows, the first of which was read: what is wrong with the columns is raised."""
+    first = list(itertools.islice(rows, 1))
+    return itertools.chain(first, rows)
+
+
+def _passage(where, number, values):
+    present = [name for name in _IDS if name in values]
+    id = values[present[0]] if present else number
+    if type(id) is int:
+        id = str(id)
+    if not isinstance(id, str) or not id.strip():
+        raise BertTfError(explain(f"{where}: no id", "an id in each row, or in none"))
+    title = values.get("title")
+    for name, value in (("text", values["text"]), ("title", title or "")):
+        if not isinstance(value, str):
+            raise BertTfError(explain(f"{where}: {name} is {type(value).__name__}", "a string"))
+    if not values["text"].strip() and not (title or "").strip():
+        raise BertTfError(explain(f"{where}: no text", "at least a character",
+                                  "removing the row"))
+    return Passage(id, values["text"], title or "")
+
+
+def _paragraphs(path, value):
+    """Yield the paragraphs of SQuAD's JSON (Rajpurkar et al. 2016)."""
+    for i, article in enumerate(_list(path, value, "data")):
+        of_article = f"{path} data[{i}]"
+        for j, paragraph in enumerate(_list(of_article, article, "paragraphs")):
+            where = f"{of_article}.paragraphs[{j}]"
+            if not isinstance(paragraph, dict) or "context" not in paragraph:
+                raise BertTfError(explain(f"{where}: no 'context'", "an object with its text"))
+            title = article.get("title") or ""
+            # Wikipedia's titles in SQuAD are those of its addresses.
+            yield where, f"{i}.{j}", {"text": paragraph["context"], "title":
+                                      title.replace("_", " ") if isinstance(title, str) else title}
+
+
+def _list(where, value, name):
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, list):
+        raise BertTfError(explain(f"{where}: no list {name!r}",
+                                  "SQuAD's JSON, or a list of objects with a field text"))
+    return found

@@ -1,0 +1,61 @@
+"""BM25 against the formula, written out."""
+
+import collections
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.retrieval.bm25 import Bm25
+
+TEXTS = ["The Seine flows through Paris.", "paris, Paris, PARIS", "Berlin lies on the Spree.",
+         "", "The Seine flows through Paris."]
+
+
+def by_formula(query, k1=1.5, b=0.75):
+    """The scores in Lucene's variant: idf ln(1 + (N - n + 0.5) / (n + 0.5)), no factor k1 + 1."""
+    split = [text.lower().replace(".", "").replace(",", "").split() for text in TEXTS]
+    average = sum(map(len, split)) / len(split)
+    scores = []
+    for words in split:
+        counts = collections.Counter(words)
+        score = 0
+        for word in query.split():
+            n = sum(word in other for other in split)
+            tf = counts[word]
+            score += math.log(1 + (len(split) - n + .5) / (n + .5)) * tf / (
+                tf + k1 * (1 - b + b * len(words) / average))
+        scores.append(score)
+    return np.array(scores)
+
+
+def test_scores_are_those_of_the_formula_and_ties_go_to_the_first():
+    bm25 = Bm25(TEXTS)
+    scores, rows = bm25.search(["seine paris", "Spree!", "Moscow", ""], 10)
+    expected = by_formula("seine paris")
+    assert rows[0].tolist() == [0, 4, 1, -1, -1]
+    np.testing.assert_allclose(scores[0, :3], expected[[0, 4, 1]], rtol=1e-5)
+    assert rows[1].tolist() == [2, -1, -1, -1, -1] and (rows[2:] == -1).all()
+    assert (scores[2:] == 0).all() and scores.dtype == np.float32
+    assert bm25.search([], 3)[0].shape == (0, 3)
+
+
+def test_korean_by_morphemes_and_by_bigrams():
+    texts = ["한강은 서울을 흐른다", "세느강은 파리를 흐른다"]
+    for terms in ("morphemes", "bigrams", "auto"):
+        assert Bm25(texts, terms).search(["서울의 강", "파리에서"], 1)[1].tolist() == [[0], [1]]
+    assert Bm25(texts, "words").search(["서울의 강"], 1)[1].tolist() == [[-1]]
+    assert Bm25(["東京は日本の首都です", "abc東京1"], "bigrams").search(
+        ["日本", "abc", "東京1"], 2)[1].tolist() == [[0, -1], [1, -1], [1, 0]]
+
+
+def test_what_cannot_be_searched(monkeypatch):
+    with pytest.raises(BertTfError, match="without a word"):
+        Bm25(["", "?!"])
+    with pytest.raises(UsageError, match="terms='word' is unknown"):
+        Bm25(TEXTS, "word")
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
+        Bm25(TEXTS)

@@ -1,0 +1,63 @@
+"""Corpora in every form that is read, and what is refused."""
+
+import gzip
+import json
+
+import pytest
+
+from bert_tf.errors import BertTfError
+from bert_tf.retrieval.corpus import Passage, read_corpus
+
+SQUAD = {"data": [{"title": "River_Seine", "paragraphs": [{"context": "A", "qas": []},
+                                                          {"context": "B", "qas": []}]},
+                  {"paragraphs": [{"context": "C", "qas": []}]}]}
+
+
+@pytest.mark.parametrize("name, text, expected", [
+    ("a.tsv", "id\ttext\ttitle\nx\tone, two\tT\ny\ttwo\t\n",
+     [Passage("x", "one, two", "T"), Passage("y", "two")]),
+    ("a.tsv", "7\tone, two\n8\ttwo\n", [Passage("7", "one, two"), Passage("8", "two")]),
+    ("a.tsv", "7\tone\tT\n", [Passage("7", "one", "T")]),
+    ("a.csv", 'text\n"one, ""two"""\nthree\n', [Passage("2", 'one, "two"'), Passage("3", "three")]),
+    ("a.csv", 'p1,"one, two"\np2,x\n', [Passage("p1", "one, two"), Passage("p2", "x")]),
+    ("a.jsonl", '{"_id": 5, "text": "one", "title": "T"}\n\n{"_id": "b", "text": "two"}\n',
+     [Passage("5", "one", "T"), Passage("b", "two")]),
+    ("a.jsonl", '{"text": "one"}\n\n{"text": "two"}\n', [Passage("1", "one"), Passage("3", "two")]),
+    ("a.json", '[{"text": "one"}]', [Passage("1", "one")]),
+    ("a.txt", "one\n\n two\tx\n", [Passage("1", "one"), Passage("3", " two\tx")]),
+    ("a.json", json.dumps(SQUAD), [Passage("0.0", "A", "River Seine"),
+                                   Passage("0.1", "B", "River Seine"), Passage("1.0", "C")]),
+])
+@pytest.mark.parametrize("packed", [False, True])
+def test_forms(tmp_path, name, text, expected, packed):
+    path = tmp_path / (name + ".gz" * packed)
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    assert list(read_corpus(path)) == expected
+
+
+def test_ids_of_several_files_and_what_is_searched(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("one\n")
+    passages = list(read_corpus([tmp_path / "a.txt", tmp_path / "b.txt"]))
+    assert [passage.id for passage in passages] == ["a.txt:1", "b.txt:1"]
+    assert Passage("1", "text", "Title").content == "Title text" and passages[0].content == "one"
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("a.tsv", "id\ttext\nx\tone\nx\ttwo\n", "a.tsv line 3: the id 'x' a second time"),
+    ("a.tsv", "id\ttext\n\tone\n", "a.tsv line 2: no id"),
+    ("a.tsv", "id\ttext\nx\t \n", "a.tsv line 2: no text"),
+    ("a.tsv", "id\ttext\nx\tone\ttwo\n", "a.tsv line 2: 3 columns"),
+    ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
+    ("a.jsonl", '{"text": 5}\n', "line 1: text is int"),
+    ("a.jsonl", '{"text": "a", "title": 5}\n', "line 1: title is int"),
+    ("a.jsonl", '{"passage": "a"}\n', "no field 'text'"),
+    ("a.json", '{"version": 1}', "no list 'data'"),
+    ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', r"paragraphs\[0\]: no 'context'"),
+    ("a.txt", "\n\n", "no passage"),
+    ("a.txt", "", "no passage"),
+])
+def test_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BertTfError, match=message):
+        list(read_corpus(tmp_path / name))
