@@ -132,3 +132,25 @@ def _learn(options, vocab_size, texts):
                                   attempt="--vocab"))
     print(f"vocabulary: {len(entries):,} entries, learned from the training text")
     return Tokenizer(Vocabulary(entries), **casing)
+
+
+def start_files(options):
+    """Return the paths of the files that the start is read from: what a run depends on."""
+    given = (None if options.init == SCRATCH else options.init, options.config, options.vocab)
+    return [path for each in given if each is not None for path in _files_of(each)]
+
+
+def _files_of(path):
+    """Return the files of a model folder, those of a checkpoint, or the path itself."""
+    folder = model_folder(path) or path
+    found = [os.path.join(folder, name) for name in files.list_folder(folder)]
+    found = [name for name in found if files.is_file(name)]
+    if found:
+        return found
+    if files.exists(path + ".index"):
+        folder, name = os.path.split(path)
+        return [os.path.join(folder, other) for other in files.list_folder(folder or ".")
+                if other.startswith(name + ".")]
+    if not files.exists(path):
+        raise BertTfError(f"cannot read {path}: no such file or folder")
+    return [path]

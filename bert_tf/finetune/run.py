@@ -15,8 +15,7 @@ import time
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
-from bert_tf.finetune.config import SCRATCH
-from bert_tf.finetune.init import find_start
+from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
@@ -31,7 +30,6 @@ from bert_tf.finetune.results import (
 )
 from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
 from bert_tf.finetune.trial import RECORD, Settings, Trial
-from bert_tf.models.find import model_folder
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest
@@ -47,7 +45,7 @@ from bert_tf.training.loop import BEST, best_weights
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
 _KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_ids.json", TRAINED_ON,
          *_OF_TRIAL)  # with the results
-_NEAR = 0.1  # how far the share held out may be from that asked for before it is said
+_NEAR = 0.1  # how far the share held out may be from that asked for before a note says so
 _DIGITS = 4  # of a share
 _MADE = (RESULTS, *_KEPT, "trials", "init", "tokenizer")
 
@@ -153,11 +151,7 @@ class FinetuningRun:
         options = self.options
         paths = [options.train] + ([options.dev] if options.dev_share() is None else [])
         paths += [options.test] if options.test else []
-        for path in (None if options.init == SCRATCH else options.init, options.config,
-                     options.vocab):
-            if path is not None:
-                paths += _files_of(path)
-        return paths
+        return paths + start_files(options)
 
     def examples(self):
         """`(train, dev, test)`, lists of examples, split where `--dev` is a share; test or None."""
@@ -178,7 +172,7 @@ class FinetuningRun:
         return train, dev, test
 
     def prepare(self, train, dev, test):
-        """Find the start and make the features that all trials learn from."""
+        """Find the start and make the features that all trials are trained on."""
         options = self.options
         self.type = make_type(self.task, options)
         self.start = find_start(options, self.path(), lambda: self.type.texts(train))
@@ -198,17 +192,17 @@ class FinetuningRun:
         self.counts = {"train": len(train), "dev": len(dev), **_shares(train, dev, asked),
                        "seed": options.seed}
         held_out = "" if asked is None else f" ({100 * self.counts['share']:.3g} %)"
-        print(f"{self.task.name}: {len(train):,} examples to learn from, {len(dev):,}{held_out} to "
-              "measure by", flush=True)
+        print(f"{self.task.name}: {len(train):,} train examples, {len(dev):,} dev examples"
+              f"{held_out}", flush=True)
         if asked is not None and abs(self.counts["share"] / asked - 1) > _NEAR:
             print(f"note: --dev {asked:g} asked for {100 * asked:.3g} %; what belongs together is "
-                  "not cut")
+                  "not split")
         self.described = described(self.type, labels)
         print("; ".join([f"models are chosen by {self.described['monitor']}",
                          *about_f1(self.described)]))
         if test:
             self.counts["test"] = len(test)
-            print(f"{len(test):,} examples to test the best model by")
+            print(f"{len(test):,} test examples, for the best model")
         parts = {"train": train, "dev": dev, **({"test": test} if test else {})}
         for name, examples in parts.items():
             print(f"labels of {name}: {describe_labels(examples)}")
@@ -230,17 +224,17 @@ class FinetuningRun:
             if self.test:
                 features["test"] = self.type.features_to_predict(model, self.test)
             features["dev"] = self.type.features_to_predict(model, self.dev)
-            self.cut = self.count_cut(features, model.preprocessor)
+            self.cut = self.count_truncated(features, model.preprocessor)
         return self.train_features
 
-    def count_cut(self, features, preprocessor):
-        """Tell how many examples are cut; `{"tokens", "train", "dev"}`, None where none can be."""
+    def count_truncated(self, features, preprocessor):
+        """Tell how many examples are truncated: `{"tokens", "train", "dev"}`, or None."""
         found = self.type.truncation(preprocessor)
         if found is None:
             return None
         what, tokens = found
         counts = {name: part.truncated for name, part in features.items()}
-        print(f"{what} cut at {tokens} tokens: " + ", ".join(
+        print(f"{what} truncated to {tokens} tokens: " + ", ".join(
             f"{counts[name]:,} of {len(getattr(self, name)):,} of {name}" for name in counts))
         return {"tokens": tokens, **counts}
 
@@ -291,7 +285,7 @@ class FinetuningRun:
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
                     else f"epoch {record['epoch']}: {shown(record['metrics'])}")
-            print(f"{trial.settings.said()}: {told}", flush=True)
+            print(f"{trial.settings}: {told}", flush=True)
         return record
 
     def best_of(self, records):
@@ -336,19 +330,3 @@ def _shares(train, dev, asked):
     """What share of the examples is held out, and what share was asked for; None of both."""
     share = None if asked is None else round(len(dev) / (len(train) + len(dev)), _DIGITS)
     return {"share": share, "asked_share": asked}
-
-
-def _files_of(path):
-    """The files that a model is read from: of its folder, of the checkpoint, or itself."""
-    folder = model_folder(path) or path
-    found = [os.path.join(folder, name) for name in files.list_folder(folder)]
-    found = [name for name in found if files.is_file(name)]
-    if found:
-        return found
-    if files.exists(path + ".index"):
-        folder, name = os.path.split(path)
-        return [os.path.join(folder, other) for other in files.list_folder(folder or ".")
-                if other.startswith(name + ".")]
-    if not files.exists(path):
-        raise BertTfError(f"cannot read {path}: no such file or folder")
-    return [path]

@@ -24,8 +24,7 @@ class Settings:
     epochs: int
     seed: int
 
-    def said(self):
-        """Describe it in words."""
+    def __str__(self):
         return f"learning rate {self.learning_rate:g}, epochs {self.epochs}, seed {self.seed}"
 
     def folder(self):
