@@ -10,7 +10,8 @@ import pytest
 from bert_tf.cli import COMMANDS
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "options"}
+GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "options",
+          "ranked"}
 LIGHT = {"config", "presets", "errors", "storage", "shapes", "cli", "options"}
 ALLOWED = {
     "layers": set(),

@@ -61,20 +61,26 @@ class Features:
         window: None, or the length of the windows that a row is split into: its ids are those of
             all its windows one after the other, all but the last one full.
         truncated: how many examples were longer than what is read of them.
+        lists: None, or int64 `[n, size]`: which of `rows` an example is a list of, -1 for none; one
+            may be in several. Labels and weights are those of the lists.
     """
 
     rows: dict
     example: np.ndarray
     window: int | None = None
     truncated: int = 0
+    lists: np.ndarray | None = None
 
     def __len__(self):
         return len(self.example)
 
     @property
     def lengths(self):
-        """The tokens of each row, int64 `[n]`."""
-        return self.rows["input_word_ids"].lengths
+        """The tokens of each row, of a list those of its longest, int64 `[n]`."""
+        lengths = self.rows["input_word_ids"].lengths
+        if self.lists is None:
+            return lengths
+        return np.where(self.lists < 0, 0, lengths[self.lists]).max(axis=1)
 
     def widths(self, longest):
         """Return the length to which rows are padded of which the longest has so many tokens."""
@@ -128,9 +134,9 @@ class TaskInput:
         Returns:
             A tf.data.Dataset of dicts, with b = batch_size / num_replicas: int32
             `input_word_ids input_mask input_type_ids` `[b, seq_length]`, of rows in windows
-            `[b, windows, seq_length]`, padded to the longest row of the step, on whatever
-            replica; the labels; float32 `example_weights [b]`; int64 scalar `first_example`, the
-            position in the stream.
+            `[b, windows, seq_length]`, of lists `[b, size, seq_length]`, padded to the longest row
+            of the step, on whatever replica; the labels; float32 `example_weights [b]`; int64
+            scalar `first_example`, the position in the stream.
 
         Raises:
             UsageError: the batch does not divide among the replicas.
@@ -196,26 +202,37 @@ class _BatchMaker:
 
     def __init__(self, features, pad_id):
         self.window = features.window
+        self.lists = None if features.lists is None else tf.constant(features.lists)
         self.fills = {"input_word_ids": pad_id, **_FILLS}
         self.rows = {name: values.tensor() if isinstance(values, Ragged) else tf.constant(values)
                      for name, values in features.rows.items()}
 
     def __call__(self, rows, width):
         """Return the batch of `rows`, int64 `[b]`, padded to `width`, a scalar."""
-        lengths = tf.gather(self.rows["input_word_ids"].row_lengths(), rows)
+        row_lengths = self.rows["input_word_ids"].row_lengths()
+        if self.lists is None:
+            members, lengths = rows, tf.gather(row_lengths, rows)
+        else:
+            members = tf.reshape(tf.gather(self.lists, rows), [-1])
+            present, members = tf.cast(members >= 0, tf.int64), tf.maximum(members, 0)
+            lengths = tf.gather(row_lengths, members) * present
         batch = {"input_mask": self._fold(tf.sequence_mask(lengths, width, tf.int32), width)}
         for name, values in self.rows.items():
-            part = tf.gather(values, rows)
             if isinstance(values, tf.RaggedTensor):
-                part = part.to_tensor(self.fills.get(name, _IGNORED), shape=tf.stack(
-                    [tf.size(rows, tf.int64), width]))
-                part = self._fold(tf.ensure_shape(part, [rows.shape[0], None]), width)
-            batch[name] = part
+                part = tf.gather(values, members).to_tensor(
+                    self.fills.get(name, _IGNORED),
+                    shape=tf.stack([tf.size(members, tf.int64), width]))
+                batch[name] = self._fold(tf.ensure_shape(part, [members.shape[0], None]), width)
+            else:
+                batch[name] = tf.gather(values, rows)
         return batch
 
     def _fold(self, values, width):
         """Return `[b, width]` as the model takes it: `[b, windows, seq_length]` where there are
-        any."""
+        any, of lists `[b, size, seq_length]`."""
+        if self.lists is not None:
+            size = self.lists.shape[1]
+            return tf.reshape(values, [(values.shape[0] or -size) // size, size, width])
         if self.window is None:
             return values
         return tf.reshape(values, [values.shape[0] or -1,

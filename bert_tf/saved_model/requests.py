@@ -25,7 +25,8 @@ def make_requests(served, texts, lengths):
         texts = tf.constant([text.replace("[MASK]", mask_token) for text in texts])
         tensors = served.read({"text": texts})
     tensors |= {"text": texts, "text_a": texts, "text_b": texts[::-1], "question": texts,
-                "context": texts[::-1], "seed": tf.range(tf.size(texts))}
+                "context": texts[::-1], "query": texts, "passage": texts[::-1],
+                "seed": tf.range(tf.size(texts))}
     tensors["inputs"] = make_examples({name: tensors[name] for name in served.text_names})
     return {name: {key: tensors[key] for key in signature.inputs}
             for name, signature in signatures(served).items()}

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.ranked import cosines, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
 from bert_tf.serving.wire import protocol
@@ -64,22 +65,28 @@ class Methods(Steps):
         return vectors[0] if single else vectors
 
     @_asks
-    def rank(self, query, sentences):
-        """Sentences by the cosine of their vectors to the query's.
+    def rank(self, query, passages):
+        """Rank passages by a query: by a reranker's scores, else by the cosine of vectors.
 
         Args:
             query: str.
-            sentences: list of str.
+            passages: list of str.
 
-        Returns: list of dicts of `sentence`, `index`, `score`, highest first.
+        Returns: list of dicts of `text`, `index` in `passages` and `score`, highest first; of equal
+            scores the earlier first.
         """
-        sentences = text_list(sentences, "sentences")
-        rows = yield from self.rows("embed", text=[query, *sentences])
+        passages = text_list(passages, "passages")
+        if not self._signatures:
+            yield from self.hear()
+        if "rank" in self._signatures:
+            rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
+            return ranking(passages, [row["score"] for row in rows])
+        rows = yield from self.rows("embed", text=[query, *passages])
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",
                                      "an export that pools them"))
-        return client_rows.ranking(vectors[0], vectors[1:], sentences)
+        return ranking(passages, cosines(vectors[0], vectors[1:]))
 
     @_asks
     def classify(self, texts, text_pairs=None):

@@ -74,21 +74,3 @@ def vectors(rows):
         return [vectors[:np.max(np.flatnonzero(vectors.any(axis=1)), initial=-1) + 1]
                 for vectors in found]
     return np.stack(found) if found else np.zeros([0, 0], np.float32)
-
-
-def ranking(query, embedded, sentences):
-    """Return sentences by the cosine of their vectors to the query's.
-
-    Args:
-        query: float32 `[W]`.
-        embedded: float32 `[N, W]`.
-        sentences: list of N str.
-
-    Returns: list of dicts of `sentence`, `index` in `sentences`, `score`, highest first; of equal
-        scores the earlier first.
-    """
-    lengths = np.linalg.norm(embedded, axis=1) * np.linalg.norm(query)
-    # The cosine to a vector of zeros is 0.
-    scores = embedded @ query / np.where(lengths, lengths, 1)
-    return [{"sentence": sentences[index], "index": int(index), "score": float(scores[index])}
-            for index in np.argsort(-scores, kind="stable")]

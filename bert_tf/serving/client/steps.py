@@ -21,7 +21,8 @@ from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 from bert_tf.tokenization.texts import text_list
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
-_TEXTS = ("text", "text_a", "text_b", "question", "context")  # inputs that are read as language
+# Inputs that are read as language.
+_TEXTS = ("text", "text_a", "text_b", "question", "context", "query", "passage")
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
 _CONNECT_SECONDS = 5.0  # for finding out why there is no connection

@@ -12,6 +12,7 @@ Clients and pages know the kinds and nothing about tasks.
 | `spans` | `text`, `label`, `score`, `start`, `end`, `of`, `count` | list of dicts |
 | `continuation` | `text`, `of` | str |
 | `candidates` | `text`, `score`, `position`, `count` | for each place a list of dicts, best first |
+| `relevance` | `value`, `of` | float, by which passages are ranked |
 | `number` | `value` | float |
 | `vector` | `value` | array |
 | `tokens` | `text`, `id`, `score`, `vector`, `count` | list of dicts |
@@ -153,6 +154,7 @@ _PLAIN = {
     "span": _span, "label": _label, "spans": _spans,
     "continuation": lambda result, row: row[result["text"]],
     "candidates": _candidates,
+    "relevance": lambda result, row: row[result["value"]],
     "number": lambda result, row: row[result["value"]],
     "vector": lambda result, row: row[result["value"]],
     "tokens": _tokens,

@@ -9,6 +9,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
+from bert_tf.tasks.base.ranks import ScoresPairs
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tokenization.texts import text_list
 
@@ -17,7 +18,7 @@ CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Classifier(LabelledModel):
+class Classifier(ScoresPairs, LabelledModel):
     """An encoder and one logit a label, from `pooled_output` (google-research/bert).
 
     Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]`, or
@@ -126,6 +127,17 @@ class Classifier(LabelledModel):
                                      attempt="classify"))
         rows, single = self._predicted(texts, text_pairs, batch_size)
         return float(rows[0, 0]) if single else rows[:, 0].tolist()
+
+    def scores(self, queries, passages, batch_size=32):
+        """See `Ranks.scores`; of a model of one number, such as a published cross-encoder.
+
+        Raises:
+            UsageError: the model predicts labels, or takes no text.
+        """
+        if self.problem != "regression":
+            raise UsageError(explain(f"{self.name} predicts labels, no number to rank by",
+                                     attempt="classify, or bert_tf.finetune --task rank"))
+        return super().scores(queries, passages, batch_size)
 
     def _predicted(self, texts, text_pairs, batch_size):
         """`probabilities [n, labels]` of texts, and whether it was a single one."""

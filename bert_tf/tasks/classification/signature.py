@@ -1,4 +1,4 @@
-"""Labels or a number for a text: `predict`, and `classify` and `regress` on `tf.Example`s.
+"""Labels or a number for a text: `predict`, and `classify` and `regress` on `tf.Example`s; `rank`.
 
 The last two have the inputs and outputs that TF Serving's Classify and Regress APIs look for:
 `servables/tensorflow/classifier.cc` and `regressor.cc`, names in `tf.saved_model`.
@@ -7,6 +7,7 @@ The last two have the inputs and outputs that TF Serving's Classify and Regress 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.tasks.base.ranks import rank_signature
 from bert_tf.tasks.base.signature import EXAMPLES, PAIR, TEXT, Signature, result
 from bert_tf.tasks.classification.model import CHOSEN_FROM, Classifier
 
@@ -22,8 +23,11 @@ def signatures(served):
     inputs = PAIR if served.pair else TEXT
     if served.model.problem == "regression":
         score = {"score": result("number", value="score")}
+        # A published cross-encoder does not say that it reads pairs.
+        ranks = served.pair or served.model.preprocessor is None
         return {"predict": Signature(predict, inputs, _OBJECTIVE, score, main=True),
-                "regress": Signature(regress, EXAMPLES, _OBJECTIVE)}
+                "regress": Signature(regress, EXAMPLES, _OBJECTIVE),
+                **({"rank": rank_signature(_OBJECTIVE)} if ranks else {})}
     chosen = {"chosen": "chosen"} if served.model.problem == "multi_label" else {}
     return {"predict": Signature(predict, inputs, _OBJECTIVE, {"label": result(
         "label", **_LABELS, **chosen)}, main=True, compared=_compared),

@@ -11,14 +11,15 @@ from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.models.states import states_of
+from bert_tf.ranked import cosines
 from bert_tf.tasks.base.long_texts import average_windows
+from bert_tf.tasks.base.ranks import Ranks, beside
 from bert_tf.tasks.base.takes_text import TakesText, text_tensors
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tokenization.texts import text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
+class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
     """An encoder whose hidden states become one vector for each text.
 
     Call: text where there is a `preprocessor`, else a dict of int32 `input_word_ids`, `input_mask`,
@@ -90,23 +91,14 @@ class SentenceEmbedder(TakesText, OnEncoder, keras.Model):
         """Compute vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
         return embed_tokens(self.encoder, self.pooling, self.read(inputs), training)
 
-    def rank(self, query, sentences, batch_size=32):
-        """Rank sentences by the cosine of their vectors to the query's.
-
-        Args:
-            query: a str.
-            sentences: what `text_list` takes.
-            batch_size: texts of a batch.
-
-        Returns: list of dicts of `sentence`, `index` in `sentences` and `score`, highest first; of
-            equal scores the earlier first.
-        """
-        sentences = text_list(sentences, "sentences")
-        vectors = self.embed([query, *sentences], batch_size)
-        lengths = np.linalg.norm(vectors[1:], axis=1) * np.linalg.norm(vectors[0])
-        scores = vectors[1:] @ vectors[0] / np.where(lengths, lengths, 1)
-        return [{"sentence": sentences[index], "index": int(index), "score": float(scores[index])}
-                for index in np.argsort(-scores, kind="stable")]
+    def scores(self, queries, passages, batch_size=32):
+        """See `Ranks.scores`: the cosine of the vectors."""
+        queries, passages = beside(queries, passages)
+        texts = list(dict.fromkeys([*queries, *passages]))
+        place = {text: index for index, text in enumerate(texts)}
+        vectors = self.embed(texts, batch_size)
+        return cosines(*(vectors[[place[text] for text in column]]
+                         for column in (queries, passages)))
 
     def embed(self, texts, batch_size=32, prompt=None):
         """Return vectors of any number of texts, in their order; of a str one vector.

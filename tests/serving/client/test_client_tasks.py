@@ -43,7 +43,7 @@ def test_embed(ask, task_models):
 
     unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
     ranked = ask("bert", "rank", TEXTS[3], TEXTS)
-    assert ranked[0]["sentence"] == TEXTS[3]
+    assert ranked[0]["text"] == TEXTS[3]
     np.testing.assert_allclose([each["score"] for each in ranked],
                                [unit[each["index"]] @ unit[3] for each in ranked], **CLOSE)
 

@@ -1,0 +1,84 @@
+"""Models that rank passages by a query, whatever their scores are."""
+
+import numpy as np
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.ranked import ranking
+from bert_tf.tasks.base.signature import Signature, result, texts
+from bert_tf.tokenization.texts import text_list
+
+
+class Ranks:
+    """Mixin of Keras models with `scores`."""
+
+    def rank(self, query, passages, batch_size=32):
+        """Rank passages by their scores beside the query.
+
+        Args:
+            query: a str.
+            passages: what `text_list` takes.
+            batch_size: texts of a batch.
+
+        Returns: list of dicts of `text`, `index` in `passages` and `score`, highest first; of equal
+            scores the earlier first. Rerankers, embedders and clients rank in this one form.
+        """
+        passages = text_list(passages, "passages")
+        if not isinstance(query, str):
+            raise UsageError(explain(f"query={query!r}", "a string"))
+        return ranking(passages, self.scores([query] * len(passages), passages, batch_size))
+
+    def scores(self, queries, passages, batch_size=32):
+        """Return float32 `[N]`: how relevant each passage is to the query beside it.
+
+        Args:
+            queries, passages: N str each, as `text_list` takes them.
+            batch_size: texts of a batch; texts of similar length share one.
+
+        Raises:
+            UsageError: there are not as many of each, or the model takes no text.
+        """
+        raise NotImplementedError
+
+
+class ScoresPairs(Ranks):
+    """Mixin of cross-encoders: models that read a pair of texts and give it one number."""
+
+    def scores(self, queries, passages, batch_size=32):
+        """See `Ranks.scores`: the logit, on no particular scale."""
+        self.need_preprocessor()
+        queries, passages = beside(queries, passages)
+        found = np.zeros(len(queries), np.float32)
+        sizes = [len(query) + len(passage)
+                 for query, passage in zip(queries, passages, strict=True)]
+        order = np.argsort(sizes, kind="stable")
+        for start in range(0, len(order), batch_size):
+            rows = order[start:start + batch_size]
+            found[rows] = self.predict_on_batch(tuple(
+                [column[row] for row in rows] for column in (queries, passages)))[:, 0]
+        return found
+
+
+def beside(queries, passages):
+    """Return two lists of as many str each, or raise UsageError."""
+    queries, passages = text_list(queries, "queries"), text_list(passages, "passages")
+    if len(queries) != len(passages):
+        raise UsageError(explain(f"{len(queries)} queries and {len(passages)} passages",
+                                 "as many of each"))
+    return queries, passages
+
+
+def rank_signature(objective):
+    """Return the `Signature` `rank` of a served model that reads pairs and gives them one number.
+
+    Args:
+        objective: the one that it answers for.
+    """
+    return Signature(_rank, texts("query", "passage"), objective,
+                     {"score": result("relevance", value="score", of="passage")}, main=True)
+
+
+def _rank(served, query, passage):
+    """Return `score` float32 `[B]`: how relevant each passage is to the query beside it."""
+    inputs, model = {"text_a": query, "text_b": passage}, served.model
+    inputs = model.read(inputs) if model.preprocessor is not None else served.read(inputs)
+    return {"score": model(inputs, training=False)[:, 0]}
