@@ -2,11 +2,12 @@
 
     python -m bert_tf.query bert_tiny "The capital of France is [MASK]."
     python -m bert_tf.query squad "The Seine flows through Paris." --question "Where is the Seine?"
+    python -m bert_tf.query reranker --query "Where is the Seine?" < passages.txt
     python -m bert_tf.query reviews --address http://localhost:8501 --format json < reviews.txt
 
 What is asked follows from the model: a question answered, a label or a number, entities, a
 continuation, masks filled in where they are written in the text, else the vector; `--signature`
-asks any other.
+asks any other. With `--query` the texts are ranked by it, by a reranker's scores or by vectors.
 Without TEXT the lines of standard input are read; of pairs, unless --pair is given, two texts with
 a tab between them.
 """
@@ -33,6 +34,7 @@ def _parser():
     add("texts", metavar="TEXT", nargs="*", help="of an answer the text that it is in")
     add("--pair", metavar="TEXT", help="the second text, beside each TEXT")
     add("--question", metavar="TEXT", help="what each TEXT is asked")
+    add("--query", metavar="TEXT", help="what the TEXTs are ranked by, all of them together")
     add("--signature", metavar="NAME", help="one of the model's signatures")
     add("--address", default="localhost:8500",
         help="host:port for gRPC, http://host:port or https://host:port for REST")
@@ -68,14 +70,29 @@ def main(argv=None):
                 label=arguments.label, timeout=arguments.timeout,
                 batch_size=arguments.batch_size, pretokenize=arguments.pretokenize,
                 tls=Tls(*keys) if arguments.tls or any(keys) else None) as client:
-        signatures = client.metadata()["signatures"]
         texts = iter(arguments.texts or files.read_lines("/dev/stdin"))
+        if arguments.query is not None:
+            _rank(client, arguments, list(texts))
+            return
+        signatures = client.metadata()["signatures"]
         first = list(itertools.islice(texts, arguments.batch_size * _AT_ONCE))
         ask = _asker(client, signatures, arguments, first)
         while first:
             for text, result in zip(first, ask(first), strict=True):
                 _print(text, result, arguments.format)
             first = list(itertools.islice(texts, arguments.batch_size * _AT_ONCE))
+
+
+def _rank(client, arguments, texts):
+    """Print the texts, the best first."""
+    for flag in ("pair", "question", "signature"):
+        if getattr(arguments, flag) is not None:
+            raise UsageError(explain(f"--query and --{flag}", "one of them"))
+    for rank, row in enumerate(client.rank(arguments.query, texts), 1):
+        if arguments.format == "json":
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            print(f"{rank}. {row['score']:.4f}  {row['text']}")
 
 
 def _asker(client, signatures, arguments, texts):

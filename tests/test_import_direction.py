@@ -10,8 +10,7 @@ import pytest
 from bert_tf.cli import COMMANDS
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "options",
-          "ranked"}
+GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "options"}
 LIGHT = {"config", "presets", "errors", "storage", "shapes", "cli", "options"}
 ALLOWED = {
     "layers": set(),

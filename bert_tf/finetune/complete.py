@@ -4,7 +4,7 @@ import os
 from dataclasses import fields
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.finetune.config import SCRATCH, AnswerOptions, FeatureOptions
+from bert_tf.finetune.config import SCRATCH, AnswerOptions, FeatureOptions, RankOptions
 from bert_tf.storage import files
 
 
@@ -47,6 +47,8 @@ def complete(options):
     if task.type != "question_answering":
         _refuse(options, fields(AnswerOptions), f"is for answers in a text, not for --task "
                                                 f"{task.name}")
+    if task.type != "ranking":
+        _refuse(options, fields(RankOptions), f"is for rankings, not for --task {task.name}")
     if task.type != "token_classification":
         _refuse(options, [field for field in fields(options) if field.name == "unit"],
                 f"is for tags, not for --task {task.name}")

@@ -167,6 +167,18 @@ class InputOptions(TextOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RankOptions(Options):
+    """How queries and passages are learned from."""
+
+    loss: str | None = option(
+        None, "of --task rank: listwise, the positive against its negatives, or binary, each "
+              "passage by itself", choices=("listwise", "binary"), otherwise="listwise")
+    negatives: int = option(
+        7, "negatives beside each positive of --task rank; drawn from other queries where the file "
+           "has none", POSITIVE, metavar="N")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureOptions(Options):
     """A BiLSTM on frozen layers (BERT paper, section 5.3)."""
 
@@ -181,8 +193,8 @@ class FeatureOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions, FeatureOptions,
-                     SeedOptions, TrainWriteOptions):
+class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions, RankOptions,
+                     FeatureOptions, SeedOptions, TrainWriteOptions):
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")

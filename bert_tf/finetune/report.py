@@ -28,11 +28,12 @@ def report(options, results, version):
     for note in export_notes(version):
         print(f"note: {note}")
     asked = first_prediction(options.output_dir)
-    text = asked.get("context") or asked["text"]
+    text = asked.get("context") or asked.get("text") or asked["gold"][0]
     print_next({
         "measure it on other examples": python_command(
             "evaluate", "--model", options.output_dir, "--data",
             options.train if options.dev_share() else options.dev),
         "serve it": serve_command(options.export_dir),
         "ask it, from another terminal": query_command(
-            options.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"))})
+            options.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"),
+            query=asked.get("query"))})

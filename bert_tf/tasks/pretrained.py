@@ -126,6 +126,11 @@ def _assign(model, saved, new_heads, unused):
     config = model.config
     tensors = {name: value for name, value in saved.tensors.items()
                if not (unused and name.startswith(unused))}
+    if new_heads:  # one of as many logits as another task's is no other
+        shapes = {variable.path: tuple(variable.shape) for variable in model.weights}
+        tensors = {name: value for name, value in tensors.items()
+                   if name.startswith(f"{config.family}/")
+                   or shapes.get(name) in (None, value.shape)}
     added = [f"{config.family}/{part}/" for part, held in _ADDED.items()
              if held(config) and not held(saved.config)]
 

@@ -19,6 +19,7 @@ from bert_tf.tasks.base.read_examples import read_examples
 # Where a SavedModel has signatures of several types, those of the first are what it is for.
 TYPES = {
     "classification": "bert_tf.tasks.classification",
+    "ranking": "bert_tf.tasks.ranking",
     "token_classification": "bert_tf.tasks.token_classification",
     "question_answering": "bert_tf.tasks.question_answering",
     "pretraining": "bert_tf.tasks.pretraining",

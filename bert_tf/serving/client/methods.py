@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.ranked import cosines, ranking
+from bert_tf.retrieval.ranking import cosines, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
 from bert_tf.serving.wire import protocol

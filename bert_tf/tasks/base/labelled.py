@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.bilstm import both_ends
 from bert_tf.layers.dropout import Dropout
@@ -139,6 +140,25 @@ def _transform(config):
     norm = config.label_head == "transform"
     return {"hidden_act": config.label_act, "use_bias": config.use_bias,
             "layer_norm_eps": config.layer_norm_eps if norm else None}
+
+
+def check_sees_text(encoder, features, what):
+    """Refuse an encoder whose `pooled_output` has seen the first token alone.
+
+    Args:
+        encoder: a `ModelConfig` or an encoder.
+        features: as of `LabelledModel`.
+        what: the model, for the message.
+
+    Raises:
+        UsageError: its attention is causal, and neither its pooling nor a BiLSTM reads the rest.
+    """
+    config = getattr(encoder, "config", encoder)
+    if (isinstance(config, ModelConfig) and config.attention == "causal"
+            and config.pooling != "last" and not config.bilstm and features is None):
+        raise UsageError(explain(
+            f"a {what} with attention='causal' and pooling={config.pooling!r} would see "
+            "the first token alone", "pooling='last' or bilstm=True"))
 
 
 def check_labels(labels, num_labels=None, least=2):

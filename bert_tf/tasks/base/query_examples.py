@@ -32,14 +32,21 @@ class QueryExample(Example):
         return [self.query, *self.positives, *self.negatives]
 
     @property
+    def label(self):
+        """The number of a labelled pair, else None."""
+        return self.scores[0] if self.is_labelled_pair else None
+
+    @property
     def label_names(self):
-        """See `Example.label_names`: none."""
-        return []
+        """See `Example.label_names`: what the texts beside the query are."""
+        if self.is_labelled_pair:
+            return []
+        return ["positive"] * len(self.positives) + ["negative"] * len(self.negatives)
 
     @property
     def stratum(self):
         """See `Example.stratum`."""
-        return self.scores[0] if self.is_labelled_pair else ""
+        return "" if self.label is None else self.label
 
     def given(self):
         """See `Example.given`; `gold` is the number of a labelled pair, else the positives."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.ranked import ranking
+from bert_tf.retrieval.ranking import ranking
 from bert_tf.tasks.base.signature import Signature, result, texts
 from bert_tf.tokenization.texts import text_list
 

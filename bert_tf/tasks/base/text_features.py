@@ -44,21 +44,25 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
         rows["example_weights"] = _weights(rows["label_ids"], labels, class_weights)
     window = preprocessor.seq_length if preprocessor.long == "windows" else None
     return Features(rows, np.arange(len(examples)), window,
-                    _count_truncated(rows, texts, preprocessor))
+                    len(truncated_rows(rows, texts, preprocessor)))
 
 
-def _count_truncated(rows, texts, preprocessor):
-    """Count the texts that are longer than what the preprocessor reads of them."""
+def truncated_rows(rows, texts, preprocessor):
+    """Return int64: which texts are longer than what the preprocessor reads of them.
+
+    Args:
+        rows, texts, preprocessor: what `read_texts` gives, and its arguments.
+    """
     if preprocessor.long == "windows":
-        return 0
+        return np.zeros(0, np.int64)
     special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
     full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
-    truncated = 0
+    truncated = [np.zeros(0, np.int64)]
     for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
         lengths = sum(preprocessor.tokenizer.tokenize(tf.constant(
             [column[row] for row in chunk], tf.string)).row_lengths() for column in texts.values())
-        truncated += int(np.sum(lengths.numpy() + special > preprocessor.seq_length))
-    return truncated
+        truncated.append(chunk[lengths.numpy() + special > preprocessor.seq_length])
+    return np.concatenate(truncated)
 
 
 def read_texts(texts, preprocessor):

@@ -4,9 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.tasks.base.labelled import LabelledModel, check_labels
+from bert_tf.tasks.base.labelled import LabelledModel, check_labels, check_sees_text
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.ranks import ScoresPairs
@@ -58,13 +57,7 @@ class Classifier(ScoresPairs, LabelledModel):
 
     def __init__(self, encoder, labels=None, problem="single_label", dtype=None, seed=None,
                  name="classifier", num_labels=None, **kwargs):
-        config = getattr(encoder, "config", encoder)
-        if (isinstance(config, ModelConfig) and config.attention == "causal"
-                and config.pooling != "last" and not config.bilstm
-                and kwargs.get("features") is None):
-            raise UsageError(explain(
-                f"a classifier with attention='causal' and pooling={config.pooling!r} would see "
-                "the first token alone", "pooling='last' or bilstm=True"))
+        check_sees_text(encoder, kwargs.get("features"), "classifier")
         check_choice("problem", problem, PROBLEMS)
         labels = check_labels(labels, num_labels, 2 if problem == "single_label" else 1)
         if problem == "regression" and len(labels) > 1:

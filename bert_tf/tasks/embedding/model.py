@@ -11,7 +11,7 @@ from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.models.states import states_of
-from bert_tf.ranked import cosines
+from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.ranks import Ranks, beside
 from bert_tf.tasks.base.takes_text import TakesText, text_tensors

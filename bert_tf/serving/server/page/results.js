@@ -26,8 +26,8 @@ const FURTHER = { entities: { score: "scores", count: "num_entities" }, answers:
   answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" } };
 const NO_OUTPUT = ["kind", "of", "name"];
 const SHOW = { span: showSpan, label: showLabel, spans: showSpans, continuation: showContinuation,
-  candidates: showCandidates, number: showNumber, vector: null, tokens: showTokens,
-  json: showJson };
+  candidates: showCandidates, relevance: showNumber, number: showNumber, vector: null,
+  tokens: showTokens, json: showJson };
 
 const outputsOf = (result) =>
   Object.entries(result).filter(([part]) => !NO_OUTPUT.includes(part)).map(([, name]) => name);

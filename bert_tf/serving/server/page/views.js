@@ -6,13 +6,16 @@ import { idsFields, readIds, takesIds } from "./ids.js";
 import { areShown, placeOf, resultsOf, show, shown } from "./results.js";
 
 const LABELS = { text: "Text", text_a: "First text", text_b: "Second text",
-  question: "Question", context: "Text in which the answer stands", seed: "Seed" };
+  question: "Question", context: "Text in which the answer stands", seed: "Seed",
+  query: "Query", passage: "Passages, one a line" };
 const SAMPLES = { text: "The quick brown fox jumps over the lazy dog.",
   text_a: "It rains.", text_b: "Take an umbrella.",
-  question: "Where does Ann Lee live?", context: "Ann Lee moved to Seoul in 2019." };
+  question: "Where does Ann Lee live?", context: "Ann Lee moved to Seoul in 2019.",
+  query: "Where is the Seine?",
+  passage: "The Spree flows through Berlin.\nThe Seine flows through Paris." };
 const SENTENCES = [{ name: "first", label: "First sentence", value: "A cat sits on the mat." },
   { name: "second", label: "Second sentence", value: "A kitten is lying on a rug." }];
-const ROWS = { context: 8 };
+const ROWS = { context: 8, passage: 8 };
 
 /** {name: {inputs, outputs}} of a model's metadata; tensors are {dtype, rank}. */
 export function describe(metadata) {
@@ -37,7 +40,7 @@ export function wantedFirst(signatures, description) {
  */
 export function viewOf(name, signature, description) {
   const results = resultsOf(name, signature, description);
-  const make = [compare, examples, byIds, ask].find((one) => one.fits(signature, results));
+  const make = [compare, rank, examples, byIds, ask].find((one) => one.fits(signature, results));
   const view = make(signature, results, description);
   const texts = view.fields.filter((one) => !one.code);
   return { attended: [1, 2].includes(texts.length) ? [texts] : [], ...view };
@@ -75,6 +78,30 @@ function compare(signature, { embedding: { value } }) {
 }
 compare.fits = ({ inputs, outputs }, results) => only(inputs, "text") &&
   results.embedding?.kind === "vector" && outputs[results.embedding.value]?.rank === 2;
+
+/** A query and passages: they are ranked by their scores. */
+function rank(signature, results) {
+  const { value, of } = Object.values(results)[0];
+  const query = Object.keys(signature.inputs).find((name) => name !== of);
+  return {
+    about: "The passages are ranked by how relevant they are to the query.",
+    fields: [field(query), field(of)],
+    attended: [],
+    async run(values, ask) {
+      const passages = values[of].split("\n").map((line) => line.trim()).filter(Boolean);
+      if (!passages.length) throw new Error("There is no passage to rank.");
+      const outputs = await predict(ask, signature,
+        { [query]: passages.map(() => values[query]), [of]: passages });
+      const scores = outputs[value];
+      const order = [...passages.keys()].sort((a, b) => scores[b] - scores[a]);
+      return [table(["Rank", "Passage", "Score"], order.map((index, place) =>
+        [String(place + 1), place ? passages[index] : element("strong", { id: "best" },
+          passages[index]), scores[index].toFixed(4)]))];
+    },
+  };
+}
+rank.fits = ({ inputs }, results) => Object.keys(inputs).length === 2 &&
+  kindsOf(results).length === 1 && kindsOf(results)[0] === "relevance";
 
 /** Serialized tf.Example: the methods Classify and Regress. */
 function examples(signature, _, { pair }) {

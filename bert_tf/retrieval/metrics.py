@@ -7,7 +7,7 @@ relevant document in its ranking counts 0.
 
 import numpy as np
 
-from bert_tf.tasks.base.checks import check_pairs
+from bert_tf.errors import BertTfError, explain
 
 DEPTH = 10  # of MRR and NDCG
 
@@ -66,9 +66,10 @@ def ranking_metrics(relevances, relevant, cutoffs=(1, 5, 10, 100)):
     Returns: `{"mrr@10", "ndcg@10", "map", "recall@<cutoff>" …}`, floats.
 
     Raises:
-        BertTfError: there are no queries, or numbers of them differ.
+        BertTfError: there are no queries.
     """
-    check_pairs(relevant, relevances)
+    if not len(relevant):
+        raise BertTfError(explain("no query to evaluate on", "at least one"))
     both = list(zip(relevances, relevant, strict=True))
     columns = {
         f"mrr@{DEPTH}": [reciprocal_rank(ranked) for ranked, _ in both],

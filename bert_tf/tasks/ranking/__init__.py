@@ -1,0 +1,1 @@
+"""Rerankers: query and passage are read together, a number says how well they fit."""

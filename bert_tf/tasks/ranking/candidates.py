@@ -1,0 +1,59 @@
+"""The passages that a query is compared with: those of its file, else some of other queries."""
+
+import collections
+import zlib
+
+import numpy as np
+
+from bert_tf.errors import BertTfError, explain
+
+
+class Candidates:
+    """Negatives of queries.
+
+    No positive of a query is ever its negative, also where it stands beside the same query in
+    another example. What is drawn depends on the query, the seed and all passages.
+
+    Args:
+        examples: list of `QueryExample`.
+        seed: integer.
+    """
+
+    def __init__(self, examples, seed):
+        self.seed = seed
+        self.relevant = collections.defaultdict(set)
+        for example in examples:
+            self.relevant[example.query].update(example.positives)
+        self.pool = list(dict.fromkeys(text for example in examples
+                                       for text in (*example.positives, *example.negatives)))
+
+    def negatives(self, example, count):
+        """Return the negatives of an example in its file, or else `count` drawn from the others.
+
+        Raises:
+            BertTfError: there are no others.
+        """
+        relevant = self.relevant[example.query]
+        own = [text for text in example.negatives if text not in relevant]
+        if own:
+            return own
+        drawn = self._random(example).choice(
+            len(self.pool), min(len(self.pool), count + len(relevant)), replace=False)
+        found = [self.pool[place] for place in drawn if self.pool[place] not in relevant][:count]
+        if not found:
+            raise BertTfError(explain(
+                f"{example.where}: a query without negatives, and no passage of other queries to "
+                "take in their place", "negatives, or several passages"))
+        return found
+
+    def lists(self, example, count):
+        """Yield `[positive, negative …]` for each positive, with `count` negatives or fewer."""
+        negatives = self.negatives(example, count)
+        random = self._random(example)
+        for positive in example.positives:
+            chosen = negatives if len(negatives) <= count else [
+                negatives[place] for place in random.choice(len(negatives), count, replace=False)]
+            yield [positive, *chosen]
+
+    def _random(self, example):
+        return np.random.default_rng([self.seed, zlib.crc32(example.query.encode())])

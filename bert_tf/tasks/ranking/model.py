@@ -1,0 +1,119 @@
+"""A cross-encoder that learns to rank (Nogueira and Cho 2019, "Passage Re-ranking with BERT")."""
+
+import contextlib
+
+import keras
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.models.families import INPUTS
+from bert_tf.randomness import current_position, draw_at
+from bert_tf.tasks.base.labelled import LabelledModel, check_sees_text
+from bert_tf.tasks.base.objective import weighed
+from bert_tf.tasks.base.ranks import ScoresPairs
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.ranking.losses import LOSSES
+
+LABEL = "relevance"
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Ranker(ScoresPairs, LabelledModel):
+    """An encoder that reads a query and a passage together, and one logit from `pooled_output`.
+
+    Its variables are those of a `Classifier` of one number, and so it is saved: what is read again,
+    converted and served is the same as a published cross-encoder.
+
+    Call: a dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[b, seq_length]`, or
+    pairs of texts where there is a `preprocessor` -> logits float32 `[b, 1]`; of a query's
+    candidates side by side, `[b, candidates, seq_length]` -> `[b, candidates]`. `label_ids`, int32
+    of the logits' shape: 1 relevant, 0 not, negative no candidate.
+
+    Args:
+        encoder: a `ModelConfig` or an encoder, see `LabelledModel`.
+        loss: one of `LOSSES`; `listwise` compares the candidates of a query.
+        dtype, seed: see `build_encoder`.
+        preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
+
+    Raises:
+        UsageError: the loss is unknown, or the vector to be scored has seen the first token alone.
+    """
+
+    saved_as = "ranker"
+    further_options = ("loss", "features")
+    preprocessor_class = TextPreprocessor
+    label_keys = {"ranker": "label_ids"}
+    with_transform = ("dense", "transform")
+
+    def __init__(self, encoder, loss="listwise", dtype=None, seed=None, name="ranker", **kwargs):
+        check_sees_text(encoder, kwargs.get("features"), "ranker")
+        check_choice("loss", loss, LOSSES)
+        super().__init__(encoder, "classifier", 1, dtype=dtype, seed=seed, name=name, **kwargs)
+        self.rank_loss = loss
+
+    def options(self):
+        """See `Saved.options`."""
+        return {"loss": self.rank_loss, **super().options()}
+
+    def task_config(self):
+        """See `Saved.task_config`: that of a `Classifier`."""
+        return {"task": "classifier", "labels": [LABEL], "problem": "regression",
+                **super().options()}
+
+    def call(self, batch, training=False):
+        """Compute logits float32 `[b, 1]` or `[b, candidates]`."""
+        batch = self.read(batch)
+        if len(batch["input_word_ids"].shape) == 2:
+            return self._logits(batch, "pooled_output", training)
+        size, length = tf.unstack(tf.shape(batch["input_word_ids"])[1:])
+        rows, candidates = batch["input_word_ids"].shape[:2]
+        known = None if None in (rows, candidates) else rows * candidates
+        pairs = {name: tf.ensure_shape(tf.reshape(batch[name], [-1, length]), [known, None])
+                 for name in INPUTS}
+        with _drawn_by_pair(size):
+            logits = self._logits(pairs, "pooled_output", training)
+        return tf.ensure_shape(tf.reshape(logits, [-1, size]), [rows, candidates])
+
+    def weights_of(self, batch):
+        """See `LabelledModel.weights_of`."""
+        weights = LOSSES[self.rank_loss][1](self._labels(batch, "label_ids"))
+        return {"ranker": weighed(weights, batch)}
+
+    def loss_sums(self, outputs, batch):
+        """See `Objective.loss_sums`."""
+        labels = self._labels(batch, "label_ids")
+        if self.rank_loss == "listwise" and labels.shape[1] == 1:
+            raise UsageError(explain(
+                "loss='listwise' of a query beside a single passage", "candidates "
+                "[b, candidates, seq_length] with their label_ids", "loss='binary'"))
+        losses = LOSSES[self.rank_loss][0](outputs, labels)
+        return {"ranker": tf.reduce_sum(self.weights_of(batch)["ranker"] * losses)}
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`: how often a relevant candidate has the highest score."""
+        labels = self._labels(batch, "label_ids")
+        if labels.shape[1] == 1:
+            right = (outputs[:, 0] > 0) == (labels[:, 0] > 0)
+            weights = weighed(labels[:, 0] >= 0, batch)
+        else:
+            best = tf.argmax(tf.where(labels < 0, outputs.dtype.min, outputs), axis=1)
+            right = tf.gather(labels, best, batch_dims=1) > 0
+            weights = weighed(LOSSES["listwise"][1](labels), batch)
+        return {"ranker_accuracy": (tf.reduce_sum(weights * tf.cast(right, tf.float32)),
+                                    tf.reduce_sum(weights))}
+
+    def _labels(self, batch, key):
+        labels = tf.cast(batch[key], tf.int32)
+        return labels if len(labels.shape) == 2 else tf.reshape(labels, [-1, 1])
+
+
+@contextlib.contextmanager
+def _drawn_by_pair(size):
+    """Draw for each of `size` pairs of an example as if it were an example, on any replica."""
+    position = current_position()
+    if position is None:
+        yield
+        return
+    first = position.first_example * tf.cast(size, position.first_example.dtype)
+    with draw_at(position.seed, position.step, first):
+        yield

@@ -1,0 +1,175 @@
+"""Queries and passages: cross-encoders learn to rank them, other models are measured on it."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.retrieval.metrics import DEPTH, ranking_metrics
+from bert_tf.retrieval.ranking import cosines
+from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.ranking.candidates import Candidates
+from bert_tf.tasks.ranking.features import list_features, pair_features
+from bert_tf.tasks.ranking.model import Ranker
+from bert_tf.tokenization.morphemes import analyse
+
+_DRAWN = 20  # candidates of a query that is measured and has no negatives of its own
+_DRAWN_SEED = 0  # of them: whatever the seed of a training, all models are measured on the same
+_DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
+
+
+class Ranking(TaskType):
+    """Tasks of a `Ranker`; cross-encoders that others trained and embedders are evaluated, too."""
+
+    models = (Ranker,)
+
+    @classmethod
+    def evaluates(cls, task, saved_task):
+        """See `TaskType.evaluates`; a `Ranker` is saved as a classifier of one number."""
+        return task.type == "ranking" and saved_task in ("classifier", "embedder")
+
+    def check_model(self, about, where):
+        """See `TaskType.check_model`."""
+        ranks = about["task"] == "embedder" or about["task"] == "classifier" and (
+            about.get("problem") == "regression")
+        if not ranks:
+            raise UsageError(explain(
+                f"--task {self.task.name} with {where}, which gives no number to rank by",
+                "a reranker, a cross-encoder of one number or an embedder",
+                "bert_tf.finetune --task rank first"))
+
+    def model_options(self, labels, tokenizer):
+        """See `TaskType.model_options`."""
+        options = self.options
+        return "ranker", {
+            "preprocessor": TextPreprocessor(tokenizer, options.max_seq_length, pair=True),
+            "loss": options.loss or "listwise", **self.feature_options()}
+
+    def truncation(self, preprocessor):
+        """See `TaskType.truncation`."""
+        return "pairs of query and passage", preprocessor.seq_length
+
+    def features(self, examples, model, training):
+        """See `TaskType.features`: for training a list for each positive, else pairs."""
+        if not training:
+            return pair_features(self._candidates(examples), model.preprocessor)
+        drawn = Candidates(examples, self.options.seed)
+        return list_features([(example.query, texts) for example in examples
+                              for texts in drawn.lists(example, self.options.negatives)],
+                             model.preprocessor)
+
+    def predict(self, model, examples):
+        """Return `{"id", "ranking", "ranks"}` for each query.
+
+        `ranking` is a list of `{"text", "score"}`, the best candidates first, `ranks` those of the
+        positives among all `candidates`. Of equal scores negatives come first: a model that scores
+        all alike ranks nothing.
+        """
+        lists = self._candidates(examples)
+        if hasattr(model, "embed"):
+            queries, passages = _columns(lists)
+            return self._lines(examples, lists, model.scores(queries, passages))
+        features = self.features_to_predict(model, examples)
+        scores = np.zeros(len(features), np.float32)
+        for rows, logits, _ in self.outputs(model, features):
+            scores[rows] = logits[:, 0]
+        return self._lines(examples, lists, scores)
+
+    def predict_served(self, signatures, about, examples):
+        """See `TaskType.predict_served`; by the signature `rank`, else `embed`."""
+        lists = self._candidates(examples)
+        queries, passages = _columns(lists)
+        ask = next((ask for name, ask in (("rank", _ask_rank), ("embed", _ask_embed))
+                    if name in signatures), None)
+        if ask is None:
+            raise UsageError(explain("a SavedModel without the signatures `rank` and `embed`",
+                                     attempt="exporting the model again"))
+        if about.get("pretokenize"):
+            texts = list(dict.fromkeys([*queries, *passages]))
+            read = dict(zip(texts, analyse(texts, progress=True), strict=True))
+            queries, passages = ([read[text] for text in column] for column in (queries, passages))
+        return self._lines(examples, lists, ask(signatures, queries, passages))
+
+    def metrics(self, examples, predictions):
+        """See `TaskType.metrics`: of the ranks of the positives among the candidates."""
+        relevances = []
+        for line in predictions:
+            relevances.append(np.zeros(max(line["ranks"]), int))
+            relevances[-1][np.array(line["ranks"]) - 1] = 1
+        return ranking_metrics(relevances, [np.ones(len(line["ranks"])) for line in predictions],
+                               cutoffs=())
+
+    def notes(self, examples, predictions, metrics):
+        """See `TaskType.notes`: rankings no better than by chance."""
+        if all(line["ranking"][0]["score"] == line["ranking"][-1]["score"]
+               for line in predictions):
+            return ["all candidates have the same score, as by an untrained model"]
+        chance = float(np.mean([_by_chance(line["candidates"], len(line["ranks"]))
+                                for line in predictions]))
+        name = f"mrr@{DEPTH}"
+        return [] if metrics[name] > chance else [
+            f"{name} {metrics[name]:.4f} is no better than {chance:.4f}, as of an order by chance"]
+
+    def _candidates(self, examples):
+        """Return `(query, texts)` of each example: its positives, then negatives."""
+        drawn = Candidates(examples, _DRAWN_SEED)
+        return [(example.query, [*example.positives, *drawn.negatives(example, _DRAWN)])
+                for example in examples]
+
+    @staticmethod
+    def _lines(examples, lists, scores):
+        if not np.isfinite(scores).all():
+            raise BertTfError(explain("scores that are not finite", "a model that was trained "
+                                      "without overflow"))
+        lines, start = [], 0
+        for example, (_, texts) in zip(examples, lists, strict=True):
+            own = scores[start:start + len(texts)]
+            start += len(texts)
+            relevant = np.arange(len(texts)) < len(example.positives)
+            order = np.lexsort((relevant, -own))
+            lines.append({
+                "id": example.id, "candidates": len(texts),
+                "ranks": (1 + np.flatnonzero(relevant[order])).tolist(),
+                "ranking": [{"text": texts[place], "score": round(float(own[place]), _DIGITS)}
+                            for place in order[:DEPTH]]})
+        return lines
+
+
+def _columns(lists):
+    return ([query for query, texts in lists for _ in texts],
+            [text for _, texts in lists for text in texts])
+
+
+def _ask_rank(signatures, queries, passages):
+    scores = np.zeros(len(queries), np.float32)
+    sizes = np.array([len(query) + len(text)
+                      for query, text in zip(queries, passages, strict=True)])
+    for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
+        scores[rows] = signatures["rank"](
+            query=tf.constant([queries[row] for row in rows]),
+            passage=tf.constant([passages[row] for row in rows]))["score"]
+    return scores
+
+
+def _ask_embed(signatures, queries, passages):
+    texts = list(dict.fromkeys([*queries, *passages]))
+    vectors = {}
+    for rows in batches_by_length(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+        of_texts = [texts[row] for row in rows]
+        found = signatures["embed"](text=tf.constant(of_texts))["embedding"].numpy()
+        vectors |= dict(zip(of_texts, found, strict=True))
+    return cosines(*(np.stack([vectors[text] for text in column])
+                     for column in (queries, passages)))
+
+
+def _by_chance(candidates, relevant):
+    """Return the mean reciprocal rank at `DEPTH` over all orders of candidates."""
+    orders = math.comb(candidates, relevant)
+    return sum(math.comb(candidates - rank, relevant - 1) / orders / rank
+               for rank in range(1, min(DEPTH, candidates) + 1))
+
+
+TYPE = Ranking
