@@ -173,9 +173,9 @@ class RankOptions(Options):
     loss: str | None = option(
         None, "of --task rank: listwise, the positive against its negatives, or binary, each "
               "passage by itself", choices=("listwise", "binary"), otherwise="listwise")
-    negatives: int = option(
-        7, "negatives beside each positive of --task rank; drawn from other queries where the file "
-           "has none", POSITIVE, metavar="N")
+    negatives: int | None = option(
+        None, "negatives beside each positive of --task rank; drawn from other queries where the "
+              "file has none", POSITIVE, metavar="N", otherwise=7)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

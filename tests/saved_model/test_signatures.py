@@ -28,7 +28,7 @@ SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "generate_ids": GENERATED, "sample_ids": GENERATED, "generate": CONTINUED, "sample": CONTINUED,
     "tag": {"entities": ("string", 2), "labels": ("string", 2), "starts": ("int32", 2),
             "ends": ("int32", 2), "scores": ("float32", 2), "num_entities": ("int32", 1)},
-    "predict": PREDICTED,
+    "predict": PREDICTED, "rank": {"score": ("float32", 1)},
     "classify": {"classes": ("string", 2), "scores": ("float32", 2)},
     "regress": {"outputs": ("float32", 1)}, "describe": {"description": ("string", 1)},
     "answer": {"answer": ("string", 1), "score": ("float32", 1), "start": ("int32", 1),

@@ -119,6 +119,11 @@ MODELS = {
                                                seed=7, preprocessor=TextPreprocessor(tokenizer,
                                                                                      SEQ_LENGTH)),
                   (*_EVERY, "predict", "regress")),
+    "ranker": (word_piece,
+               lambda tokenizer: Classifier(config_of(tokenizer), ["relevance"], "regression",
+                                            seed=7, preprocessor=TextPreprocessor(
+                                                tokenizer, SEQ_LENGTH, pair=True)),
+               (*_EVERY, "rank")),
     "span": (word_piece,
              lambda tokenizer: QuestionAnswering(config_of(tokenizer), 4, 5, -0.5, seed=7,
                                     preprocessor=QuestionPreprocessor(tokenizer, SEQ_LENGTH, 4, 6)),
@@ -139,7 +144,7 @@ MODELS = {
 
 
 # What `serving_default` stands for, where not for `embed`.
-DEFAULTS = {**dict.fromkeys(("classifier", "several", "regressor"), "predict"),
+DEFAULTS = {**dict.fromkeys(("classifier", "several", "regressor"), "predict"), "ranker": "rank",
             **dict.fromkeys(("tagger", "characters"), "tag"), "span": "answer"}
 
 

@@ -23,7 +23,7 @@ from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-NAMES = ("bert", "classifier", "several", "regressor", "span", "gpt")
+NAMES = ("bert", "classifier", "several", "regressor", "ranker", "span", "gpt")
 
 
 @dataclasses.dataclass

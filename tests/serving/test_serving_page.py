@@ -21,8 +21,8 @@ def all_signatures():
         tokenizer = make_tokenizer()
         model = make_model(tokenizer)
         pair = getattr(getattr(model, "preprocessor", None), "pair", False)
-        if not pair:
-            found |= signatures(types.SimpleNamespace(model=model, tokenizer=tokenizer, pair=pair))
+        of_model = signatures(types.SimpleNamespace(model=model, tokenizer=tokenizer, pair=pair))
+        found = {**of_model, **found} if pair else {**found, **of_model}
     del found[DEFAULT]
     return found
 

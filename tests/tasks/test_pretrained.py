@@ -23,6 +23,7 @@ from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.question_answering.model import QuestionAnswering
+from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tokenization.load import load_tokenizer
@@ -48,6 +49,7 @@ MODELS = {
     "replaced_tokens": lambda: ReplacedTokens(ELECTRA, generator_config(ELECTRA), seed=4),
     "discriminator": lambda: ReplacedTokens(ELECTRA, seed=4),
     "classifier": lambda: Classifier(TINY, ["no", "yes", "maybe"], seed=4),
+    "ranker": lambda: Ranker(TINY, seed=4),
     "span": lambda: QuestionAnswering(tiny("bert", feed_forward="conv", conv_kernel_size=3),
                                       seed=4),
     "tagger": lambda: TokenClassifier(tiny("bert", position_embedding="sinusoidal"), ["B", "I"],
@@ -86,7 +88,7 @@ def test_round_trip(name, tmp_path):
     assert (folder / "vocab.txt").exists()
     assert ModelConfig.load(folder / "model_config.json") == model.config
     again = from_pretrained(folder, seed=5)
-    assert isinstance(again, type(model)) and again.task_config() == model.task_config()
+    assert {"task": again.saved_as, **again.options()} == again.task_config() == model.task_config()
     assert again.fresh_variables == ()
     for a, b in zip(model.trainable_variables, again.trainable_variables, strict=True):
         assert a.path == b.path

@@ -18,7 +18,8 @@ MONITORS = {
     "nsmc": "accuracy", "polarity": "accuracy", "squad_v1": "f1", "squad_v2": "f1",
     "korquad": "f1", "conll": "f1", "klue_ner": "f1", "klue_nli": "accuracy",
     "klue_sts": "spearman", "classify": "accuracy", "pair": "accuracy", "regress": "spearman",
-    "tag": "f1", "span": "f1"}
+    "tag": "f1", "span": "f1",
+    "rank": "mrr@10"}
 
 
 def test_monitors():

@@ -84,6 +84,8 @@ def read_queries(path, columns=None, form=AS_FOUND):
         return (example for example in squad_questions(path, form, _question)
                 if example is not None)
     names, form = column_names(path, form)
+    if not any(names):
+        return iter(())
     if form.header is None and columns and all(map(str.isdigit, columns.values())):
         form = dataclasses.replace(form, header=find_columns(names) is not None)
     found = find_columns(names, columns)
@@ -91,7 +93,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
         return _lines(path, form)
     if found is None:
         raise UsageError(explain(
-            f"{path}: no column of queries among {', '.join(names) or 'none at all'}",
+            f"{path}: no column of queries among {', '.join(names)}",
             f"one of {', '.join(ROLES['query'])}",
             "--text_column and --text_b_column, or --no-header"))
 

@@ -96,7 +96,7 @@ class Ranker(ScoresPairs, LabelledModel):
             right = (outputs[:, 0] > 0) == (labels[:, 0] > 0)
             weights = weighed(labels[:, 0] >= 0, batch)
         else:
-            best = tf.argmax(tf.where(labels < 0, outputs.dtype.min, outputs), axis=1)
+            best = tf.argmax(tf.where(labels < 0, tf.float32.min, outputs), axis=1)
             right = tf.gather(labels, best, batch_dims=1) > 0
             weights = weighed(LOSSES["listwise"][1](labels), batch)
         return {"ranker_accuracy": (tf.reduce_sum(weights * tf.cast(right, tf.float32)),

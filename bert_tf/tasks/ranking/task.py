@@ -15,6 +15,7 @@ from bert_tf.tasks.ranking.features import list_features, pair_features
 from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tokenization.morphemes import analyse
 
+_NEGATIVES = 7  # beside each positive in training
 _DRAWN = 20  # candidates of a query that is measured and has no negatives of its own
 _DRAWN_SEED = 0  # of them: whatever the seed of a training, all models are measured on the same
 _DIGITS = 6  # of a score in predictions.jsonl
@@ -56,9 +57,9 @@ class Ranking(TaskType):
         """See `TaskType.features`: for training a list for each positive, else pairs."""
         if not training:
             return pair_features(self._candidates(examples), model.preprocessor)
-        drawn = Candidates(examples, self.options.seed)
+        options, drawn = self.options, Candidates(examples, self.options.seed)
         return list_features([(example.query, texts) for example in examples
-                              for texts in drawn.lists(example, self.options.negatives)],
+                              for texts in drawn.lists(example, options.negatives or _NEGATIVES)],
                              model.preprocessor)
 
     def predict(self, model, examples):

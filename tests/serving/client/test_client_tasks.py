@@ -79,6 +79,16 @@ def test_next_sentence(ask, task_models):
                                [row["probability"] for row in expected], **CLOSE)
 
 
+def test_rank_by_a_reranker(ask, task_models):
+    ranked = ask("ranker", "rank", TEXTS[0], TEXTS)
+    expected = _rows(task_models, "ranker", "rank", query=[TEXTS[0]] * len(TEXTS), passage=TEXTS)
+    scores = np.array([row["score"] for row in expected])
+    assert [each["index"] for each in ranked] == np.argsort(-scores, kind="stable").tolist()
+    assert [each["text"] for each in ranked] == [TEXTS[each["index"]] for each in ranked]
+    np.testing.assert_allclose([each["score"] for each in ranked], np.sort(scores)[::-1], **CLOSE)
+    assert ask("ranker", "rank", TEXTS[0], []) == []
+
+
 def test_classify(ask, task_models):
     results = ask("classifier", "classify", TEXTS)
     expected = _rows(task_models, "classifier", "predict", text=TEXTS)
