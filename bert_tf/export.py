@@ -17,13 +17,17 @@ request ends tensorflow_model_server, as it does with versions of earlier export
 """
 
 import dataclasses
+import itertools
 import os
 import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
 from bert_tf.options import POSITIVE, Options, option, takes
+from bert_tf.retrieval.codes import PRECISIONS, VectorCode
 from bert_tf.storage import files
+
+_SAMPLE = 1024  # texts of --corpus by which int8 is calibrated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,16 @@ class EmbeddingOptions(Options):
     corpus: tuple[str, ...] | None = option(
         None, "texts like those to be served, one a line or .jsonl, also .gz", metavar="GLOB")
     normalize: bool | None = option(None, "vectors of length 1, whose dot product is the cosine")
+    dimensions: int | None = option(
+        None, "components of the vector that are kept, the first ones, at length 1 again", POSITIVE)
+    precision: str = option(
+        "float32", "how its components are stored: int8, calibrated by --corpus, or bits, eight to "
+                   "a byte", choices=PRECISIONS)
+
+    @property
+    def weighs_terms(self):
+        """Whether the rarity of tokens is asked for."""
+        return self.weighting not in (None, "none")
 
     def embedding(self):
         """The options of the vector that were given, as of `export_saved_model`."""
@@ -59,9 +73,9 @@ class EmbeddingOptions(Options):
         given = {name: list(value) if isinstance(value, tuple) else value
                  for name, value in given.items() if value is not None}
         weighting = given.get("weighting")
-        if self.corpus and weighting in (None, "none"):
+        if self.corpus and not self.weighs_terms and self.precision != "int8":
             raise UsageError(explain(f"--corpus with --weighting {weighting or 'not given'}",
-                                     "--weighting idf or bm25"))
+                                     "--weighting idf or bm25, or --precision int8"))
         return given | ({"weighting": None} if weighting == "none" else {})
 
 
@@ -124,7 +138,8 @@ def _export(config, embedding):
     version = export_saved_model(
         config.model, config.export_dir, dtype=config.dtype, seq_length=config.max_seq_length,
         top_k=config.top_k, max_new_tokens=config.max_new_tokens, embedding=embedding,
-        term_weights=_term_weights(config) if config.corpus else None)
+        term_weights=_term_weights(config) if config.corpus and config.weighs_terms else None,
+        code=VectorCode(config.dimensions, config.precision), sample=_sample(config))
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:
@@ -147,6 +162,19 @@ def _term_weights(config):
               or ModelConfig.load(os.path.join(source.model_folder, CONFIG)).longest)
     return learn_term_weights(read_texts(files.expand(config.corpus)),
                               load_tokenizer(source.model_folder), window, progress=True)
+
+
+def _sample(config):
+    """The texts by which int8 is calibrated, read as the model was trained to."""
+    from bert_tf.data.term_weights import read_texts
+    from bert_tf.saved_model.source import find_source
+    from bert_tf.tokenization.load import load_tokenizer
+    from bert_tf.tokenization.morphemes import pretokenize
+
+    if config.precision != "int8" or not config.corpus:
+        return None
+    texts = itertools.islice(read_texts(files.expand(config.corpus)), _SAMPLE)
+    return pretokenize(load_tokenizer(find_source(config.model).model_folder), list(texts))
 
 
 def _check(version):

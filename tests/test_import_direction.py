@@ -22,7 +22,7 @@ ALLOWED = {
     "training": set(),
     "visualization": {"data", "tasks", "models", "layers", "tokenization",
                       "training", "saved_model", "converters", "cli"},
-    "saved_model": {"models", "tasks", "tokenization", "layers"},
+    "saved_model": {"models", "tasks", "tokenization", "layers", "retrieval"},
     "converters": {"models", "tasks", "tokenization"},
     "load": {"models", "tasks", "converters", "saved_model"},
     "serving": {"tokenization", "saved_model", "cli", "retrieval"},

@@ -32,7 +32,8 @@ DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
 
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
-                       max_new_tokens=None, embedding=None, term_weights=None):
+                       max_new_tokens=None, embedding=None, term_weights=None, code=None,
+                       sample=None):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
@@ -56,6 +57,8 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             `normalize`: the vector that `embed` gives; of an embedder its pooling, of any other
             model by default the mean over the tokens.
         term_weights: `bert_tf.learn_term_weights` of a corpus, for a `weighting` in `embedding`.
+        code: `bert_tf.VectorCode`, how small that vector is stored; None for float32, all of it.
+        sample: texts that int8 without a scale is calibrated by.
 
     Returns: the path of the new version.
 
@@ -70,7 +73,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
                                  attempt="it outside"))
     source = find_source(model)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
-                         top_k, max_new_tokens, embedding, term_weights)
+                         top_k, max_new_tokens, embedding, term_weights, code, sample)
     export_dir = export_dir or os.path.join("saved_models", source.name)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)

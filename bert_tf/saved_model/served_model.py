@@ -10,8 +10,9 @@ from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import EncoderModel
 from bert_tf.models.pretrained import CHECKPOINT
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.storage import variables
-from bert_tf.tasks.embedding.signature import served_pooling
+from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.pretraining.continuation import prompt_of
 from bert_tf.tasks.registry import model_classes
@@ -34,6 +35,7 @@ class ServedModel:
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
     notes: tuple = ()  # lines that tell what is not served and why, and how text must come
     pooling: VectorPooling | None = None  # from tokens to the vector of a text
+    code: VectorCode = VectorCode()  # how that is stored
 
     @property
     def encoder(self):
@@ -132,13 +134,13 @@ def encoder_of(model):
 
 
 def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None,
-                embedding=None, term_weights=None):
+                embedding=None, term_weights=None, code=None, sample=None):
     """Read a model folder as a `ServedModel`.
 
     Args:
         model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
             discriminator alone is taken.
-        dtype, seq_length, top_k, max_new_tokens, embedding, term_weights: as of
+        dtype, seq_length, top_k, max_new_tokens, embedding, term_weights, code, sample: as of
             `save.export_saved_model`.
 
     Raises:
@@ -183,8 +185,10 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
     _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
-    return ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes),
-                       served_pooling(model, tokenizer, embedding, term_weights))
+    served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes),
+                         served_pooling(model, tokenizer, embedding, term_weights),
+                         code or VectorCode())
+    return dataclasses.replace(served, code=calibrated(served, sample))
 
 
 def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):

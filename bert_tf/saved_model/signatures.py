@@ -73,7 +73,8 @@ def description(served):
         (`"morphemes"` where the caller has to split text into them, else None), `lower_case` and
         `strip_accents`, which the graph does, `mask_token` (None where no text is taken), `dtype`
         that the graph computes in, `seq_length` of the window, `top_k`, `max_new_tokens`, the
-        options of `embedding`, and `results`: by signature what its outputs mean, see
+        options of `embedding` (of `VectorPooling`, and of a `VectorCode` where vectors are stored
+        small), and `results`: by signature what its outputs mean, see
         `Signature.results`.
     """
     model, tokenizer = served.model, served.tokenizer
@@ -88,6 +89,7 @@ def description(served):
         "mask_token": tokenizer and tokenizer.vocabulary.special_tokens[-1],
         "dtype": keras.backend.standardize_dtype(model.compute_dtype),
         "seq_length": served.seq_length, "top_k": served.top_k,
-        "max_new_tokens": served.max_new_tokens, "embedding": served.pooling.options(),
+        "max_new_tokens": served.max_new_tokens,
+        "embedding": {**served.pooling.options(), **served.code.options()},
         "results": {name: signature.results for name, signature in signatures(served).items()
                     if signature.results}}

@@ -74,10 +74,12 @@ class ScriptedServer:
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _rest_handler(self))
             thread = threading.Thread(target=server.serve_forever)
             thread.start()
-            yield f"http://127.0.0.1:{server.server_port}"
-            server.shutdown()
-            server.server_close()
-            thread.join()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}"
+            finally:
+                server.shutdown()
+                server.server_close()
+                thread.join()
             return
         server = grpc.server(futures.ThreadPoolExecutor(16))
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(_Prediction(self),
@@ -90,8 +92,10 @@ class ScriptedServer:
         else:
             port = server.add_insecure_port("127.0.0.1:0")
         server.start()
-        yield f"localhost:{port}"
-        server.stop(None).wait()
+        try:
+            yield f"localhost:{port}"
+        finally:
+            server.stop(None).wait()
 
 
 class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.ranking import cosines, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
@@ -52,17 +53,34 @@ class Methods(Steps):
     """
 
     @_asks
-    def embed(self, texts):
+    def embed(self, texts, code=None):
         """Vectors, float32 `[N, W]`, of one text `[W]`.
 
-        Of an export that does not pool a list of `[tokens, W]`.
+        Of an export that does not pool a list of `[tokens, W]`; of one that stores vectors small
+        its codes, int8 or uint8.
+
+        Args:
+            texts: str or list of str.
+            code: a `bert_tf.VectorCode` to store them by here; `VectorCode()` gives float32,
+                whatever the export stores.
         """
         texts, single = _listed(texts)
         vectors = client_rows.vectors((yield from self.rows("embed", text=texts)))
         if not len(vectors):
-            shape = self._signatures["embed"].outputs["embedding"].tensor_shape
-            vectors = np.zeros([0, max(shape.dim[-1].size, 0)], np.float32)
+            output = self._signatures["embed"].outputs["embedding"]
+            dtype = protocol.as_array([], protocol.dtype_name(output.dtype)).dtype
+            vectors = np.zeros([0, max(output.tensor_shape.dim[-1].size, 0)], dtype)
+        if code is not None:
+            if isinstance(vectors, list):
+                raise UsageError(explain(f"code={code} of {self._spec.name}, which gives a vector "
+                                         "for each token", "an export that pools them"))
+            served = yield from self._code()
+            vectors = vectors if served == code else code.encode(served.decode(vectors))
         return vectors[0] if single else vectors
+
+    def _code(self):
+        """The `VectorCode` of what the model's signature `embed` gives."""
+        return VectorCode.from_options((yield from self.described()).get("embedding", {}))
 
     @_asks
     def rank(self, query, passages):
@@ -86,6 +104,7 @@ class Methods(Steps):
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",
                                      "an export that pools them"))
+        vectors = (yield from self._code()).decode(vectors)
         return ranking(passages, cosines(vectors[0], vectors[1:]))
 
     @_asks

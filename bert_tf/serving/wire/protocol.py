@@ -203,7 +203,9 @@ def as_array(values, dtype):
         array = np.asarray(values)
         stored = np.dtype({"DT_HALF": "<f2", "DT_BFLOAT16": "<f4"}.get(
             dtype, _DTYPES[dtype].stored))
-        if array.size and not np.can_cast(array.dtype, stored, "same_kind"):
+        # Whole numbers may be of any integer type that has them.
+        whole = array.dtype.kind in "iu" and stored.kind in "iu"
+        if array.size and not whole and not np.can_cast(array.dtype, stored, "same_kind"):
             raise TypeError(f"{array.dtype} values")
         cast = array.astype(stored)
         if stored.kind in "iu" and not np.array_equal(cast, array):

@@ -1,5 +1,10 @@
 """A vector for a text: the signature `embed`, and how a served model pools its tokens."""
 
+import types
+
+import numpy as np
+import tensorflow as tf
+
 from bert_tf.errors import UsageError, explain
 from bert_tf.tasks.base.signature import IDS, TEXT, Signature, result
 from bert_tf.tasks.embedding.model import (
@@ -10,27 +15,73 @@ from bert_tf.tasks.embedding.model import (
 )
 
 _RESULTS = {"embedding": result("vector", value="embedding")}
+_BATCH = 32  # texts by whose vectors int8 is calibrated, at a time
+# What `VectorCode.encode` needs, in a graph.
+OPERATIONS = types.SimpleNamespace(cast=tf.cast, sqrt=tf.sqrt, rint=tf.math.rint, where=tf.where,
+                                    clip=tf.clip_by_value)
 
 
 def signatures(served):
     """Return `{name: Signature}`: every served model has vectors."""
-    by_ids = {"embed_ids": Signature(embed, IDS, results=_RESULTS, main=True)}
+    known = {"results": _RESULTS, "main": True, "compared": _compared}
+    by_ids = {"embed_ids": Signature(embed, IDS, **known)}
     if served.tokenizer is None:
         return by_ids
-    return {"embed": Signature(embed, TEXT, results=_RESULTS, main=True), **by_ids}
+    return {"embed": Signature(embed, TEXT, **known), **by_ids}
 
 
 def embed(served, **inputs):
-    """Return `embedding [B, W]`, pooled as the export says; with `--pooling none` `[B, S, W]`.
+    """Return `embedding [B, W]`, pooled and stored as the export says; with `--pooling none`
+    `[B, S, W]`.
 
     The default is the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too. Not
     `pooled_output`: that is trained to tell whether a sentence follows, if at all.
     """
+    return {"embedding": served.code.encode(_vectors(served, inputs), OPERATIONS)}
+
+
+def _vectors(served, inputs):
     model = served.model
     by_preprocessor = "text" in inputs and isinstance(model,
                                                       SentenceEmbedder) and model.preprocessor
     inputs = model.read(inputs) if by_preprocessor else served.read(inputs)
-    return {"embedding": embed_tokens(served.encoder, served.pooling, inputs)}
+    return embed_tokens(served.encoder, served.pooling, inputs)
+
+
+def _compared(served, inputs, actual, expected, tolerance):
+    """Compare codes where rounding the vectors otherwise would not change them; see
+    `Signature.compared`."""
+    if served.code.precision == "float32":
+        return actual, expected, {}
+    vectors = _vectors(served, inputs).numpy()
+    return actual, expected, {"embedding": served.code.is_clear(vectors, tolerance)}
+
+
+def calibrated(served, texts):
+    """Return the `VectorCode` of a served model, with the scale that vectors of some texts give.
+
+    Args:
+        served: a `ServedModel`.
+        texts: list of str like those to be served, or None.
+
+    Raises:
+        UsageError: int8 without texts, the model takes none, or its vectors cannot be stored so.
+    """
+    code, pooling = served.code, served.pooling
+    if not code.options():
+        return code
+    if pooling.pooling == "none":
+        raise UsageError(explain("vectors stored small of pooling='none'", "one vector a text"))
+    code.check_width(pooling.width(served.encoder.output["sequence_output"].shape[-1]))
+    if code.precision != "int8" or code.scale is not None:
+        return code
+    if not texts or served.tokenizer is None:
+        found = "texts" if served.tokenizer is not None else "a model that takes text"
+        raise UsageError(explain(f"int8 without {found} to calibrate it by",
+                                 attempt="--corpus with texts like those to be served"))
+    return code.calibrated(np.concatenate(
+        [_vectors(served, {"text": tf.constant(texts[start:start + _BATCH])}).numpy()
+         for start in range(0, len(texts), _BATCH)]))
 
 
 def served_pooling(model, tokenizer, options=None, term_weights=None):

@@ -1,9 +1,12 @@
 """Similarity of two texts, by the cosine of their vectors: of models without labels."""
 
+import json
+
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -68,7 +71,7 @@ class Embedding(TaskType):
             if vectors[0].ndim != 1:
                 raise UsageError(explain("a SavedModel with a vector for each token",
                                          "another --pooling at export than none"))
-            return np.stack(vectors)
+            return _code(signatures).decode(np.stack(vectors))
 
         return self._lines(examples, embed)
 
@@ -95,6 +98,14 @@ class Embedding(TaskType):
         if len(labels) != 2:
             raise BertTfError(explain(f"{len(labels)} labels to be predicted by similarity", "two"))
         return similarity_metrics([label == labels[-1] for label in truth], scores)
+
+
+def _code(signatures):
+    """Return the `VectorCode` of what a SavedModel's signature `embed` gives."""
+    if "describe" not in signatures:  # written by an early version, or by others
+        return VectorCode()
+    answer = signatures["describe"](text=tf.constant([""]))["description"].numpy()
+    return VectorCode.from_options(json.loads(answer[0]).get("embedding", {}))
 
 
 def _of_length_1(vectors):

@@ -12,6 +12,7 @@ from bert_tf import cli, export
 from bert_tf.errors import UsageError
 from bert_tf.layers.term_weighting import WEIGHTINGS
 from bert_tf.layers.vector_pooling import COMBINATIONS, POOLINGS
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -132,3 +133,34 @@ def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
         embedder(model_folder, pooling="sep")(TEXTS), atol=1e-5)
     with pytest.raises(UsageError, match="mask_specials without a tokenizer"):
         export_saved_model(folder, str(tmp_path / "out"), embedding={"mask_specials": True})
+
+
+def test_vectors_stored_small(model_folder, tmp_path, capsys):
+    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
+    flags = ["--model", model_folder, "--normalize", "--dimensions", "8",
+             "--export_dir", str(tmp_path / "out")]
+    with own_signatures("encoder"):
+        assert cli.run(export.main, [*flags, "--precision", "int8",
+                                     "--corpus", str(tmp_path / "corpus.txt")]) == 0
+    call = Caller(str(tmp_path / "out" / "1"))
+    model = embedder(model_folder, normalize=True)
+    vectors = model.embed(TEXTS)
+    code = VectorCode(8, "int8").calibrated(model.embed(CORPUS))
+    answer = call("embed", text=TEXTS)["embedding"]
+    assert answer.dtype == np.int8
+    assert np.abs(answer.astype(int) - code.encode(vectors)).max() <= 1
+    about = json.loads(call("describe", text=[""])["description"][0])["embedding"]
+    served = VectorCode.from_options(about)
+    assert served == VectorCode(8, "int8", pytest.approx(code.scale, rel=1e-4))
+    bits = VectorCode(8, "bits")
+    answer = Traced(model_folder, embedding={"normalize": True}, code=bits)(
+        "embed", text=TEXTS)["embedding"]
+    clear = bits.is_clear(vectors, 1e-5)
+    assert clear.any() and (answer == bits.encode(vectors))[clear].all()
+    capsys.readouterr()
+    for wrong, message in [(["--precision", "int8"], "int8 without texts"),
+                           (["--dimensions", "17"], "dimensions=17 of vectors of 16"),
+                           (["--dimensions", "9", "--precision", "bits"], "a multiple of 8"),
+                           (["--pooling", "none", "--precision", "bits"], "pooling='none'")]:
+        assert cli.run(export.main, [*flags, *wrong]) == 2
+        assert message in capsys.readouterr().err
