@@ -3,23 +3,44 @@
 import dataclasses
 import os
 
+from bert_tf.errors import UsageError
 from bert_tf.finetune.config import AnswerOptions, TableOptions
-from bert_tf.options import REQUIRED, WriteOptions, option
+from bert_tf.options import POSITIVE, REQUIRED, Options, WriteOptions, option
 from bert_tf.storage import files
 
+RETRIEVAL = "retrieval"
+BM25 = "bm25"
 _TRAINED = "as the model was trained"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateConfig(TableOptions, AnswerOptions, WriteOptions):
+class RetrievalOptions(Options):
+    """Where `--task retrieval` finds, and how."""
+
+    corpus: tuple[str, ...] | None = option(
+        None, "passages: tables, JSON, text; of --task retrieval", metavar="GLOB",
+        otherwise="the passages in --data")
+    qrels: str | None = option(
+        None, "which passages are relevant to the queries in --data, as BEIR or TREC has it",
+        metavar="FILE")
+    reranker: str | None = option(
+        None, "cross-encoder that ranks anew what was found", metavar="PATH")
+    rerank: int | None = option(None, "passages of a query that it reads", POSITIVE, metavar="N",
+                                otherwise=50)
+    depth: int | None = option(None, "passages of a query that are found", POSITIVE, metavar="N",
+                               otherwise=100)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions):
     """What `bert_tf.evaluate` measures, and on what."""
 
     task: str | None = option(
-        None, "a task by name, as of finetune (default: that of the run; so the columns)",
-        metavar="NAME")
+        None, "a task by name, as of finetune, or retrieval (default: that of the run; so the "
+              "columns)", metavar="NAME")
     model: str = option(
-        REQUIRED, "folder of a finetune run, model folder, or version of a SavedModel",
-        metavar="PATH")
+        REQUIRED, "folder of a finetune run, model folder, or version of a SavedModel; of "
+                  "retrieval any embedder, or bm25 for none", metavar="PATH")
     data: str = option(REQUIRED, "labelled examples", metavar="FILE")
     output_dir: str | None = option(
         None, "folder for the results (default: named after the model and the data)",
@@ -38,4 +59,11 @@ class EvaluateConfig(TableOptions, AnswerOptions, WriteOptions):
         if model.isdigit():  # a version
             model = f"{os.path.basename(folder)}_{model}"
         data = os.path.basename(self.data).split(".")[0]
-        return self.replace(output_dir=os.path.join("evaluations", f"{model}_{data}"))
+        name = f"{model}_{data}" + f"_{RETRIEVAL}" * (self.task == RETRIEVAL)
+        return self.replace(output_dir=os.path.join("evaluations", name))
+
+    def check(self):
+        """Raise UsageError for options of retrieval with another task."""
+        for field in dataclasses.fields(RetrievalOptions):
+            if self.task != RETRIEVAL and getattr(self, field.name) is not None:
+                raise UsageError(f"--{field.name} is for --task {RETRIEVAL}; omit it")

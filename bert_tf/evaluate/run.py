@@ -49,6 +49,8 @@ class Evaluation:
         command: the command line, for `results.json`.
     """
 
+    made = (RESULTS, PREDICTIONS, REPORT)
+
     def __init__(self, options, command):
         self.options = options
         self.command = command
@@ -63,31 +65,37 @@ class Evaluation:
 
         Nothing is written before all is predicted: what is refused leaves nothing.
         """
-        found = find_model(self.options.model, {**OURS, **SERVED})
-        served, folder = found.kind in SERVED, found.folder
-        parent, name = os.path.split(folder)
-        self.run = parent if name == "model" else folder  # of a SavedModel what is kept of it
-        self.complete()
+        inputs = self.find()
         options = self.options
-        inputs = [options.data, *(os.path.join(folder, name) for name in files.list_folder(folder)
-                                  if files.is_file(os.path.join(folder, name)))]
         record = self.path("evaluation.json")
-        made = (RESULTS, PREDICTIONS, REPORT)
         files.clean_temporary(self.path())
-        manifest.check_own(record, made, "data")
+        manifest.check_own(record, self.made, "data")
         measured = files.exists(self.path(RESULTS))
         replace = options.overwrite or not measured
         same = manifest.finished(record, options.stored(), inputs, replace, options.verify_inputs)
         if same and measured and not missing(self.path()):
             print(f"{self.path()}: this is measured already; nothing to do")
             return read_results(self.path())
-        results, measured = self.measure(folder, served)
-        for name in made:
+        results, measured = self.measure()
+        for name in self.made:
             files.remove(self.path(name))
         manifest.write(record, options.stored(), inputs)
-        write_measured(*measured, self.path())
-        write_results(self.path(), results)
+        self.write(*measured)
+        write_results(self.path(), results, self.made[1:])
         return results
+
+    def find(self):
+        """Find the model and complete the options; return the files that the results depend on."""
+        found = find_model(self.options.model, {**OURS, **SERVED})
+        self.served, self.folder = found.kind in SERVED, found.folder
+        parent, name = os.path.split(self.folder)
+        self.run = parent if name == "model" else self.folder  # of a SavedModel what is kept of it
+        self.complete()
+        return [self.options.data, *files_in(self.folder)]
+
+    def write(self, task_type, examples, predictions):
+        """Write what `measure` gave beside the results."""
+        write_measured(task_type, examples, predictions, self.path())
 
     def complete(self):
         """Take from the run what no flag says: its task, its columns, how its tables are written.
@@ -111,9 +119,9 @@ class Evaluation:
             self.options = options.replace(**{name: value for name, value in values.items()
                                               if getattr(options, name) is None})
 
-    def measure(self, folder, served):
+    def measure(self):
         """`(results, (task_type, examples, predictions))`, the first for `results.json`."""
-        options = self.options
+        options, folder, served = self.options, self.folder, self.served
         model = checksums.opened(options.model if served else folder)
         folder = os.path.join(model, EXTRA) if served else model
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
@@ -146,6 +154,12 @@ class Evaluation:
         values = {current_name(name): value for name, value in trained.items()} | given
         return FinetuneConfig(task=self.options.task, train="", dev="", output_dir="", **{
             name: value for name, value in values.items() if name in _HEEDED})
+
+
+def files_in(folder):
+    """Return the paths of the files in a folder."""
+    return [path for path in (os.path.join(folder, name) for name in files.list_folder(folder))
+            if files.is_file(path)]
 
 
 def _pretokenize(folder):

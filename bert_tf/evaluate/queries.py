@@ -1,0 +1,208 @@
+"""Queries and the passages of a corpus that are relevant to them.
+
+| `--data` | relevant passages |
+|---|---|
+| a table or JSON with `positive_ids` beside the query | by their ids, of relevance 1 |
+| queries with ids, and `--qrels` (as in BEIR, or TREC's) | by their ids, of the relevance there |
+| SQuAD's JSON, and whatever else `--task rank` reads | by their texts, of relevance 1 |
+"""
+
+import collections
+import dataclasses
+import json
+
+from bert_tf.data.table_form import TableForm, suffix
+from bert_tf.data.tables import BadRow, column_names, read_rows
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.retrieval.corpus import Passage, read_corpus
+from bert_tf.storage import files
+from bert_tf.tasks.base.query_files import find_columns
+from bert_tf.tasks.base.text_files import check_text
+from bert_tf.tasks.registry import find_task
+
+_IDS = "positive_ids"
+_QRELS = ("query-id", "corpus-id", "score")
+
+
+@dataclasses.dataclass(frozen=True)
+class RelevantQuery:
+    """A query.
+
+    Attributes:
+        id: no other query has it.
+        text: what is searched for.
+        relevant: `{row of the corpus: relevance above 0}`, not empty.
+    """
+
+    id: str
+    text: str
+    relevant: dict
+
+
+def read_retrieval(options):
+    """Read `(queries, passages, examples, left_out)`.
+
+    Args:
+        options: `EvaluateConfig`; without a `corpus` it is the paragraphs of SQuAD's JSON, of other
+            files all positives and negatives.
+
+    Returns: list of `RelevantQuery`; list of `Passage`; the `QueryExample`s that the queries come
+        from, or an empty list; how many queries were skipped.
+
+    Raises:
+        UsageError: columns or flags are missing.
+        BertTfError: a file cannot be read, or a query has no relevant passage in the corpus.
+    """
+    form = TableForm(options.delimiter, options.encoding, options.header)
+    corpus = None if options.corpus is None else list(
+        read_corpus(files.expand(options.corpus), form))
+    by_ids = _judged(options, form) if options.qrels else _with_ids(options, form)
+    examples, left_out = [], 0
+    if by_ids is None:
+        examples, left_out = options.read_examples(find_task("rank"), options.data)
+        if corpus is None:
+            corpus = _own_corpus(options.data, form, examples)
+        places = collections.defaultdict(list)
+        for row, passage in enumerate(corpus):
+            places[passage.text].append(row)
+        found = [(example.where, example.id, example.query,
+                  dict.fromkeys(example.positives, 1)) for example in examples]
+    else:
+        if corpus is None:
+            raise UsageError(explain(f"{options.data} names passages by their ids",
+                                     "the passages", "--corpus"))
+        places = {passage.id: [row] for row, passage in enumerate(corpus)}
+        found = by_ids
+    queries, missing = _resolved(found, places)
+    if missing and not options.skip_bad_rows:
+        raise missing[0]
+    if not queries:
+        raise BertTfError(explain(f"{options.data}: no query with a relevant passage",
+                                  "one or more"))
+    return queries, corpus, examples, left_out + len(missing)
+
+
+def _resolved(found, places):
+    """Return queries whose relevant passages are all in the corpus, and an error for each other."""
+    queries, missing = [], []
+    for where, id, text, relevant in found:
+        absent = next((name for name in relevant if not places.get(name)), None)
+        if absent is None:
+            queries.append(RelevantQuery(id, text, {
+                row: relevance for name, relevance in relevant.items() for row in places[name]}))
+        else:
+            shown = absent if len(absent) <= 60 else absent[:59] + "…"
+            missing.append(BertTfError(explain(
+                f"{where}: the passage {shown!r}, relevant to the query {id!r}, is not in the "
+                "corpus", "all relevant passages there", "--skip_bad_rows")))
+    return queries, missing
+
+
+def _own_corpus(path, form, examples):
+    """Return the passages of a file of queries."""
+    if suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
+        return list(read_corpus(path, form))
+    texts = dict.fromkeys(text for example in examples
+                          for text in (*example.positives, *example.negatives))
+    return [Passage(str(number), text) for number, text in enumerate(texts)]
+
+
+def _with_ids(options, form):
+    """Return `[(where, id, text, {passage id: 1})]` of a file with the ids of positives, else
+    None."""
+    path = options.data
+    if suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
+        return None
+    names, _ = column_names(path, form)
+    if _IDS not in names:
+        return None
+    columns = find_columns(names, options.columns())
+    if columns is None:
+        raise UsageError(explain(f"{path}: no column of queries among {', '.join(names)}",
+                                 "a column query", "--text_column"))
+    id = columns.id or ("_id" if "_id" in names else None)
+    found, seen = [], set()
+    rows = read_rows(path, [columns.query, _IDS], [id] if id else [], form)
+    for number, (where, row) in enumerate(rows):
+        if isinstance(row, BadRow):
+            raise row
+        ids = _listed(where, row[_IDS])
+        found.append((where, _new(where, str(row.get(id, number)), seen),
+                      check_text(where, row[columns.query], "query"), dict.fromkeys(ids, 1)))
+    return found
+
+
+def _judged(options, form):
+    """Return the same of queries with ids and of judgements in another file."""
+    relevant = collections.defaultdict(dict)
+    for where, query, passage, relevance in _judgements(options.qrels, form):
+        relevant[query][passage] = (where, relevance)
+    found, known = [], set()
+    for query in read_corpus(options.data, form):
+        known.add(query.id)
+        positive = {passage: relevance for passage, (_, relevance) in relevant[query.id].items()
+                    if relevance > 0}
+        if positive:
+            found.append((options.qrels, query.id, query.text, positive))
+    unknown = next((query for query in relevant if query not in known), None)
+    if unknown is not None:
+        where = next(iter(relevant[unknown].values()))[0]
+        raise BertTfError(explain(f"{where}: the query {unknown!r} is not in {options.data}",
+                                  "one of its ids"))
+    return found
+
+
+def _judgements(path, form):
+    """Yield `(where, query id, passage id, relevance)` of BEIR's columns, or TREC's four."""
+    names, form = column_names(path, form)
+    if set(_QRELS) <= set(names):
+        columns = list(_QRELS)
+    elif len(names) == 1 and len(names[0].split()) == 4:
+        for number, line in enumerate(files.read_lines(path, form.encoding), 1):
+            if line.strip():
+                where, fields = f"{path} line {number}", line.split()
+                if len(fields) != 4:
+                    raise BertTfError(explain(f"{where}: {len(fields)} fields", "4"))
+                yield where, fields[0], fields[2], _relevance(where, fields[3])
+        return
+    elif len(names) in (3, 4):
+        columns = ["0", str(len(names) - 2), str(len(names) - 1)]
+        form = dataclasses.replace(form, header=False)
+    else:
+        raise UsageError(explain(f"{path}: the columns {', '.join(names)}",
+                                 f"{', '.join(_QRELS)}, or TREC's query 0 passage relevance"))
+    for where, row in read_rows(path, columns, form=form):
+        if isinstance(row, BadRow):
+            raise row
+        query, passage, relevance = (row[column] for column in columns)
+        yield where, str(query), str(passage), _relevance(where, relevance)
+
+
+def _relevance(where, value):
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise BertTfError(explain(f"{where}: relevance {value!r}", "a whole number")) from None
+
+
+def _listed(where, value):
+    """Return ids, a list of str, of a list, JSON or a single one."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise BertTfError(explain(f"{where}: {_IDS} begins with [ and is no JSON list")) from (
+                None)
+    values = value if isinstance(value, list) else [value]
+    ids = [str(each) for each in values if each is not None and str(each).strip()]
+    if not ids:
+        raise BertTfError(explain(f"{where}: no {_IDS}", "the id of a relevant passage"))
+    return ids
+
+
+def _new(where, id, seen):
+    if id in seen:
+        raise BertTfError(explain(f"{where}: the query id {id!r} a second time",
+                                  "an id of its own for each query"))
+    seen.add(id)
+    return id

@@ -1,0 +1,109 @@
+"""How well passages are found in a corpus: by vectors, BM25, both, and reranked."""
+
+import os
+import re
+import time
+
+import numpy as np
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.evaluate.config import BM25
+from bert_tf.evaluate.queries import read_retrieval
+from bert_tf.evaluate.run import Evaluation, files_in
+from bert_tf.evaluate.systems import Embedder, Reranker
+from bert_tf.finetune.results import PREDICTIONS
+from bert_tf.finetune.trained_on import trained_on_notes
+from bert_tf.models.find import find_model
+from bert_tf.retrieval.bm25 import Bm25
+from bert_tf.retrieval.fusion import reciprocal_rank_fusion
+from bert_tf.retrieval.metrics import ranking_metrics
+from bert_tf.retrieval.run_file import run_lines
+from bert_tf.saved_model.source import RESULTS
+from bert_tf.storage import files
+
+RANKINGS = "rankings"  # folder of what each system found, as trec_eval reads it
+_DEPTH, _RERANKED = 100, 50  # passages of a query: that are found, that a reranker reads
+_SHOWN = 10  # of them in predictions.jsonl
+_CUTOFFS = (1, 5, 10, 100)
+
+
+class RetrievalEvaluation(Evaluation):
+    """An evaluation with `--task retrieval`; arguments: see `Evaluation`."""
+
+    made = (RESULTS, PREDICTIONS, RANKINGS)
+
+    def find(self):
+        """See `Evaluation.find`."""
+        options = self.options
+        if options.reranker is None and options.rerank is not None:
+            raise UsageError(explain("--rerank without --reranker", "both of them"))
+        inputs = [options.data, *filter(None, [options.qrels]),
+                  *files.expand(options.corpus or ())]
+        self.run = None
+        for path in (None if options.model == BM25 else options.model, options.reranker):
+            if path is not None:
+                found = find_model(path)
+                inputs += files_in(found.folder)
+                self.run = self.run or found.run
+        return inputs
+
+    def measure(self):
+        """See `Evaluation.measure`; what is written are the queries and what was found."""
+        options = self.options
+        queries, passages, examples, left_out = read_retrieval(options)
+        texts, contents = ([query.text for query in queries],
+                           [passage.content for passage in passages])
+        depth = min(options.depth or _DEPTH, len(passages))
+        found, seconds = {}, {}
+
+        def add(name, system):
+            started = time.monotonic()
+            found[name] = system()
+            seconds[name] = round(time.monotonic() - started, 1)
+
+        # A model that is of no use is refused before anything takes long.
+        embedder = None if options.model == BM25 else Embedder(options.model)
+        reranker = options.reranker and Reranker(options.reranker)
+        if embedder:
+            add("embedder", lambda: embedder.find(texts, contents, depth))
+        add(BM25, lambda: Bm25(contents, progress=True).search(texts, depth))
+        first = BM25
+        if embedder:
+            first = "hybrid"
+            add(first, lambda: reciprocal_rank_fusion(
+                [rows for _, rows in found.values()], depth))
+        if reranker:
+            add(f"{first} + reranker", lambda: reranker.rerank(
+                texts, contents, found[first][1], options.rerank or _RERANKED))
+        systems = {name: self._metrics(queries, rows, depth) for name, (_, rows) in found.items()}
+        notes = trained_on_notes(self.run, examples) if self.run and examples else []
+        return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,
+                "system_seconds": seconds, "notes": notes, "examples": len(queries),
+                "passages": len(passages), "left_out": left_out, "model": options.model,
+                "seconds": round(time.monotonic() - self.started, 1), "command": self.command,
+                }, (queries, passages, found)
+
+    def write(self, queries, passages, found):
+        """Write `predictions.jsonl`, the best passages of each query, and `rankings/`, all."""
+        ids = [passage.id for passage in passages]
+        files.write_json_lines(self.path(PREDICTIONS), ({
+            "id": query.id, "query": query.text,
+            "gold": {ids[row]: relevance for row, relevance in query.relevant.items()},
+            "rankings": {name: [{"id": ids[row], "score": float(f"{score:.6g}")}
+                                for score, row in zip(scores[number][:_SHOWN],
+                                                      rows[number][:_SHOWN], strict=True)
+                                if row >= 0] for name, (scores, rows) in found.items()},
+        } for number, query in enumerate(queries)))
+        folder = files.make_folder(self.path(RANKINGS))
+        for name, (scores, rows) in found.items():
+            slug = re.sub(r"\W+", "_", name)
+            files.write_text(os.path.join(folder, f"{slug}.trec"), "".join(
+                line + "\n" for line in run_lines(slug, [query.id for query in queries], ids,
+                                                  scores, rows)))
+
+    @staticmethod
+    def _metrics(queries, rows, depth):
+        relevances = [[query.relevant.get(row, 0) for row in ranked[ranked >= 0].tolist()]
+                      for query, ranked in zip(queries, np.asarray(rows), strict=True)]
+        return ranking_metrics(relevances, [list(query.relevant.values()) for query in queries],
+                               [k for k in _CUTOFFS if k <= depth])

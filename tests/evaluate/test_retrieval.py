@@ -1,0 +1,159 @@
+"""Retrieval from the command line: every form of queries, systems beside each other, refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from sentiment import MARKS, config, tokenizer
+
+from bert_tf import cli, evaluate
+from bert_tf.retrieval.metrics import ranking_metrics
+from bert_tf.storage import files
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+
+CORPUS = ("id\ttext\ttitle\nd1\tthe film music\tfine\nd 2\tdull story scene\t\n"
+          "d3\tpoor actor end\t\nd4\tthe great end\t\n")
+SQUAD = {"data": [{"title": "A", "paragraphs": [
+    {"context": "the film music", "qas": [{"id": "1", "question": "which music", "answers": []}]},
+    {"context": "dull story scene", "qas": [
+        {"id": "2", "question": "which scene", "answers": []},
+        {"id": "3", "question": "which end", "answers": [], "is_impossible": True}]},
+    {"context": "poor actor end", "qas": []}]}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With a corpus, models, and queries in every form."""
+    folder = tmp_path_factory.mktemp("retrieval")
+    made = {
+        "corpus.tsv": CORPUS, "squad.json": json.dumps(SQUAD),
+        "ids.jsonl": '{"query": "fine music", "positive_ids": ["d1"]}\n'
+                     '{"query": "end", "positive_ids": ["d3", "d4"]}\n',
+        "texts.tsv": "query\tpassage\nfine music\tthe film music\nend\tpoor actor end\n",
+        "queries.jsonl": '{"_id": "q1", "text": "fine music"}\n{"_id": "q2", "text": "end"}\n'
+                         '{"_id": "q3", "text": "none"}\n',
+        "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t1\nq2\td4\t2\nq2\td1\t0\n",
+        "trec.txt": "q1 0 d1 1\nq2 0 d3 1\nq2 0 d4 2\n"}
+    for name, text in made.items():
+        (folder / name).write_text(text)
+    reads = {"preprocessor": TextPreprocessor(tokenizer(), 16), "seed": 4}
+    SentenceEmbedder(config(), **reads).save_pretrained(str(folder / "embedder"))
+    reads["preprocessor"] = TextPreprocessor(tokenizer(), 16, pair=True)
+    Classifier(config(), ["relevance"], "regression", **reads).save_pretrained(
+        str(folder / "reranker"))
+    Classifier(config(), list(MARKS), **reads).save_pretrained(str(folder / "labels"))
+    return folder
+
+
+def measure(folder, output, data, *words, model="bm25", corpus="corpus.tsv"):
+    given = ["--corpus", str(folder / corpus)] if corpus else []
+    return cli.run(evaluate.main, [
+        "--task", "retrieval", "--model", model, "--data", str(folder / data),
+        "--output_dir", str(output), *given, *words])
+
+
+@pytest.mark.parametrize("data, words", [
+    ("ids.jsonl", ()), ("queries.jsonl", ("qrels.tsv",)), ("queries.jsonl", ("trec.txt",)),
+    ("texts.tsv", ())])
+def test_forms_of_queries(folder, tmp_path, capsys, data, words):
+    flags = ["--qrels", str(folder / words[0])] if words else []
+    assert measure(folder, tmp_path, data, *flags) == 0
+    assert "2 queries, 4 passages\nbm25: mrr@10 1.0000" in capsys.readouterr().out
+    results = files.read_json(str(tmp_path / "results.json"))
+    assert results["systems"]["bm25"] == results["metrics"]
+    lines = [json.loads(line) for line in files.read_lines(str(tmp_path / "predictions.jsonl"))]
+    assert [set(line["gold"]) for line in lines] == [
+        {"d1"}, {"d3"} if data == "texts.tsv" else {"d3", "d4"}]
+    # Both words of the first query, one of them in the title; in the second both are as long.
+    assert [each["id"] for each in lines[0]["rankings"]["bm25"]] == ["d1"]
+    assert [each["id"] for each in lines[1]["rankings"]["bm25"]] == ["d3", "d4"]
+    gains = [[line["gold"].get(each["id"], 0) for each in line["rankings"]["bm25"]]
+             for line in lines]
+    assert results["metrics"] == ranking_metrics(
+        gains, [list(line["gold"].values()) for line in lines], [1])
+    assert (results["metrics"]["ndcg@10"] < 1) == bool(words)  # the better one comes second
+
+
+def test_systems_beside_each_other(folder, tmp_path):
+    assert measure(folder, tmp_path / "out", "squad.json", "--reranker", str(folder / "reranker"),
+                   "--rerank", "2", model=str(folder / "embedder"), corpus=None) == 0
+    results = files.read_json(str(tmp_path / "out" / "results.json"))
+    assert list(results["systems"]) == ["embedder", "bm25", "hybrid", "hybrid + reranker"]
+    assert (results["examples"], results["passages"]) == (2, 3)
+    lines = [json.loads(line)
+             for line in files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))]
+    from bert_tf import from_pretrained
+
+    ids = ["0.0", "0.1", "0.2"]
+    texts = [f"A {each['context']}" for each in SQUAD["data"][0]["paragraphs"]]
+    embedder, reranker = (from_pretrained(str(folder / name)) for name in ("embedder", "reranker"))
+    for line in lines:
+        ranked = {name: [each["id"] for each in found] for name, found in line["rankings"].items()}
+        assert ranked["embedder"] == [ids[each["index"]]
+                                      for each in embedder.rank(line["query"], texts)]
+        fused = {id: sum(1 / (61 + ranked[name].index(id)) for name in ("embedder", "bm25")
+                         if id in ranked[name]) for id in ids}
+        assert ranked["hybrid"] == sorted(ids, key=lambda id: (-fused[id], id))
+        two, rest = ranked["hybrid"][:2], ranked["hybrid"][2:]
+        found = reranker.rank(line["query"], [texts[ids.index(id)] for id in two])
+        assert ranked["hybrid + reranker"] == [two[each["index"]] for each in found] + rest
+        scores = [each["score"] for each in line["rankings"]["hybrid + reranker"]]
+        assert scores == sorted(scores, reverse=True)
+    runs = list(files.read_lines(str(tmp_path / "out" / "rankings" / "hybrid_reranker.trec")))
+    query, _, passage, rank, score, name = runs[0].split()
+    assert (query, rank, name, len(runs)) == ("1", "1", "hybrid_reranker", 6)
+    assert passage == lines[0]["rankings"]["hybrid + reranker"][0]["id"]
+
+
+def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
+    (tmp_path / "q.jsonl").write_text('{"query": "story", "positive_ids": ["d 2"], "id": "a b"}\n')
+    for _ in range(2):
+        assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl") == 0
+    assert "nothing to do" in capsys.readouterr().out
+    [line] = files.read_lines(str(tmp_path / "out" / "rankings" / "bm25.trec"))
+    assert line.startswith("a%20b Q0 d%202 1 ")
+
+
+@pytest.mark.parametrize("data, words, code, message", [
+    ('{"query": "end", "positive_ids": ["d9"]}', (), 1,
+     "q.jsonl line 1: the passage 'd9', relevant to the query '0', is not in the corpus"),
+    ('{"query": "end", "positive": "no such text"}', (), 1,
+     "q.jsonl line 1: the passage 'no such text', relevant to the query '0', is not in the corpus"),
+    ('{"query": "end", "positive_ids": []}', (), 1, "q.jsonl line 1: no positive_ids"),
+    ('{"query": " ", "positive_ids": ["d1"]}', (), 1, "q.jsonl line 1: empty query"),
+    ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
+     (), 1, "q.jsonl line 2: the query id '1' a second time"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--rerank", "5"), 2, "--rerank without --rerank"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--corpus", "nowhere.tsv"), 2, "nowhere.tsv"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--reranker", "labels"), 2,
+     "no number to rank by"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--model", "reranker"), 2, "try --reranker"),
+    ('{"id": "q1", "text": "end"}', ("--qrels", "qrels.tsv"), 1,
+     "qrels.tsv line 3: the query 'q2' is not in"),
+    ('{"query": "end", "positive": "a"}', ("--task", "rank"), 2, "--corpus is for --task retr"),
+])
+def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, message):
+    monkeypatch.chdir(folder)
+    (tmp_path / "q.jsonl").write_text(data + "\n")
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", *words) == code
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_queries_without_their_passage_are_skipped_and_counted(folder, tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"query": "end", "positive_ids": ["d9"]}\n'
+                                      '{"query": "music", "positive_ids": ["d1"]}\n')
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--skip_bad_rows") == 0
+    results = files.read_json(str(tmp_path / "out" / "results.json"))
+    assert (results["examples"], results["left_out"]) == (1, 1)
+
+
+def test_fusion_by_the_formula():
+    from bert_tf.retrieval.fusion import reciprocal_rank_fusion
+
+    scores, rows = reciprocal_rank_fusion([np.array([[3, 1, -1]]), np.array([[1, 5, 3]])], 4)
+    assert rows.tolist() == [[1, 3, 5, -1]]
+    np.testing.assert_allclose(scores[0], [1 / 62 + 1 / 61, 1 / 61 + 1 / 63, 1 / 62, 0], rtol=1e-6)
