@@ -11,6 +11,7 @@ Formats and what PATH is:
   sentence_transformers  folder of that library: an hf encoder and how it makes vectors
   keras_hub  preset folder of keras-hub (keras-nlp)
   tf_models  folder of tf-models-official: configuration and TF2 checkpoint
+To read, PATH may be a repository of the Hugging Face Hub: hf://org/name or hf://org/name@revision.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ import sys
 from bert_tf import cli
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import OverwriteOptions
-from bert_tf.storage import files, locks
+from bert_tf.storage import files, hub, locks
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint, {model}
 # the class of transformers that has the heads that were written (AutoModel would drop them).
@@ -67,6 +68,7 @@ def main(argv=None):
     from bert_tf.models.find import MODULES
 
     reader, writer = load_format(source_format), load_format(target_format)
+    source = hub.local(source)
     target = target.rstrip(os.sep) or target
     folder, name = os.path.split(files.absolute(target))
     with locks.held(folder, name=name) if files.exists(folder) else contextlib.nullcontext():
@@ -81,8 +83,8 @@ def main(argv=None):
         if fresh != target:
             _exchange(fresh, target)
     if source_format == "hf" and files.exists(os.path.join(source, MODULES)):
-        notes += (f"{source} is a folder of sentence-transformers: --from sentence_transformers "
-                  "reads how it makes vectors too",)
+        notes += (f"{arguments.source[1]} is a folder of sentence-transformers: --from "
+                  "sentence_transformers reads how it makes vectors too",)
     _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
 
 

@@ -25,7 +25,7 @@ from bert_tf import cli
 from bert_tf.errors import UsageError, explain
 from bert_tf.options import POSITIVE, Options, option, takes
 from bert_tf.retrieval.codes import PRECISIONS, VectorCode
-from bert_tf.storage import files
+from bert_tf.storage import files, hub
 
 _SAMPLE = 1024  # texts of --corpus by which int8 is calibrated
 
@@ -84,7 +84,8 @@ class ExportConfig(EmbeddingOptions):
     """What `bert_tf.export` exports, and how."""
 
     model: str | None = option(
-        None, "run folder (runs/NAME) or model folder (save_pretrained)", metavar="PATH")
+        None, "run folder (runs/NAME), model folder (save_pretrained), or what convert reads",
+        metavar="PATH")
     export_dir: str | None = option(
         None, "the served model's folder (default: named as the run or the model folder)",
         metavar="saved_models/NAME")
@@ -133,13 +134,18 @@ def export(config):
 
 
 def _export(config, embedding):
+    from bert_tf.converters.own_folder import own_path
     from bert_tf.saved_model.save import EXPORT, export_saved_model
 
-    version = export_saved_model(
-        config.model, config.export_dir, dtype=config.dtype, seq_length=config.max_seq_length,
-        top_k=config.top_k, max_new_tokens=config.max_new_tokens, embedding=embedding,
-        term_weights=_term_weights(config) if config.corpus and config.weighs_terms else None,
-        code=VectorCode(config.dimensions, config.precision), sample=_sample(config))
+    name = hub.repository(config.model)
+    export_dir = config.export_dir or (name and os.path.join("saved_models", files.base_name(name)))
+    with own_path(config.model) as model:
+        version = export_saved_model(
+            model, export_dir, dtype=config.dtype, seq_length=config.max_seq_length,
+            top_k=config.top_k, max_new_tokens=config.max_new_tokens, embedding=embedding,
+            term_weights=_term_weights(model, config) if config.corpus and config.weighs_terms
+            else None,
+            code=VectorCode(config.dimensions, config.precision), sample=_sample(model, config))
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:
@@ -147,15 +153,15 @@ def _export(config, embedding):
     return version
 
 
-def _term_weights(config):
-    """What the corpus says, read as the export will read texts."""
+def _term_weights(model, config):
+    """What the corpus says, read as the export of the folder `model` will read texts."""
     from bert_tf.config import ModelConfig
     from bert_tf.data.term_weights import learn_term_weights, read_texts
     from bert_tf.models.pretrained import CONFIG, TASK
     from bert_tf.saved_model.source import find_source
     from bert_tf.tokenization.load import load_tokenizer
 
-    source = find_source(config.model)
+    source = find_source(model)
     task = os.path.join(source.model_folder, TASK)
     reading = files.read_json_object(task).get("reading") if files.exists(task) else None
     window = (config.max_seq_length or source.seq_length or (reading or {}).get("seq_length")
@@ -164,7 +170,7 @@ def _term_weights(config):
                               load_tokenizer(source.model_folder), window, progress=True)
 
 
-def _sample(config):
+def _sample(model, config):
     """The texts by which int8 is calibrated, read as the model was trained to."""
     from bert_tf.data.term_weights import read_texts
     from bert_tf.saved_model.source import find_source
@@ -174,7 +180,7 @@ def _sample(config):
     if config.precision != "int8" or not config.corpus:
         return None
     texts = itertools.islice(read_texts(files.expand(config.corpus)), _SAMPLE)
-    return pretokenize(load_tokenizer(find_source(config.model).model_folder), list(texts))
+    return pretokenize(load_tokenizer(find_source(model).model_folder), list(texts))
 
 
 def _check(version):

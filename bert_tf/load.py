@@ -29,7 +29,9 @@ def from_pretrained(path, task=None, config=None, **options):
     Args:
         path: a model folder, the folder of a finished run, a version of a SavedModel that
             `bert_tf.export` wrote (its encoder), or what `bert_tf.convert` reads: a folder of
-            Hugging Face, google-research, keras-hub or tf-models-official.
+            Hugging Face, google-research, keras-hub or tf-models-official. Or the name of a
+            repository of the Hugging Face Hub that holds one: `hf://org/name`,
+            `hf://org/name@revision`, or `org/name` where there is no such path here.
         task: what to build with these weights: `"encoder"`, `"classifier"`, `"tagger"`, `"span"`,
             `"embedder"`, `"pretraining"`, `"language_model"` or `"replaced_tokens"`; None for what
             was saved.
@@ -46,15 +48,15 @@ def from_pretrained(path, task=None, config=None, **options):
         UsageError: there is no model, the checkpoint lacks a variable of the model or, where the
             model is the one saved, has further ones; all are listed.
     """
-    kind = find_model(path).kind
-    if kind == "bert_tf":
-        return pretrained.from_pretrained(path, task, config, **options)
+    found = find_model(path)
+    if found.kind == "bert_tf":
+        return pretrained.from_pretrained(found.path, task, config, **options)
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
         converted = os.path.join(folder, "model")
-        if kind == "saved_model":
+        if found.kind == "saved_model":
             from bert_tf.saved_model.exported_encoder import load_exported
 
-            encoder, tokenizer = load_exported(path)
+            encoder, tokenizer = load_exported(found.path)
             encoder.save_pretrained(converted, tokenizer)
         else:
             own_folder(path, converted)

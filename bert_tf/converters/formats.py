@@ -5,7 +5,7 @@ import os
 
 from bert_tf.errors import BertTfError, check_choice, explain
 from bert_tf.models.find import find_model
-from bert_tf.storage import files
+from bert_tf.storage import files, hub
 
 # Each module has read(path) -> Checkpoint and write(checkpoint, path) -> names not held.
 FORMATS = {"bert_tf": "ours", "google": "google_tf1", "hf": "hf_safetensors",
@@ -24,14 +24,28 @@ def find_format(path):
     """Name of the format of what is at `path`, judged by its files.
 
     Args:
-        path: what `convert --from` takes: a folder, or the prefix of a TensorFlow checkpoint.
+        path: what `convert --from` takes: a folder, the prefix of a TensorFlow checkpoint, or the
+            name of a repository as of `storage.hub`.
 
     Raises:
         BertTfError: a pickle, or a damaged file.
         UsageError: no model of any format.
     """
+    path = hub.local(path)
     refuse_pickle(path)
     return find_model(path, FORMATS).kind
+
+
+def read_model(path):
+    """The `Checkpoint` of what is at `path`.
+
+    Args:
+        path: as of `find_format`.
+
+    Raises:
+        BertTfError, UsageError: as of `find_format` and of the format's reader.
+    """
+    return load_format(find_format(path)).read(hub.local(path))
 
 
 def refuse_pickle(path):

@@ -1,10 +1,14 @@
 """Any model as a model folder of ours."""
 
+import contextlib
+import os
+import tempfile
+
 from bert_tf.converters import ours
-from bert_tf.converters.formats import find_format, load_format
+from bert_tf.converters.formats import FORMATS, find_format, read_model
 from bert_tf.converters.tokenizer_files import vocabulary_notes
-from bert_tf.models.find import model_folder
-from bert_tf.storage import files
+from bert_tf.models.find import find_model
+from bert_tf.storage import files, hub
 
 
 def own_folder(path, converted):
@@ -19,9 +23,9 @@ def own_folder(path, converted):
     """
     name = find_format(path)
     if name == "bert_tf":
-        return model_folder(path)
+        return find_model(path).folder
     if not files.exists(converted):
-        checkpoint = load_format(name).read(path)
+        checkpoint = read_model(path)
         print(f"read {name} {path}: {checkpoint.config.family}, "
               f"{checkpoint.config.num_hidden_layers} layers")
         for note in (*checkpoint.notes,
@@ -29,3 +33,19 @@ def own_folder(path, converted):
             print(f"note: {note}")
         ours.write(checkpoint, converted)
     return converted
+
+
+@contextlib.contextmanager
+def own_path(path):
+    """Yield the path of a model or run folder of ours: `path`, or one made of what is there.
+
+    Args:
+        path: as of `own_folder`; what is made is called as it is, and goes at the end.
+    """
+    found = find_model(path, FORMATS)
+    if found.kind == "bert_tf":
+        yield found.path
+        return
+    with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
+        name = files.base_name(hub.repository(path) or path)
+        yield own_folder(path, os.path.join(folder, name))

@@ -4,9 +4,9 @@
     python -m bert_tf.evaluate --task retrieval --model runs/embedder --reranker runs/reranker \
         --corpus passages.tsv --data queries.jsonl
 
-The model is the folder of a finetune run, a model folder (save_pretrained) or a version of a
-SavedModel. Tasks and files are those of finetune; a run, and what was exported of it, know their
-task and its columns.
+The model is the folder of a finetune run, a model folder (save_pretrained), a version of a
+SavedModel, or a fine-tuned model of any format that convert reads. Tasks and files are those of
+finetune; a run, and what was exported of it, know their task and its columns.
 
 With --task retrieval passages are searched in a corpus: by the model's vectors, by BM25, by the
 fusion of both, and, with --reranker, the best of these are ranked anew. Queries are a table or JSON

@@ -6,7 +6,7 @@ import os
 from bert_tf.errors import UsageError
 from bert_tf.finetune.config import AnswerOptions, TableOptions
 from bert_tf.options import POSITIVE, REQUIRED, Options, WriteOptions, option
-from bert_tf.storage import files
+from bert_tf.storage import files, hub
 
 RETRIEVAL = "retrieval"
 BM25 = "bm25"
@@ -39,8 +39,8 @@ class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions
         None, "a task by name, as of finetune, or retrieval (default: that of the run; so the "
               "columns)", metavar="NAME")
     model: str = option(
-        REQUIRED, "folder of a finetune run, model folder, or version of a SavedModel; of "
-                  "retrieval any embedder, or bm25 for none", metavar="PATH")
+        REQUIRED, "folder of a finetune run, model folder, version of a SavedModel, or what "
+                  "convert reads; of retrieval any embedder, or bm25 for none", metavar="PATH")
     data: str = option(REQUIRED, "labelled examples", metavar="FILE")
     output_dir: str | None = option(
         None, "folder for the results (default: named after the model and the data)",
@@ -55,7 +55,7 @@ class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions
         """The same with an `output_dir`."""
         if self.output_dir is not None:
             return self
-        folder, model = os.path.split(files.absolute(self.model))
+        folder, model = os.path.split(files.absolute(hub.repository(self.model) or self.model))
         if model.isdigit():  # a version
             model = f"{os.path.basename(folder)}_{model}"
         data = os.path.basename(self.data).split(".")[0]

@@ -7,6 +7,7 @@ import time
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
+from bert_tf.converters.own_folder import own_path
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetune.config import (
     AnswerOptions,
@@ -86,12 +87,12 @@ class Evaluation:
 
     def find(self):
         """Find the model and complete the options; return the files that the results depend on."""
-        found = find_model(self.options.model, {**OURS, **SERVED})
-        self.served, self.folder = found.kind in SERVED, found.folder
-        parent, name = os.path.split(self.folder)
-        self.run = parent if name == "model" else self.folder  # of a SavedModel what is kept of it
+        self.found = find_model(self.options.model)
+        folder = self.found.folder
+        parent, name = os.path.split(folder)
+        self.run = parent if name == "model" else folder  # of a SavedModel what is kept of it
         self.complete()
-        return [self.options.data, *files_in(self.folder)]
+        return [self.options.data, *files_in(folder)]
 
     def write(self, task_type, examples, predictions):
         """Write what `measure` gave beside the results."""
@@ -121,8 +122,14 @@ class Evaluation:
 
     def measure(self):
         """`(results, (task_type, examples, predictions))`, the first for `results.json`."""
-        options, folder, served = self.options, self.folder, self.served
-        model = checksums.opened(options.model if served else folder)
+        if self.found.kind in SERVED:
+            return self.measure_in(checksums.opened(self.found.path), served=True)
+        with own_path(self.options.model) as path:
+            return self.measure_in(checksums.opened(find_model(path, OURS).folder), served=False)
+
+    def measure_in(self, model, served):
+        """The same of a version of a SavedModel or a model folder of ours."""
+        options = self.options
         folder = os.path.join(model, EXTRA) if served else model
         about = files.read_json_object(os.path.join(folder, TASK)) if files.exists(
             os.path.join(folder, TASK)) else {"task": "encoder"}
@@ -148,7 +155,7 @@ class Evaluation:
 
     def type_options(self):
         """The options that the model was trained with, or their defaults, and those given now."""
-        run = os.path.join(self.options.model, RUN)
+        run = os.path.join(self.found.path, RUN)
         trained = manifest.read(run)["options"] if files.exists(run) else {}
         given = {name: value for name, value in self.options.to_dict().items() if value is not None}
         values = {current_name(name): value for name, value in trained.items()} | given

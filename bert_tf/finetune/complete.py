@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetune.config import SCRATCH, AnswerOptions, FeatureOptions, RankOptions
-from bert_tf.storage import files
+from bert_tf.storage import files, hub
 
 
 def complete(options):
@@ -61,7 +61,8 @@ def complete(options):
         raise UsageError(explain(f"--export_dir {export} is the run folder",
                                  attempt=f"--export_dir {named}"))
     folder = files.resolved(options.output_dir)
-    if not scratch and f"{files.resolved(options.init)}{os.sep}".startswith(folder + os.sep):
+    start = None if scratch else files.resolved(hub.repository(options.init) or options.init)
+    if start and f"{start}{os.sep}".startswith(folder + os.sep):
         raise UsageError(explain(f"--output_dir {options.output_dir} holds the model of --init",
                                  attempt="another output folder"))
     return options.replace(export_dir=export), task

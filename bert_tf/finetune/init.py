@@ -6,7 +6,7 @@ import os
 import tqdm
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters.formats import find_format, load_format
+from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -14,7 +14,7 @@ from bert_tf.finetune.config import SCRATCH
 from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, hub
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.learn_wordpiece import learn_pieces
@@ -92,8 +92,7 @@ def _configuration(path):
         config = os.path.join(folder, name)
         if files.exists(config):
             return ModelConfig.load_any(config), folder
-    checkpoint = load_format(find_format(path)).read(path)
-    return checkpoint.config, path
+    return read_model(path).config, path
 
 
 def _find_tokenizer(options, beside):
@@ -142,6 +141,7 @@ def start_files(options):
 
 def _files_of(path):
     """Return the files of a model folder, those of a checkpoint, or the path itself."""
+    path = hub.local(path)
     folder = model_folder(path) or path
     found = [os.path.join(folder, name) for name in files.list_folder(folder)]
     found = [name for name in found if files.is_file(name)]

@@ -5,7 +5,7 @@ import typing
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.pretrained import CONFIG, TASK
-from bert_tf.storage import files, variables
+from bert_tf.storage import files, hub, variables
 
 SAVED_MODEL = "saved_model.pb"
 MODULES = "modules.json"
@@ -25,6 +25,7 @@ class Found(typing.NamedTuple):
     """A model, judged by the names of its files."""
 
     kind: str  # one of KINDS
+    path: str  # what was given, or where its copy is of the Hugging Face Hub
     folder: str  # where its files are: of a run `model`, of a SavedModel `assets.extra`
     run: str | None = None  # folder of the run that it is the model of, as the path has it
 
@@ -33,7 +34,8 @@ def find_model(path, kinds=None):
     """Find the model at `path`.
 
     Args:
-        path: a folder, or the prefix of a TensorFlow checkpoint.
+        path: a folder, the prefix of a TensorFlow checkpoint, or the name of a repository as of
+            `storage.hub`.
         kinds: which of `KINDS` will do; None for all.
 
     Returns:
@@ -43,7 +45,7 @@ def find_model(path, kinds=None):
         UsageError: there is none, or one of another kind.
         BertTfError: a file is damaged.
     """
-    found = _find(path)
+    found = _find(hub.local(path))
     if found is None or found.kind not in (kinds or KINDS):
         expected = " or ".join(what for kind, what in KINDS.items() if kind in (kinds or KINDS))
         received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
@@ -59,29 +61,24 @@ def model_folder(path):
     return None
 
 
-def is_saved_model(path):
-    """Whether there is a SavedModel, of whatever origin, in the folder `path`."""
-    return files.exists(os.path.join(path, SAVED_MODEL))
-
-
 def _find(path):
     folder = model_folder(path)
     if folder:
-        return Found("bert_tf", folder, path if folder != path else None)
-    if is_saved_model(path):
-        return Found("saved_model", os.path.join(path, EXTRA))
+        return Found("bert_tf", path, folder, path if folder != path else None)
+    if files.exists(os.path.join(path, SAVED_MODEL)):
+        return Found("saved_model", path, os.path.join(path, EXTRA))
     if files.exists(os.path.join(path, TASK)):
         return None  # a model folder that lost its configuration
     if files.exists(f"{path}.index") or any(name.endswith(".index")
                                             for name in files.list_folder(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
-        return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path)
+        return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path, path)
     if files.exists(os.path.join(path, MODULES)):
-        return Found("sentence_transformers", path)
+        return Found("sentence_transformers", path, path)
     config = os.path.join(path, "config.json")
     if files.exists(config):
         registered = "registered_name" in files.read_json_object(config)
-        return Found("keras_hub" if registered else "hf", path)
+        return Found("keras_hub" if registered else "hf", path, path)
     if files.exists(os.path.join(path, "discriminator", "config.json")):
-        return Found("hf", path)
+        return Found("hf", path, path)
     return None

@@ -9,7 +9,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, hub
 
 # Defaults without input: what learns most from 60,000 words of prose in a few minutes.
 OWN_PROSE = {"vocab_size": 1000, "max_seq_length": 64, "dupe_factor": 10, "holdout": 0.15,
@@ -132,12 +132,20 @@ def _model_config(options):
     """`(options, config)`: the options with their family, the `ModelConfig`."""
     init = options.init
     if init:
-        init = find_model(init, OURS).folder
-        folder = checksums.opened(init)
-        config = ModelConfig.load(os.path.join(folder, "model_config.json"))
-        from bert_tf.tokenization.load import holds_tokenizer
+        found = find_model(init)
+        if found.kind in OURS:
+            from bert_tf.tokenization.load import holds_tokenizer
 
-        if not holds_tokenizer(folder):
+            init = init if hub.repository(init) else found.folder
+            folder = checksums.opened(found.folder)
+            config = ModelConfig.load(os.path.join(folder, "model_config.json"))
+            has_tokenizer = holds_tokenizer(folder)
+        else:
+            from bert_tf.converters.formats import read_model
+
+            start = read_model(init)
+            config, has_tokenizer = start.config, start.tokenizer is not None
+        if not has_tokenizer:
             raise UsageError(explain(f"--init {init} has no tokenizer, with which examples are "
                                      "made", "a model folder with one"))
     elif options.config:
@@ -179,7 +187,8 @@ def _choose_objective(options, config):
 
 
 def _name_folders(options):
-    size = options.preset or _stem(options.init or options.config)
+    init = options.init and (hub.repository(options.init) or options.init)
+    size = options.preset or _stem(init or options.config)
     name = "_".join([options.family, size] + [_stem(path) for path in (options.input or ())[:1]])
     run = options.output_dir or os.path.join("runs", name)
     export = options.export_dir or os.path.join("saved_models", files.base_name(run))

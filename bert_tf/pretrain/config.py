@@ -36,7 +36,8 @@ class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOp
         None, "model_config.json or an official bert_config.json instead of a preset",
         metavar="FILE")
     init: str | None = option(
-        None, "model or run folder whose weights and vocabulary to start from", metavar="PATH")
+        None, "model whose weights and vocabulary to start from: a model or run folder, or what "
+              "convert reads", metavar="PATH")
     objective: str | None = option(
         None, "what is predicted (default: mlm+nsp for bert, mlm+sop for albert, mlm for both "
               "without pairs and for roberta; rtd for electra; lm for gpt)", choices=OBJECTIVES)

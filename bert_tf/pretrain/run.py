@@ -13,6 +13,8 @@ import os
 
 import tensorflow as tf
 
+from bert_tf.converters.formats import read_model
+from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
 from bert_tf.data.create import MANIFEST, create_examples
 from bert_tf.data.documents import expand_inputs
@@ -46,7 +48,7 @@ _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
            "mlm+sop": ("pretraining", {"sentence_task": "sentence_order"}),
            "rtd": ("replaced_tokens", {}),
            "lm": ("language_model", {})}
-_MADE_BY_TRAINING = (RESULTS, "model", "checkpoints", "logs", "metrics.jsonl")
+_MADE_BY_TRAINING = (RESULTS, "init", "model", "checkpoints", "logs", "metrics.jsonl")
 
 
 class PretrainingRun:
@@ -82,6 +84,8 @@ class PretrainingRun:
             inputs = self.read_inputs()
             self.claim(inputs)
             if not self.is_trained():
+                if self.options.init:
+                    self.init_folder()  # before other workers look for it
                 self.make_vocabulary(inputs)
                 self.make_examples(inputs)
         barrier(self.strategy)
@@ -148,10 +152,14 @@ class PretrainingRun:
         """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned."""
         given = self.options.vocab
         if self.options.init:
-            given = self.options.init
+            given = read_model(self.options.init).tokenizer
             if files.exists(os.path.join(given, VOCABULARY_NAME)):
                 given = os.path.join(given, VOCABULARY_NAME)
         return TokenizerSource(given, **self.options.text_options()) if given else None
+
+    def init_folder(self):
+        """The model folder of `--init`; of another format's model what is made of it here."""
+        return own_folder(self.options.init, self.path("init"))
 
     def tokenizer_folder(self):
         """The folder that holds the run's tokenizer: the run's own where it is WordPiece."""
@@ -227,7 +235,7 @@ class PretrainingRun:
 
     def build_model(self, config, train_config):
         """The model of the objective, with the weights of `--init`."""
-        start = self.options.init
+        start = self.options.init and self.init_folder()
         task, options = _MODELS[self.options.objective]
         options = {**options, "dtype": train_config.policy, "seed": train_config.seed}
         if task == "replaced_tokens":
@@ -236,7 +244,7 @@ class PretrainingRun:
         if start:
             model = from_pretrained(start, task, config=config.to_dict(), **options)
             if model.fresh_variables:
-                print(f"not in {start}, so new: {', '.join(model.fresh_variables)}")
+                print(f"not in {self.options.init}, so new: {', '.join(model.fresh_variables)}")
         else:
             model = model_classes()[task](config, **options)
         for encoder in (model.encoder, getattr(model, "generator", None)):

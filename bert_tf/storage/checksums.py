@@ -12,7 +12,7 @@ import json
 import os
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files, object_store
+from bert_tf.storage import files, hub, object_store
 
 NAME = "checksums.json"
 _SEAL = "blake2b"
@@ -60,8 +60,8 @@ def check(folder, names=None):
 
 
 def opened(folder, own=True):
-    """Return the folder to read from, checked: itself, or of one in an object store a copy in the
-    cache.
+    """Return the folder to read from, checked: itself, or of one in an object store, or of the
+    Hugging Face Hub, a copy in the cache.
 
     Args:
         folder: path.
@@ -71,6 +71,7 @@ def opened(folder, own=True):
     Raises:
         BertTfError: as of `check`, or it has not been uploaded to its end.
     """
+    folder = hub.local(folder)
     if files.is_remote(folder) and (own or not object_store.is_foreign(folder)):
         folder = files.local(folder)
     check(folder)

@@ -55,7 +55,7 @@ def inside(folder, name):
     contain.
 
     Links are followed within the folder, and to the `blobs` of Hugging Face's cache, whose folders
-    consist of links.
+    consist of links: those of the repository, and those that repositories share.
 
     Raises:
         BertTfError: the name, or a link, leads out of the folder.
@@ -65,10 +65,10 @@ def inside(folder, name):
     if not is_remote(folder):  # a store has no links
         with explained("read", path):
             root, real = os.path.realpath(folder), os.path.realpath(path)
-        cache, revision = os.path.split(os.path.dirname(root))
-        blobs = os.path.join(cache, "blobs") if revision == "snapshots" else root
-        leads_out = leads_out or (os.path.commonpath([root, real]) != root
-                                  and os.path.dirname(real) != blobs)
+        cache, snapshots, _ = root.rpartition(f"{os.sep}snapshots{os.sep}")
+        within = [root] + [os.path.join(cached, "blobs") for cached in (
+            cache, os.path.dirname(cache)) if snapshots]
+        leads_out = leads_out or all(os.path.commonpath([each, real]) != each for each in within)
     if leads_out:
         raise BertTfError(explain(f"{name!r} in {folder} points outside its folder", "a file in it",
                                   "copying the file itself there, if you trust it"))

@@ -60,6 +60,11 @@ def named(text):
     return text
 
 
+def remember(local, path):
+    """Remember that a local path is where a copy of `path` lies; see `named`."""
+    _origins[local] = path
+
+
 def local(path):
     """Return the local path of an object or of a finished folder; it stays until the process ends.
 

@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf.errors import NoTextError, UsageError, explain
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, hub
 from bert_tf.tokenization import (
     byte_pair,
     classic_models,
@@ -54,7 +54,8 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
     Args:
         path: folder with `tokenizer.json`; or `vocab.txt` (WordPiece); or `spiece.model`,
             `sentencepiece.bpe.model` or `spm.model` (SentencePiece); or `vocab.json` and
-            `merges.txt` (byte-level BPE). Or such a file itself.
+            `merges.txt` (byte-level BPE). Or such a file itself; or the name of a repository of the
+            Hugging Face Hub, of which only these files are downloaded.
         lower_case, strip_accents, pretokenize: of a WordPiece vocabulary, a file of any name,
             beside which nothing states them (None: false). Elsewhere they may but agree.
 
@@ -67,7 +68,7 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
         NoTextError: none of these files is there, or they are of rules that we do not run.
         UsageError: they contradict themselves or what is given.
     """
-    path = os.fspath(path)
+    path = os.fspath(hub.local(path, weights=False))
     casing = {"lower_case": lower_case, "strip_accents": strip_accents, "pretokenize": pretokenize}
     if files.is_file(path):
         folder, name = os.path.split(path)
@@ -101,12 +102,13 @@ class TokenizerSource:
 
     def files(self):
         """Paths of the files that the tokenizer depends on."""
-        if files.is_file(self.path):
-            return [self.path]
-        names = {*tokenizer_files(self.path), tokenizer_config.NAME, tokenizer_json.NAME}
-        model = classic_models.model_path(self.path)
-        return sorted({*(os.path.join(self.path, name) for name in names
-                         if files.exists(os.path.join(self.path, name))),
+        path = hub.local(self.path, weights=False)
+        if files.is_file(path):
+            return [path]
+        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_json.NAME}
+        model = classic_models.model_path(path)
+        return sorted({*(os.path.join(path, name) for name in names
+                         if files.exists(os.path.join(path, name))),
                        *([model] if model else [])})
 
 

@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf.storage import files
+from bert_tf.storage import files, hub
 
 # Names that every model or run has: it goes by its folder's.
 _USUAL = ("model", "metrics.jsonl", "vocab.txt")
@@ -18,7 +18,7 @@ def short_names(paths):
 
     Returns: list of str, all different: what is there again has ` (2)` after it.
     """
-    parts = [files.absolute(path).split(os.sep) for path in paths]
+    parts = [files.absolute(hub.repository(path) or path).split(os.sep) for path in paths]
     parts = [part[:-1] if part[-1] in _USUAL and len(part) > 2 else part for part in parts]
     names = []
     for part in parts:

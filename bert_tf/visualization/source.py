@@ -28,12 +28,13 @@ def load_encoder(path, **options):
         UsageError: no model of any format, or a SavedModel whose weights cannot be told apart.
     """
     from bert_tf.converters.own_folder import own_folder
-    from bert_tf.models.find import is_saved_model
+    from bert_tf.models.find import find_model
     from bert_tf.saved_model.exported_encoder import load_exported
     from bert_tf.tasks.pretrained import from_pretrained
 
-    if is_saved_model(path):
-        return load_exported(path, **options)
+    found = find_model(path)
+    if found.kind == "saved_model":
+        return load_exported(found.path, **options)
     with tempfile.TemporaryDirectory() as temporary:
         folder = own_folder(path, f"{temporary}/model")
         # Of the path itself, which is what an error is to name.

@@ -2,7 +2,7 @@
 
 from bert_tf import cli
 from bert_tf.errors import NoTextError, UsageError, explain
-from bert_tf.storage import files
+from bert_tf.storage import files, hub
 from bert_tf.tokenization.options import TextOptions
 
 
@@ -33,21 +33,22 @@ def open_tokenizer(path, **casing):
         NoTextError: a model without a tokenizer that reads text.
         UsageError: casing of what is no vocabulary file, or against what is stated beside it.
     """
-    from bert_tf.converters.formats import find_format, load_format
+    from bert_tf.converters.formats import read_model
     from bert_tf.converters.tokenizer_files import tokenizer_folder
     from bert_tf.models.find import model_folder
     from bert_tf.tokenization.load import load_tokenizer
     from bert_tf.tokenization.tokenizer import Tokenizer
 
-    if files.is_file(path):
-        return Tokenizer.of_vocabulary(path, **casing)
+    here = hub.local(path, weights=False)
+    if files.is_file(here):
+        return Tokenizer.of_vocabulary(here, **casing)
     given = [f"--{name}" for name, value in casing.items() if value is not None]
     if given:
         raise UsageError(explain(f"{' '.join(given)} with {path}, which is no vocabulary file",
                                  attempt="omitting it: a model's tokenizer states it"))
-    folder = tokenizer_folder(model_folder(path) or path)
+    folder = tokenizer_folder(model_folder(here) or here)
     if folder is None:
-        folder = load_format(find_format(path)).read(path).tokenizer
+        folder = read_model(path).tokenizer
     if folder is None:
         raise NoTextError(explain(f"{path} has no tokenizer", "a model with one"))
     return load_tokenizer(folder)
