@@ -87,6 +87,18 @@ def draw_at(seed, step, first_example):
 
 
 @contextlib.contextmanager
+def several_rows(count):
+    """Layers called in this block have `count` rows, one after the other, of each example."""
+    position = current_position()
+    if position is None:
+        yield
+        return
+    first = position.first_example * tf.cast(count, position.first_example.dtype)
+    with draw_at(position.seed, position.step, first):
+        yield
+
+
+@contextlib.contextmanager
 def draw_scope(name):
     """Layers called in this block draw differently from other calls of the same layer.
 

@@ -63,6 +63,7 @@ class Features:
         truncated: how many examples were longer than what is read of them.
         lists: None, or int64 `[n, size]`: which of `rows` an example is a list of, -1 for none; one
             may be in several. Labels and weights are those of the lists.
+        of_rows: with `lists`, further arrays, with a row for each of the rows that lists are of.
     """
 
     rows: dict
@@ -70,6 +71,7 @@ class Features:
     window: int | None = None
     truncated: int = 0
     lists: np.ndarray | None = None
+    of_rows: dict = dataclasses.field(default_factory=dict)
 
     def __len__(self):
         return len(self.example)
@@ -206,6 +208,7 @@ class _BatchMaker:
         self.fills = {"input_word_ids": pad_id, **_FILLS}
         self.rows = {name: values.tensor() if isinstance(values, Ragged) else tf.constant(values)
                      for name, values in features.rows.items()}
+        self.of_rows = {name: tf.constant(values) for name, values in features.of_rows.items()}
 
     def __call__(self, rows, width):
         """Return the batch of `rows`, int64 `[b]`, padded to `width`, a scalar."""
@@ -225,6 +228,9 @@ class _BatchMaker:
                 batch[name] = self._fold(tf.ensure_shape(part, [members.shape[0], None]), width)
             else:
                 batch[name] = tf.gather(values, rows)
+        if self.of_rows:
+            lists = tf.maximum(tf.gather(self.lists, rows), 0)
+            batch |= {name: tf.gather(values, lists) for name, values in self.of_rows.items()}
         return batch
 
     def _fold(self, values, width):

@@ -4,7 +4,13 @@ import os
 from dataclasses import fields
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.finetune.config import SCRATCH, AnswerOptions, FeatureOptions, RankOptions
+from bert_tf.finetune.config import (
+    SCRATCH,
+    AnswerOptions,
+    FeatureOptions,
+    QueryOptions,
+    VectorOptions,
+)
 from bert_tf.storage import files, hub
 
 
@@ -47,8 +53,13 @@ def complete(options):
     if task.type != "question_answering":
         _refuse(options, fields(AnswerOptions), f"is for answers in a text, not for --task "
                                                 f"{task.name}")
-    if task.type != "ranking":
-        _refuse(options, fields(RankOptions), f"is for rankings, not for --task {task.name}")
+    if task.type not in ("ranking", "embedding"):
+        _refuse(options, fields(QueryOptions), "is for queries and the texts that match them, not "
+                                               f"for --task {task.name}")
+    if task.type != "embedding":
+        known = [field.name for field in fields(QueryOptions)]
+        _refuse(options, [field for field in fields(VectorOptions) if field.name not in known],
+                f"is for vectors of texts, not for --task {task.name}")
     if task.type != "token_classification":
         _refuse(options, [field for field in fields(options) if field.name == "unit"],
                 f"is for tags, not for --task {task.name}")

@@ -20,6 +20,7 @@ from bert_tf.options import (
     option,
 )
 from bert_tf.storage import files
+from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.config import DTYPES, STRATEGIES
 
@@ -128,6 +129,10 @@ class TrainingOptions(Options):
         1, "trainings with seeds from --seed on; the best is kept, mean and deviation are "
            "reported", POSITIVE, metavar="N")
     batch_size: int = option(32, "examples a step over all replicas", POSITIVE, metavar="N")
+    accumulate_steps: int | None = option(
+        None, "micro-batches that a batch is split into, for less memory; of --task embed by "
+              "gradient caching (Gao et al. 2021): the loss stays that of the whole batch",
+        POSITIVE, metavar="N", otherwise=1)
     warmup_ratio: float = option(
         0.1, "fraction of the steps in which the learning rate rises", FRACTION, metavar="X")
     weight_decay: float = option(
@@ -145,7 +150,9 @@ class TrainingOptions(Options):
     layer_decay: float | None = option(
         None, "the learning rate of a layer is X times that of the one above; ELECTRA: 0.8",
         _UP_TO_1, metavar="X")
-    bucket: bool = option(True, "batches of examples of about the same length")
+    bucket: bool = option(
+        True, "batches of examples of about the same length; not of --task embed, whose negatives "
+              "are of any length")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -167,15 +174,29 @@ class InputOptions(TextOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RankOptions(Options):
-    """How queries and passages are learned from."""
+class QueryOptions(Options):
+    """How queries and the texts that match them are learned from."""
 
     loss: str | None = option(
-        None, "of --task rank: listwise, the positive against its negatives, or binary, each "
-              "passage by itself", choices=("listwise", "binary"), otherwise="listwise")
+        None, "what is minimised; of --task rank listwise, the positive against its negatives, or "
+              "binary, each passage by itself; of --task embed in_batch, triplet, cosine, cosent, "
+              "angle, margin_mse or vectors", metavar="NAME",
+        otherwise="listwise; of embed cosent for pairs with a score, else in_batch")
     negatives: int | None = option(
-        None, "negatives beside each positive of --task rank; drawn from other queries where the "
-              "file has none", POSITIVE, metavar="N", otherwise=7)
+        None, "hard negatives beside each positive; of --task rank drawn from other queries where "
+              "the file has none", POSITIVE, metavar="N",
+        otherwise="7; of embed all that the file has")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VectorOptions(EmbeddingLoss):
+    """How a model learns vectors of texts."""
+
+    pooling: str | None = option(
+        None, "what becomes a text's vector: the mean of its tokens' vectors, their largest "
+              "values, both, the first token, what the pooler makes of it, the last token",
+        choices=("mean", "max", "mean_max", "cls", "cls_pooled", "sep"),
+        otherwise="the model's own, else mean")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -193,8 +214,8 @@ class FeatureOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions, RankOptions,
-                     FeatureOptions, SeedOptions, TrainWriteOptions):
+class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions, QueryOptions,
+                     VectorOptions, FeatureOptions, SeedOptions, TrainWriteOptions):
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")

@@ -135,7 +135,8 @@ def _learn(options, vocab_size, texts):
 
 def start_files(options):
     """Return the paths of the files that the start is read from: what a run depends on."""
-    given = (None if options.init == SCRATCH else options.init, options.config, options.vocab)
+    given = (None if options.init == SCRATCH else options.init, options.config, options.vocab,
+             options.teacher)
     return [path for each in given if each is not None for path in _files_of(each)]
 
 

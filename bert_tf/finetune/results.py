@@ -54,7 +54,7 @@ def described(task_type, labels):
 
     `positive_label` is the one of two labels that `f1` is about, else None.
     """
-    return {"monitor": task_type.task.monitor[0],
+    return {"monitor": task_type.monitor[0],
             "positive_label": task_type.positive_label(labels)}
 
 

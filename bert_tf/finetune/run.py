@@ -186,6 +186,7 @@ class FinetuningRun:
             raise UsageError(explain(f"--max_seq_length {length}", f"{shortest} to {longest}"))
         self.type.options = options.replace(max_seq_length=length)
         labels = self.type.labels(train)
+        self.type.measure_on(dev)
         self.model_task, self.model_options = self.type.model_options(labels,
                                                                       self.start.tokenizer)
         asked = options.dev_share()
@@ -205,7 +206,8 @@ class FinetuningRun:
             print(f"{len(test):,} test examples, for the best model")
         parts = {"train": train, "dev": dev, **({"test": test} if test else {})}
         for name, examples in parts.items():
-            print(f"labels of {name}: {describe_labels(examples)}")
+            if labels := describe_labels(examples):
+                print(f"labels of {name}: {labels}")
         self.label_counts = {name: label_counts(examples) for name, examples in parts.items()}
         for note in [*similar_label_notes([*train, *dev]), *split_notes(train, dev),
                      *(split_notes(train, test, "test") if test else ())]:

@@ -94,7 +94,9 @@ class Trial:
         with strategy.scope():
             model = build_model(settings.seed)
             freeze(model, options.freeze)
-        data = TaskInput(make_features(model), options.batch_size, settings.seed, options.bucket,
+        # A loss of the whole batch compares a text with others of any length.
+        bucket = options.bucket and not model.whole_batch_loss
+        data = TaskInput(make_features(model), options.batch_size, settings.seed, bucket,
                          model.config.padding_id)
         config = train_config(options, settings, data.steps_per_epoch)
         config.save(os.path.join(self.folder, "train_config.json"))
@@ -130,7 +132,8 @@ def train_config(options, settings, steps_per_epoch):
         train_steps=train_steps, batch_size=options.batch_size,
         learning_rate=settings.learning_rate,
         warmup_steps=round(options.warmup_ratio * train_steps),
-        weight_decay=options.weight_decay, dtype=options.dtype, strategy=options.strategy,
+        weight_decay=options.weight_decay, accumulate_steps=options.accumulate_steps or 1,
+        dtype=options.dtype, strategy=options.strategy,
         seed=settings.seed, eval_every=steps_per_epoch, checkpoint_every=steps_per_epoch,
         keep_checkpoints=1)
 

@@ -82,3 +82,17 @@ def ranking_metrics(relevances, relevant, cutoffs=(1, 5, 10, 100)):
 def _dcg(gains):
     gains = np.asarray(gains, np.float64)
     return float(np.sum(gains / np.log2(np.arange(2, len(gains) + 2))))
+
+
+def metrics_of_ranks(ranks, cutoffs=(1, 5, 10, 100)):
+    """Compute the same of the ranks of each query's relevant documents.
+
+    Args:
+        ranks: a list for each query, of all its relevant documents' ranks from 1.
+        cutoffs: see `ranking_metrics`.
+    """
+    relevances = []
+    for own in ranks:
+        relevances.append(np.zeros(max(own), int))
+        relevances[-1][np.array(own) - 1] = 1
+    return ranking_metrics(relevances, [np.ones(len(own)) for own in ranks], cutoffs)

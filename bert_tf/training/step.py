@@ -1,8 +1,8 @@
 """One training step and one evaluation step over all replicas.
 
 A model is trained through its accounting methods (see `bert_tf/tasks/base/objective.py`):
-`loss_weights(batch)`, `loss_sums(outputs, batch)`, `metric_sums(outputs, batch)` and
-`loss_scales`.
+`loss_weights(batch)`, `loss_sums(outputs, batch)`, `metric_sums(outputs, batch)`, `loss_scales` and
+`whole_batch_loss`.
 """
 
 import tensorflow as tf
@@ -74,6 +74,10 @@ def _micro_batch(batch, index, size):
     return part
 
 
+def _inputs(batch):
+    return {name: value for name, value in batch.items() if name != "first_example"}
+
+
 def make_train_step(model, optimizer, strategy, config):
     """Make the step as a `tf.function`.
 
@@ -94,33 +98,71 @@ def make_train_step(model, optimizer, strategy, config):
     per_replica = config.batch_size // strategy.num_replicas_in_sync
     size = per_replica // count
 
-    def part_gradients(part, weights, step, scale):
-        inputs = {name: value for name, value in part.items() if name != "first_example"}
-        with draw_at(config.seed, step, part["first_example"]), tf.GradientTape() as tape:
-            outputs = model(inputs, training=True)
-            sums = model.loss_sums(outputs, inputs)
-            scaled = scale * tf.add_n([
-                model.loss_scales.get(name, 1.0) * tf.math.divide_no_nan(value, weights[name])
-                for name, value in sums.items()])
-        gradients = tape.gradient(scaled, [variable.value for variable in variables],
+    def outputs_of(part, step):
+        with draw_at(config.seed, step, part["first_example"]):
+            return model(_inputs(part), training=True)
+
+    def scaled_loss(sums, weights, scale):
+        return scale * tf.add_n([
+            model.loss_scales.get(name, 1.0) * tf.math.divide_no_nan(value, weights[name])
+            for name, value in sums.items()])
+
+    def gradients_of(loss, tape):
+        gradients = tape.gradient(loss, [variable.value for variable in variables],
                                   unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # A variable that the loss does not reach has 0; slices of a table add up and are reduced
         # in a fixed order once they are dense.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return gradients, (sums, model.metric_sums(outputs, inputs))
+        return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def part_gradients(part, weights, step, scale):
+        inputs = _inputs(part)
+        with draw_at(config.seed, step, part["first_example"]), tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            sums = model.loss_sums(outputs, inputs)
+            loss = scaled_loss(sums, weights, scale)
+        return gradients_of(loss, tape), (sums, model.metric_sums(outputs, inputs))
+
+    def sum_over_parts(batch, compute):
+        """Sum `compute(index, part)` over the micro-batches, one's activations at a time."""
+        def add_part(index, totals):
+            found = compute(index, _micro_batch(batch, index, size))
+            return index + 1, tf.nest.map_structure(tf.add, totals, found)
+
+        # A loop, not `count` copies of the graph.
+        first = compute(0, _micro_batch(batch, 0, size))
+        return tf.while_loop(lambda index, totals: index < count, add_part, (1, first),
+                             parallel_iterations=1)[1]
+
+    def cached_gradients(batch, weights, step, scale):
+        """Compute the gradients of a loss of all outputs together by gradient caching.
+
+        Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+        section 3.2: outputs first, without keeping activations; the loss and its gradient by the
+        outputs; then each micro-batch again, with the same dropout, for the gradient by weights.
+        """
+        outputs = tf.map_fn(
+            lambda index: outputs_of(_micro_batch(batch, index, size), step), tf.range(count),
+            fn_output_signature=tf.float32, parallel_iterations=1)
+        with tf.GradientTape() as tape:
+            tape.watch(outputs)
+            whole = tf.reshape(outputs, [-1, *outputs.shape[2:]])
+            sums = model.loss_sums(whole, _inputs(batch))
+            loss = scaled_loss(sums, weights, scale)
+        upstream = tape.gradient(loss, outputs)
+
+        def compute(index, part):
+            with tf.GradientTape() as tape:
+                product = tf.reduce_sum(outputs_of(part, step) * upstream[index])
+            return gradients_of(product, tape)
+
+        return sum_over_parts(batch, compute), (sums, model.metric_sums(whole, _inputs(batch)))
 
     def batch_gradients(batch, *arguments):
         if count == 1:
             return part_gradients(batch, *arguments)
-
-        def add_part(index, totals):
-            part = part_gradients(_micro_batch(batch, index, size), *arguments)
-            return index + 1, tf.nest.map_structure(tf.add, totals, part)
-
-        # A loop, not `count` copies of the graph: one micro-batch's activations at a time.
-        first = part_gradients(_micro_batch(batch, 0, size), *arguments)
-        return tf.while_loop(lambda index, totals: index < count, add_part, (1, first),
-                             parallel_iterations=1)[1]
+        if getattr(model, "whole_batch_loss", False):
+            return cached_gradients(batch, *arguments)
+        return sum_over_parts(batch, lambda _, part: part_gradients(part, *arguments))
 
     def replica_step(batch, step, stop, scale):
         batch = _with_static_batch(batch, per_replica)
@@ -164,7 +206,7 @@ def make_eval_step(model, strategy, seed):
         over all replicas, float32 scalars, to be added up.
     """
     def replica_step(batch):
-        inputs = {name: value for name, value in batch.items() if name != "first_example"}
+        inputs = _inputs(batch)
         with draw_at(seed, 0, batch["first_example"]):
             outputs = model(inputs, training=False)
         return _sum_over_replicas((model.loss_sums(outputs, inputs), model.loss_weights(inputs),

@@ -101,7 +101,7 @@ STORED = json.loads(pathlib.Path(__file__).with_name("stored_options.json").read
 def _as_then(stored, run):
     """The options without those that came later and are not given."""
     return {name: value for name, value in stored.items()
-            if name in run["options"] or value is not None}
+            if name in run["options"] or value not in (None, False)}
 
 
 @pytest.mark.parametrize("run", STORED["finetune"], ids=lambda run: run["options"]["task"])

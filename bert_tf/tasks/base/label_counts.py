@@ -17,12 +17,13 @@ def label_counts(examples):
 
 
 def describe_labels(examples):
-    """Return the labels and their counts in one line; of numbers their range and mean."""
+    """Return the labels and their counts in one line, empty without labels; of numbers their range
+    and mean."""
     counts = label_counts(examples)
     if not counts:
-        numbers = [example.label for example in examples if example.label is not None]
+        numbers = [example.stratum for example in examples if isinstance(example.stratum, float)]
         return f"{min(numbers):g} to {max(numbers):g}, mean {statistics.fmean(numbers):.4g}" if (
-            numbers) else "no labels"
+            numbers) else ""
     listed = [f"{name!r} {count:,}" for name, count in list(counts.items())[:_SHOWN]]
     return ", ".join(listed + [f"and {len(counts) - _SHOWN} more"] * (len(counts) > _SHOWN))
 

@@ -109,19 +109,6 @@ class LabelledModel(TakesText, Objective):
     def _labels(self, batch, key):
         return tf.reshape(tf.cast(batch[key], tf.int32), [-1])
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Compute the tasks' mean cross-entropy, or the loss that the model was compiled with."""
-        if getattr(self, "loss", None) is not None:
-            return keras.Model.compute_loss(self, x, y, y_pred, sample_weight, training)
-        return super().compute_loss(self._batch(x, y, sample_weight), None, y_pred)
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Update the accuracies and the metrics that the model was compiled with."""
-        results = keras.Model.compute_metrics(self, x, y, y_pred, sample_weight)
-        if getattr(self, "loss", None) is not None:
-            return results
-        return super().compute_metrics(self._batch(x, y, sample_weight), None, y_pred)
-
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, in whichever way they were given."""
         if y is not None and not isinstance(y, dict):

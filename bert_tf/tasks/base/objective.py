@@ -24,6 +24,9 @@ class Objective(OnEncoder, keras.Model):
     """
 
     loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
+    # Whether the loss is one of all outputs of a batch together, no sum over examples; `outputs` is
+    # one tensor then, its first axis the examples.
+    whole_batch_loss = False
     accuracies = ()  # Keras metrics, one a task, for `fit` and `evaluate`
 
     def compile(self, *args, **kwargs):
@@ -103,7 +106,11 @@ class Objective(OnEncoder, keras.Model):
             tf.reduce_sum(weights[task])) for task in self.tasks}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Sum the tasks' means, each times its scale, counted over all replicas."""
+        """Sum the tasks' means, each times its scale, counted over all replicas; or compute the
+        loss that the model was compiled with."""
+        if getattr(self, "loss", None) is not None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        x = self._batch(x, y, sample_weight)
         weights = self.loss_weights(x)
         context = tf.distribute.get_replica_context()
         if context is not None and context.num_replicas_in_sync > 1:
@@ -114,12 +121,20 @@ class Objective(OnEncoder, keras.Model):
             for task, loss in self.loss_sums(y_pred, x).items()])
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Update the accuracies for `fit` and `evaluate`."""
+        """Update the accuracies, and the metrics that the model was compiled with."""
+        results = super().compute_metrics(x, y, y_pred, sample_weight)
+        if getattr(self, "loss", None) is not None:
+            return results
+        x = self._batch(x, y, sample_weight)
         metric_sums = self.metric_sums(y_pred, x)
         for metric in self.accuracies:
             right, weight = metric_sums[metric.name]
             metric.update_state(tf.math.divide_no_nan(right, weight), sample_weight=weight)
         return self.get_metrics_result()
+
+    def _batch(self, x, y, sample_weight):
+        """Return the batch with its labels and weights, which `fit` may have apart."""
+        return x
 
 
 def weighed(weights, batch):

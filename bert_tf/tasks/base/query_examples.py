@@ -51,6 +51,6 @@ class QueryExample(Example):
     def given(self):
         """See `Example.given`; `gold` is the number of a labelled pair, else the positives."""
         if self.is_labelled_pair:
-            return {"text": self.query, "text_b": self.positives[0], "gold": self.scores[0]}
+            return {"query": self.query, "text": self.positives[0], "gold": self.scores[0]}
         negatives = {"negatives": list(self.negatives)} if self.negatives else {}
         return {"query": self.query, **negatives, "gold": list(self.positives)}

@@ -46,6 +46,13 @@ class TaskType:
         """
         return []
 
+    def measure_on(self, examples):
+        """Learn on what examples models are compared; the metric, `monitor`, may depend on them.
+
+        Raises:
+            BertTfError: nothing can be measured on them.
+        """
+
     def model_options(self, labels, tokenizer):
         """Return `(task, options)` for `from_pretrained`; among the options the preprocessor."""
         raise NotImplementedError

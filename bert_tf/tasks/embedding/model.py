@@ -9,17 +9,23 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
-from bert_tf.models.on_encoder import OnEncoder
 from bert_tf.models.states import states_of
 from bert_tf.retrieval.ranking import cosines
+from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.long_texts import average_windows
+from bert_tf.tasks.base.objective import Objective
 from bert_tf.tasks.base.ranks import Ranks, beside
 from bert_tf.tasks.base.takes_text import TakesText, text_tensors
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
+from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
+from bert_tf.tasks.embedding.options import EmbeddingLoss
+
+TASK = "embedding"  # name of the loss in what is logged
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
+class SentenceEmbedder(Ranks, TakesText, Objective):
     """An encoder whose hidden states become one vector for each text.
 
     Call: text where there is a `preprocessor`, else a dict of int32 `input_word_ids`, `input_mask`,
@@ -30,6 +36,15 @@ class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
         model = bert_tf.from_pretrained(folder, "embedder", normalize=True,
                                         preprocessor=bert_tf.TextPreprocessor(tokenizer))
         vectors = model.embed(["A man eats.", "Someone is eating."])
+
+    It is trained by `bert_tf.finetune` with the task `embed`, or by plain Keras on batches that
+    `query_batches` makes of `QueryExample`s:
+
+        model.compile("adam", bert_tf.EmbeddingLoss(loss="in_batch"))
+        model.fit(bert_tf.query_batches(examples, model, batch_size=32, seed=1))
+
+    In these the ids are `[b, texts, seq_length]`, beside `text_ids`, and there is a vector for each
+    text: `[b, texts, width]`.
 
     Args:
         encoder: a `ModelConfig` or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
@@ -42,12 +57,17 @@ class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
         preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
+        training_loss: an `EmbeddingLoss`, where `compile` is given none.
 
     Raises:
         UsageError: the options do not fit each other or the encoder.
     """
 
     saved_as = "embedder"
+    tasks = (TASK,)
+    objectives = ()  # every served model has the signature of vectors
+    metric_names = ()
+    whole_batch_loss = True
     required_options = ("pooling", "layers", "combine", "mask_specials", "special_ids",
                         "weighting", "normalize")
     further_options = ("dense", "prompts")
@@ -56,7 +76,7 @@ class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
     def __init__(self, encoder, pooling="mean", layers=(-1,), combine="concat",
                  mask_specials=False, weighting=None, normalize=False, special_ids=None,
                  dtype=None, seed=None, preprocessor=None, name="embedder", dense=None,
-                 prompts=None, **kwargs):
+                 prompts=None, training_loss=None, **kwargs):
         if dtype is None and isinstance(encoder, keras.Model):
             dtype = encoder.backbone.dtype_policy
         super().__init__(dtype=dtype, name=name, **kwargs)
@@ -70,6 +90,8 @@ class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
                                     mask_specials=mask_specials, weighting=weighting,
                                     normalize=normalize, special_ids=special_ids, dense=dense)
         self.prompts = dict(prompts or {})
+        self.training_loss = (training_loss if isinstance(training_loss, EmbeddingLoss)
+                              else EmbeddingLoss(**(training_loss or {})))
         self.built = True
 
     @property
@@ -81,6 +103,10 @@ class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
         """See `Saved.options`."""
         return {**self.pooling.options(), **({"prompts": self.prompts} if self.prompts else {})}
 
+    def get_config(self):
+        """See Keras; what the model is trained by is part of a `.keras` file."""
+        return {**super().get_config(), "training_loss": self.training_loss.to_dict()}
+
     def set_term_weights(self, weights):
         """Weigh tokens by a corpus: what `bert_tf.learn_term_weights` gives."""
         if self.pooling.term_weights is None:
@@ -89,7 +115,38 @@ class SentenceEmbedder(Ranks, TakesText, OnEncoder, keras.Model):
 
     def call(self, inputs, training=False):
         """Compute vectors float32 `[b, width]`, or `[b, seq_length, width]`."""
-        return embed_tokens(self.encoder, self.pooling, self.read(inputs), training)
+        inputs = self.read(inputs)
+        if "text_ids" not in inputs:
+            return embed_tokens(self.encoder, self.pooling, inputs, training)
+        return each_row(inputs, lambda rows: embed_tokens(self.encoder, self.pooling, rows,
+                                                          training))
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
+        if isinstance(loss, EmbeddingLoss):
+            find_loss(loss)
+            self.training_loss, loss = loss, None
+        super().compile(optimizer, loss, **kwargs)
+
+    def loss_weights(self, batch):
+        """See `Objective.loss_weights`: the number of queries."""
+        weights = batch.get("example_weights")
+        rows = tf.cast(tf.shape(batch["text_ids"])[0], tf.float32)
+        return {TASK: rows if weights is None else tf.reduce_sum(weights)}
+
+    def loss_sums(self, outputs, batch):
+        """See `Objective.loss_sums`; the loss of the vectors of all replicas.
+
+        What is returned is this replica's share: the loss times all weights, by the replicas.
+        """
+        gathered = VectorBatch.gathered(outputs, batch)
+        loss = compute_loss(gathered, self.training_loss) * tf.reduce_sum(gathered.weights)
+        context = tf.distribute.get_replica_context()
+        return {TASK: loss / (context.num_replicas_in_sync if context else 1)}
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`: none."""
+        return {}
 
     def scores(self, queries, passages, batch_size=32):
         """See `Ranks.scores`: the cosine of the vectors."""

@@ -1,30 +1,41 @@
-"""Similarity of two texts, by the cosine of their vectors: of models without labels."""
+"""Vectors of texts: learned from queries and their texts, measured by the cosine of two."""
 
 import json
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.codes import VectorCode
+from bert_tf.retrieval.metrics import metrics_of_ranks
+from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.encoder import TextEncoder
+from bert_tf.tasks.embedding.features import TextTable, query_features
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.ranks import positive_ranks
+from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
 # Models, as saved, that have no labels: their encoder makes vectors.
 _WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
+_CUTOFFS = (1, 10)  # of the recall
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
+_PAIRS, _QUERIES, _TEXTS = KINDS
 
 
 class Embedding(TaskType):
-    """Pairs of texts and an embedder, or a model that is made one; `evaluate` alone uses it.
+    """The task `embed`; and tasks of pairs of texts with a model that predicts no labels.
 
-    Of a task with two labels the last one means similar.
+    Labelled pairs are measured by the correlation of cosine and label; of a task with two labels,
+    of which the last one means similar, by how the cosine separates them. Queries are measured by
+    the ranks of their positives among all texts of the examples.
     """
 
     models = (SentenceEmbedder, TextEncoder)
@@ -42,55 +53,108 @@ class Embedding(TaskType):
                 f"--task {task.name} with a model without labels, whose vectors say only how "
                 "similar two texts are", attempt="stsb, klue_sts, mrpc, qqp or pair, or "
                 "bert_tf.finetune first"))
+        if options.class_weights:
+            raise UsageError(f"--class_weights with --task {task.name}, which has no labels; "
+                             "omit it")
+        self.loss = None  # the `EmbeddingLoss`, once the train examples are known
+        self.kind = None  # one of `KINDS`, of the examples that are measured on
+
+    def labels(self, train):
+        """See `TaskType.labels`: none; a loss is chosen, and what it cannot learn is refused."""
+        self.loss = suited_loss(self.options, train)
+        return []
+
+    def measure_on(self, examples):
+        """See `TaskType.measure_on`."""
+        if not isinstance(examples[0], QueryExample):
+            return
+        self.kind = kind_of(examples)
+        if self.kind == _TEXTS:
+            raise UsageError(explain(
+                f"{examples[0].where}: {self.kind}, which vectors cannot be measured on",
+                "pairs with a score, or queries with positives"))
+        if self.kind == _PAIRS and len({example.scores[0] for example in examples}) < 2:
+            raise BertTfError(explain(
+                f"{examples[0].where}: all {len(examples)} examples have the score "
+                f"{examples[0].scores[0]:g}, with which nothing correlates", "different ones"))
+
+    @property
+    def monitor(self):
+        """See `TaskType.monitor`; of labelled pairs `spearman`."""
+        return ("spearman", max) if self.kind == _PAIRS else super().monitor
 
     def check_model(self, about, where):
         """See `TaskType.check_model`: every model that `evaluates` takes fits."""
+        if about["task"] not in _WITHOUT_LABELS:
+            super().check_model({"task": about["task"]}, where)
+
+    def check_examples(self, examples, about, served):
+        """See `TaskType.check_examples`."""
+        self.measure_on(examples)
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the beginning of each text is read."""
-        length = self.options.max_seq_length
-        return "embedder", {"preprocessor": TextPreprocessor(tokenizer, length)}
+        options = {"preprocessor": TextPreprocessor(tokenizer, self.options.max_seq_length)}
+        if self.options.pooling is not None:
+            options["pooling"] = self.options.pooling
+        if self.loss is not None:
+            options["training_loss"] = self.loss
+        return "embedder", options
+
+    def truncation(self, preprocessor):
+        """See `TaskType.truncation`."""
+        return "texts", preprocessor.seq_length
+
+    def features(self, examples, model, training):
+        """See `TaskType.features`: a row for each positive; for prediction one for each text."""
+        if training:
+            widest = max(self.loss.matryoshka_widths or (0,))
+            if widest > model.width:
+                raise UsageError(explain(f"--matryoshka_widths {widest} of vectors of "
+                                         f"{model.width} components", f"at most {model.width}"))
+            teacher = load_teacher(self.loss, model) if self.loss.teacher else None
+            return query_features(examples, model, self.loss, teacher)
+        table, rows = _table(examples, model.prompts)
+        read, truncated = table.features(model.preprocessor)
+        longer = set(truncated.tolist())
+        return Features(read, np.arange(len(table.texts)),
+                        truncated=sum(not longer.isdisjoint(row) for row in rows))
 
     def predict(self, model, examples):
-        """Return `{"id", "score"}` for each pair: the cosine."""
-        return self._lines(examples, model.embed)
+        """Return `{"id", "score"}` of each pair, the cosine; of queries `{"id", "score", "ranks"}`.
+
+        `ranks` are those of the positives among all texts of the examples, from 1; `score` is the
+        highest cosine of a positive.
+        """
+        features = self.features_to_predict(model, examples)
+        vectors = np.zeros((len(features), model.width), np.float32)
+        for rows, found, _ in self.outputs(model, features):
+            vectors[rows] = found
+        return _lines(examples, *_table(examples, model.prompts), vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
         if "embed" not in signatures:
             raise UsageError("the SavedModel has no signature embed, which takes text")
-
-        def embed(texts):
-            texts = analyse(texts, progress=True) if about.get("pretokenize") else texts
-            vectors = [None] * len(texts)
-            for rows in batches_by_length(np.array([len(text) for text in texts]),
-                                          _BATCH_CHARACTERS):
-                answer = signatures["embed"](text=tf.constant([texts[row] for row in rows]))
-                for row, vector in zip(rows, answer["embedding"].numpy(), strict=True):
-                    vectors[row] = vector
-            if vectors[0].ndim != 1:
-                raise UsageError(explain("a SavedModel with a vector for each token",
-                                         "another --pooling at export than none"))
-            return _code(signatures).decode(np.stack(vectors))
-
-        return self._lines(examples, embed)
-
-    @staticmethod
-    def _lines(examples, embed):
-        texts = list(dict.fromkeys(text for each in examples for text in (each.text_a,
-                                                                          each.text_b)))
-        vectors = dict(zip(texts, _of_length_1(embed(texts)), strict=True))
-        return [{"id": each.id, "score": round(
-            float(vectors[each.text_a] @ vectors[each.text_b]), _DIGITS)} for each in examples]
+        table, rows = _table(examples, about.get("prompts") or {})
+        texts = analyse(table.texts, progress=True) if about.get("pretokenize") else table.texts
+        vectors = [None] * len(texts)
+        for batch in batches_by_length(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
+            answer = signatures["embed"](text=tf.constant([texts[row] for row in batch]))
+            for row, vector in zip(batch, answer["embedding"].numpy(), strict=True):
+                vectors[row] = vector
+        if vectors[0].ndim != 1:
+            raise UsageError(explain("a SavedModel with a vector for each token",
+                                     "another --pooling at export than none"))
+        return _lines(examples, table, rows, _code(signatures).decode(np.stack(vectors)))
 
     def metrics(self, examples, predictions):
-        """See `TaskType.metrics`: correlations with the label, or how the cosine separates two."""
-        for example in examples:
-            if example.label is None:
-                raise BertTfError(explain(f"{example.where}: no label", "one in every example"))
-        truth = [example.label for example in examples]
+        """See `TaskType.metrics`: of ranks, correlations, or of how the cosine separates two."""
+        if "ranks" in predictions[0]:
+            return metrics_of_ranks([line["ranks"] for line in predictions], _CUTOFFS)
+        truth = [_label(example) for example in examples]
         scores = [line["score"] for line in predictions]
-        if self.task.problem == "regression":
+        if self.task.problem == "regression" or isinstance(examples[0], QueryExample):
             # A cosine is on another scale: errors would mean nothing.
             metrics = regression_metrics(truth, scores)
             return {name: metrics[name] for name in ("spearman", "pearson")}
@@ -98,6 +162,55 @@ class Embedding(TaskType):
         if len(labels) != 2:
             raise BertTfError(explain(f"{len(labels)} labels to be predicted by similarity", "two"))
         return similarity_metrics([label == labels[-1] for label in truth], scores)
+
+    def notes(self, examples, predictions, metrics):
+        """See `TaskType.notes`: the same vector for all texts."""
+        scores = {line["score"] for line in predictions}
+        if len(scores) == 1 < len(predictions):
+            return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
+        return []
+
+
+def _label(example):
+    """Return the label of a pair."""
+    if isinstance(example, QueryExample):
+        return example.scores[0]
+    if example.label is None:
+        raise BertTfError(explain(f"{example.where}: no label", "one in every example"))
+    return example.label
+
+
+def _table(examples, prompts):
+    """Return `(table, rows)`: a `TextTable` and of each example the rows of its texts, a list."""
+    table, rows = TextTable(prompts), []
+    for example in examples:
+        is_query = isinstance(example, QueryExample) and not example.is_labelled_pair
+        first, *others = example.texts
+        rows.append([table.add("query" if is_query else None, first),
+                     *(table.add("text" if is_query else None, other) for other in others)])
+    return table, rows
+
+
+def _lines(examples, table, rows, vectors):
+    """Return what `predict` does of the vectors of all texts in a table."""
+    vectors = _of_length_1(vectors)
+
+    def cosine(query, text):
+        return round(float(vectors[query] @ vectors[text]), _DIGITS)
+
+    if not isinstance(examples[0], QueryExample) or examples[0].is_labelled_pair:
+        return [{"id": example.id, "score": cosine(*row)}
+                for example, row in zip(examples, rows, strict=True)]
+    texts = sorted({text for row in rows for text in row[1:]})
+    place, positives = {row: at for at, row in enumerate(texts)}, {}
+    for example, (query, *others) in zip(examples, rows, strict=True):
+        positives.setdefault(query, {}).update(dict.fromkeys(others[:len(example.positives)]))
+    ranks = dict(zip(positives, positive_ranks(
+        vectors[list(positives)], vectors[texts],
+        [[place[row] for row in own] for own in positives.values()]), strict=True))
+    return [{"id": example.id, "ranks": ranks[query],
+             "score": max(cosine(query, text) for text in positives[query])}
+            for example, (query, *_) in zip(examples, rows, strict=True)]
 
 
 def _code(signatures):

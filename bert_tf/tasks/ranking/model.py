@@ -1,14 +1,11 @@
 """A cross-encoder that learns to rank (Nogueira and Cho 2019, "Passage Re-ranking with BERT")."""
 
-import contextlib
-
 import keras
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.models.families import INPUTS
-from bert_tf.randomness import current_position, draw_at
 from bert_tf.tasks.base.labelled import LabelledModel, check_sees_text
+from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.ranks import ScoresPairs
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -65,14 +62,7 @@ class Ranker(ScoresPairs, LabelledModel):
         batch = self.read(batch)
         if len(batch["input_word_ids"].shape) == 2:
             return self._logits(batch, "pooled_output", training)
-        size, length = tf.unstack(tf.shape(batch["input_word_ids"])[1:])
-        rows, candidates = batch["input_word_ids"].shape[:2]
-        known = None if None in (rows, candidates) else rows * candidates
-        pairs = {name: tf.ensure_shape(tf.reshape(batch[name], [-1, length]), [known, None])
-                 for name in INPUTS}
-        with _drawn_by_pair(size):
-            logits = self._logits(pairs, "pooled_output", training)
-        return tf.ensure_shape(tf.reshape(logits, [-1, size]), [rows, candidates])
+        return each_row(batch, lambda pairs: self._logits(pairs, "pooled_output", training))[..., 0]
 
     def weights_of(self, batch):
         """See `LabelledModel.weights_of`."""
@@ -105,15 +95,3 @@ class Ranker(ScoresPairs, LabelledModel):
     def _labels(self, batch, key):
         labels = tf.cast(batch[key], tf.int32)
         return labels if len(labels.shape) == 2 else tf.reshape(labels, [-1, 1])
-
-
-@contextlib.contextmanager
-def _drawn_by_pair(size):
-    """Draw for each of `size` pairs of an example as if it were an example, on any replica."""
-    position = current_position()
-    if position is None:
-        yield
-        return
-    first = position.first_example * tf.cast(size, position.first_example.dtype)
-    with draw_at(position.seed, position.step, first):
-        yield

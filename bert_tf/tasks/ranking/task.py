@@ -5,13 +5,14 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval.metrics import DEPTH, ranking_metrics
+from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.retrieval.metrics import DEPTH, metrics_of_ranks
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.ranking.features import list_features, pair_features
+from bert_tf.tasks.ranking.losses import LOSSES
 from bert_tf.tasks.ranking.model import Ranker
 from bert_tf.tokenization.morphemes import analyse
 
@@ -47,7 +48,8 @@ class Ranking(TaskType):
         options = self.options
         return "ranker", {
             "preprocessor": TextPreprocessor(tokenizer, options.max_seq_length, pair=True),
-            "loss": options.loss or "listwise", **self.feature_options()}
+            "loss": check_choice("loss", options.loss or "listwise", LOSSES),
+            **self.feature_options()}
 
     def truncation(self, preprocessor):
         """See `TaskType.truncation`."""
@@ -96,12 +98,7 @@ class Ranking(TaskType):
 
     def metrics(self, examples, predictions):
         """See `TaskType.metrics`: of the ranks of the positives among the candidates."""
-        relevances = []
-        for line in predictions:
-            relevances.append(np.zeros(max(line["ranks"]), int))
-            relevances[-1][np.array(line["ranks"]) - 1] = 1
-        return ranking_metrics(relevances, [np.ones(len(line["ranks"])) for line in predictions],
-                               cutoffs=())
+        return metrics_of_ranks([line["ranks"] for line in predictions], cutoffs=())
 
     def notes(self, examples, predictions, metrics):
         """See `TaskType.notes`: rankings no better than by chance."""

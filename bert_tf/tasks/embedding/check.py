@@ -1,0 +1,102 @@
+"""Whether a loss can learn anything from train examples, and which suits them."""
+
+import dataclasses
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.tasks.embedding.losses.table import LOSSES, find_loss
+from bert_tf.tasks.embedding.options import EmbeddingLoss
+
+KINDS = ("labelled pairs", "queries with positives", "texts alone")
+
+
+def kind_of(examples):
+    """Return which of `KINDS` all `QueryExample`s of a list are.
+
+    Raises:
+        BertTfError: they are of several.
+    """
+    def kind(example):
+        return KINDS[0 if example.is_labelled_pair else 1 if example.positives else 2]
+
+    first = kind(examples[0])
+    for example in examples:
+        if kind(example) != first:
+            raise BertTfError(explain(f"{example.where}: {kind(example)} among {first}",
+                                      "one of these in a file"))
+    return first
+
+
+def suited_loss(options, examples):
+    """Return an `EmbeddingLoss` with its loss chosen by the train examples where none is given.
+
+    Args:
+        options: has the fields of an `EmbeddingLoss`, and `batch_size`.
+        examples: list of `QueryExample`.
+
+    Raises:
+        UsageError: the loss does not suit the examples, or an option the loss.
+        BertTfError: nothing can be learned from the examples.
+    """
+    kind = kind_of(examples)
+    loss = EmbeddingLoss(**options.shared_with(EmbeddingLoss))
+    if loss.loss is None:
+        loss = dataclasses.replace(loss, loss="cosent" if kind == KINDS[0] else "in_batch")
+    _check_options(loss)
+    _NEEDS[find_loss(loss).needs](loss, kind, examples)
+    rows = sum(max(1, len(example.positives)) for example in examples)
+    if options.batch_size > rows:
+        raise UsageError(explain(f"--batch_size {options.batch_size} with {rows} train examples",
+                                 "batches no larger than the data", f"--batch_size {rows}"))
+    return loss
+
+
+def _check_options(loss):
+    known = {name for each in LOSSES.values() for name in each.heeds}
+    for name in sorted(known - set(find_loss(loss).heeds)):
+        if getattr(loss, name):
+            heeding = [other for other, each in LOSSES.items() if name in each.heeds]
+            raise UsageError(f"--{name} with --loss {loss.loss}: it is for "
+                             f"{', '.join(heeding)}; omit it")
+
+
+def _need_pairs(loss, kind, examples):
+    if kind == KINDS[0]:
+        raise UsageError(explain(f"--loss {loss.loss} with {kind}", "queries with positives, or "
+                                 "texts alone", "--loss cosent"))
+    if len(examples) < 2:
+        raise BertTfError(explain(f"{len(examples)} train example", "two or more, each of which "
+                                  "has the others for negatives"))
+
+
+def _need_scores(loss, kind, examples):
+    if kind != KINDS[0]:
+        raise UsageError(explain(f"--loss {loss.loss} with {kind}", "pairs with a score",
+                                 "--loss in_batch, or --label_column"))
+    scores = {example.scores[0] for example in examples}
+    if len(scores) < 2:
+        raise BertTfError(explain(f"all {len(examples)} train examples have the score "
+                                  f"{scores.pop():g}", "different ones"))
+
+
+def _need_negatives(loss, kind, examples):
+    for example in examples:
+        if not example.negatives:
+            raise UsageError(explain(f"{example.where}: no hard negative, for --loss {loss.loss}",
+                                     "a column negative", "--loss in_batch"))
+
+
+def _need_margins(loss, kind, examples):
+    _need_negatives(loss, kind, examples)
+    for example in examples:
+        if example.scores is None and not loss.teacher:
+            raise UsageError(explain(f"{example.where}: no scores, for --loss {loss.loss}",
+                                     "a column scores", "--teacher PATH"))
+
+
+def _need_vectors(loss, kind, examples):
+    if not loss.teacher:
+        raise UsageError(explain(f"--loss {loss.loss} without a teacher", attempt="--teacher PATH"))
+
+
+_NEEDS = {"pairs": _need_pairs, "scores": _need_scores, "negatives": _need_negatives,
+          "margins": _need_margins, "vectors": _need_vectors}

@@ -1,0 +1,141 @@
+"""Queries and their texts as what an embedder learns from."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.task_input import Features, TaskInput
+from bert_tf.tasks.base.text_features import read_texts, truncated_rows
+from bert_tf.tokenization.morphemes import pretokenize
+
+# Names that a model's prompts may have for what comes before queries, and before what is searched.
+_PROMPTS = {"query": ("query",), "text": ("passage", "document")}
+
+
+def prompted(prompts, kind, text):
+    """Return a text after the prompt that a model has for its kind.
+
+    Args:
+        prompts: of a `SentenceEmbedder`.
+        kind: `query`; `text` of what is searched; None of texts that are equals.
+        text: str.
+    """
+    return next((prompts[name] for name in _PROMPTS.get(kind, ()) if name in prompts), "") + text
+
+
+class TextTable:
+    """Different texts, each tokenized once.
+
+    Args:
+        prompts: of the `SentenceEmbedder`.
+    """
+
+    def __init__(self, prompts):
+        self.prompts = prompts
+        self.given = []  # `(kind, text)` of each row
+        self._rows = {}
+
+    def add(self, kind, text):
+        """Return the row of a text; for its `kind` see `prompted`."""
+        row = self._rows.setdefault(prompted(self.prompts, kind, text), len(self._rows))
+        if row == len(self.given):
+            self.given.append((kind, text))
+        return row
+
+    @property
+    def texts(self):
+        """The texts of the rows with their prompts, a list of str."""
+        return list(self._rows)
+
+    def features(self, preprocessor):
+        """Return `(rows, truncated)`: the Ragged of `read_texts`, and which rows are truncated."""
+        texts = {"text": pretokenize(preprocessor.tokenizer, self.texts, progress=True)}
+        rows = read_texts(texts, preprocessor)
+        return rows, truncated_rows(rows, texts, preprocessor)
+
+
+def query_features(examples, model, options, teacher=None):
+    """Return the `Features` of examples, a row for each positive.
+
+    Args:
+        examples: list of `QueryExample`, of one kind: labelled pairs, texts alone, or queries with
+            positives.
+        model: a `SentenceEmbedder` with a preprocessor.
+        options: an `EmbeddingLoss`.
+        teacher: a `SentenceEmbedder` whose vectors are learned from, or None.
+
+    Returns:
+        Features, in whose batches there are, beside `text_ids` `[b, k]` of the query, its positive
+        and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`
+        and, where examples have scores, float32 `scores` `[b, k - 1]`; with a teacher float32
+        `teacher` `[b, k, teacher's width]`.
+    """
+    table = TextTable(model.prompts)
+    kinds = (None, None) if any(example.is_labelled_pair or not example.positives
+                                for example in examples) else ("query", "text")
+    queries, rows = {}, []
+    for number, example in enumerate(examples):
+        query = table.add(kinds[0], example.query)
+        positives = [table.add(kinds[1], text) for text in example.positives or [example.query]]
+        negatives = [table.add(kinds[1], text)
+                     for text in example.negatives[:options.negatives]]
+        queries.setdefault(query, {}).update(dict.fromkeys(positives))
+        scores = example.scores or ()
+        after = scores[len(positives):]
+        for at, positive in enumerate(positives):
+            rows.append((number, [query, positive, *negatives],
+                         [*scores[at:at + 1], *after[:len(negatives)]]))
+    read, truncated = table.features(model.preprocessor)
+    lists = _padded([row for _, row, _ in rows], -1)
+    if options.loss == "vectors" and not any(example.positives for example in examples):
+        lists = lists[:, :1]  # nothing is learned from a text's second vector
+    positives = _padded([list(queries[row[0]]) for _, row, _ in rows], -1)
+    arrays = {"text_ids": lists + 1, "positive_ids": positives + 1}
+    if any(example.scores is not None for example in examples):
+        arrays["scores"] = _padded([scores for *_, scores in rows], 0, np.float32)
+    example_of = np.array([number for number, *_ in rows], np.int64)
+    count = len(set(example_of[np.isin(lists, truncated).any(axis=1)].tolist()))
+    of_rows = {} if teacher is None else {"teacher": _teacher_vectors(table, teacher)}
+    return Features({**read, **arrays}, example_of, truncated=count, lists=lists.astype(np.int64),
+                    of_rows=of_rows)
+
+
+def _padded(rows, fill, dtype=np.int32):
+    """Return lists as one array, `fill` after the end of each."""
+    padded = np.full((len(rows), max(map(len, rows))), fill, dtype)
+    for at, row in enumerate(rows):
+        padded[at, :len(row)] = row
+    return padded
+
+
+def _teacher_vectors(table, teacher):
+    """Return the teacher's vectors of the texts in a table, float32 `[texts, width]`."""
+    return teacher.embed([prompted(teacher.prompts, *given) for given in table.given])
+
+
+def query_batches(examples, model, batch_size, seed, epochs=1, loss=None):
+    """Return batches of queries and their texts for `model.fit`.
+
+        data = bert_tf.query_batches(examples, model, 32, seed=1, epochs=3)
+        model.compile("adam", bert_tf.EmbeddingLoss())
+        model.fit(data)
+
+    Args:
+        examples: list of `QueryExample`, such as `bert_tf.read_queries(path)` yields.
+        model: the `SentenceEmbedder`, with a preprocessor.
+        batch_size: queries of a batch, over all replicas.
+        seed: of the order.
+        epochs: passes over the examples, each in a different order; all are in the dataset.
+        loss: an `EmbeddingLoss`, for its `negatives`; None for the model's.
+
+    Returns: tf.data.Dataset of dicts, see `query_features`; the last batch of a pass is filled
+        with rows whose `example_weights` are 0.
+    """
+    features = query_features(list(examples), model, loss or model.training_loss)
+    made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)
+
+    @tf.autograph.experimental.do_not_convert
+    def without_position(batch):
+        return {name: value for name, value in batch.items() if name != "first_example"}
+
+    count = tf.data.experimental.assert_cardinality(made.steps_per_epoch * epochs)
+    return made.dataset().map(without_position).apply(count)

@@ -1,0 +1,1 @@
+"""Losses of vectors: `table.LOSSES` has them by name."""

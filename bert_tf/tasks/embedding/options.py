@@ -1,0 +1,57 @@
+"""What vectors are trained by: the options of a loss."""
+
+import dataclasses
+import math
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.options import POSITIVE, Options, Range, option
+
+_ABOVE_0 = Range(float, lambda value: 0 < value < math.inf, "a number above 0")
+SIMILARITIES = ("cosine", "dot")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingLoss(Options):
+    """How vectors are trained; `SentenceEmbedder.compile` takes one as its loss, too.
+
+    Raises:
+        UsageError: the options do not fit each other.
+    """
+
+    GROUP = ("training of vectors, --task embed", None)
+
+    loss: str | None = option(
+        None, "what is minimised: in_batch, triplet, cosine, cosent, angle, margin_mse or vectors",
+        metavar="NAME", otherwise="cosent of pairs with a score, else in_batch")
+    similarity: str | None = option(
+        None, "of two vectors", choices=SIMILARITIES,
+        otherwise="cosine; dot for the loss margin_mse")
+    scale: float | None = option(
+        None, "factor of similarities before a softmax, 1 / temperature", _ABOVE_0, metavar="X",
+        otherwise="20, for dot products 1")
+    two_sided: bool = option(
+        False, "in_batch: a positive is also to find its query among those of the batch")
+    margin: float | None = option(
+        None, "triplet: by how much further away negatives should be, in Euclidean distance",
+        _ABOVE_0, metavar="X", otherwise=1)
+    matryoshka_widths: tuple[int, ...] | None = option(
+        None, "the loss is also that of the first N components of the vectors (Kusupati et al. "
+              "2022)", POSITIVE, metavar="N")
+    matryoshka_weights: tuple[float, ...] | None = option(
+        None, "weight of the loss at each width", _ABOVE_0, metavar="X", otherwise="1 each")
+    negatives: int | None = option(
+        None, "hard negatives beside each positive, the first ones of a query", POSITIVE,
+        metavar="N", otherwise="all")
+    teacher: str | None = option(
+        None, "model folder of an embedder whose vectors (loss vectors) or scores (margin_mse, of "
+              "files without) are learned", metavar="PATH")
+
+    def __post_init__(self):
+        super().__post_init__()
+        widths, weights = self.matryoshka_widths, self.matryoshka_weights
+        if weights and len(weights) != len(widths or ()):
+            raise UsageError(explain(
+                f"{len(weights)} matryoshka_weights for {len(widths or ())} matryoshka_widths",
+                "a weight for each width"))
+        if widths and len(set(widths)) < len(widths):
+            raise UsageError(explain(f"matryoshka_widths={widths}", "different widths"))

@@ -1,0 +1,26 @@
+"""Where the positives of queries stand among all texts of some examples."""
+
+import numpy as np
+
+_BLOCK = 1 << 24  # similarities that are computed together
+
+
+def positive_ranks(queries, texts, positives):
+    """Return the ranks of each query's positives, from 1, a list of sorted lists.
+
+    Equal similarities are to a positive's disadvantage: vectors that are all the same find nothing.
+
+    Args:
+        queries: float `[n, width]`, of length 1, as
+        texts: `[m, width]`.
+        positives: for each query the rows of `texts` that are its positives, a list of lists.
+    """
+    ranks, block = [], max(1, _BLOCK // len(texts))
+    for start in range(0, len(queries), block):
+        similarities = queries[start:start + block] @ texts.T
+        for own, line in zip(positives[start:start + block], similarities, strict=True):
+            found = np.sort(line[own])[::-1]
+            line[own] = -np.inf
+            ranks.append([number + int(np.sum(line >= each))
+                          for number, each in enumerate(found, 1)])
+    return ranks
