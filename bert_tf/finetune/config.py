@@ -234,8 +234,9 @@ class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions,
         None, "with --init scratch: model_config.json, an official bert_config.json or a model "
               "folder that the sizes come from (default: the preset tiny)", metavar="PATH")
     vocab: str | None = option(
-        None, "with --init scratch: the vocabulary (default: that beside --config, else learned "
-              "from the text of --train)", metavar="FILE")
+        None, "with --init scratch: WordPiece vocabulary, or folder with a tokenizer of any kind "
+              "(default: that beside --config, else learned from the text of --train)",
+        metavar="PATH")
     multi_label: bool = option(False, "a text has any number of labels, separated by commas")
     dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
     strategy: str = option(

@@ -18,7 +18,7 @@ from bert_tf.storage import checksums, files, hub
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.learn_wordpiece import learn_pieces
-from bert_tf.tokenization.load import load_tokenizer, tokenizer_files
+from bert_tf.tokenization.load import TokenizerSource, load_tokenizer, tokenizer_files
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.tokenization.word_counts import WordPieceWords
@@ -99,7 +99,7 @@ def _find_tokenizer(options, beside):
     """Find the tokenizer of `--vocab` or of the folder of `--config`; None where neither has
     one."""
     if options.vocab:
-        return Tokenizer.of_vocabulary(options.vocab, **{
+        return load_tokenizer(options.vocab, **{
             name: getattr(options, name) for name in _TOKENIZER_FLAGS})
     if beside is None or tokenizer_folder(beside) is None:
         return None
@@ -135,9 +135,12 @@ def _learn(options, vocab_size, texts):
 
 def start_files(options):
     """Return the paths of the files that the start is read from: what a run depends on."""
-    given = (None if options.init == SCRATCH else options.init, options.config, options.vocab,
+    given = (None if options.init == SCRATCH else options.init, options.config,
              options.teacher)
-    return [path for each in given if each is not None for path in _files_of(each)]
+    paths = [path for each in given if each is not None for path in _files_of(each)]
+    if options.vocab is not None:
+        paths += TokenizerSource(options.vocab).files() or _files_of(options.vocab)
+    return paths
 
 
 def _files_of(path):

@@ -17,6 +17,7 @@ from bert_tf.tokenization.tokenizer_config import (
 )
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
+_BEGIN = ("Ġ", "▁")  # of tokens before which there is a blank
 
 class LibraryTokenizer(BaseTokenizer):
     """Any `tokenizer.json`, run by the package tokenizers.
@@ -55,8 +56,8 @@ class LibraryTokenizer(BaseTokenizer):
         if [ids[token] for token in tokens] != list(range(len(tokens))):
             raise UsageError(explain(f"{source}: the ids of its vocabulary have gaps",
                                      "0, 1, 2, …"))
-        super().__init__(Vocabulary(tokens, source, special_tokens,
-                                    lambda token: token.startswith("##"), **vocabulary))
+        super().__init__(Vocabulary(tokens, source, special_tokens, _continues(tokens),
+                                    **vocabulary))
         self._always_written = None  # the library finds them
         self._library.encode_special_tokens = True
 
@@ -133,3 +134,11 @@ class LibraryTokenizer(BaseTokenizer):
             each.set_shape([None])
         return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False)
                      for each in (ids, starts, ends))
+
+
+def _continues(tokens):
+    """Return the function that tells tokens which continue a word, by the way most of them say."""
+    begins = sum(token.startswith(_BEGIN) for token in tokens)
+    if begins > sum(token.startswith("##") for token in tokens):
+        return lambda token: not token.startswith(_BEGIN)
+    return lambda token: token.startswith("##")

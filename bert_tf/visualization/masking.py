@@ -18,12 +18,11 @@ import numpy as np
 
 from bert_tf import cli
 from bert_tf.data.options import ExampleFormOptions, PairOptions
-from bert_tf.errors import UsageError, explain
 from bert_tf.options import FORMER_NAMES, SeedOptions
 from bert_tf.storage import files, manifest
 from bert_tf.visualization.masking_page import write_masking_page
 from bert_tf.visualization.replacements import REPLACEMENTS, count_replacements
-from bert_tf.visualization.tokenizers import add_tokenizer_flags, describe, open_tokenizer
+from bert_tf.visualization.tokenizers import add_tokenizer_flags, open_tokenizer
 
 OUTPUTS = (".html", ".json")
 MASKINGS = {"token": False, "whole_word": True}  # name: `whole_word` of the data code
@@ -34,6 +33,7 @@ _PAIRS = {"next_sentence_labels": ("next sentence prediction",
           "sentence_order_labels": ("sentence order prediction",
                                     ("the segments are in the order of the text",
                                      "the segments are swapped"))}
+_OF_TOKENS = ("input", "word_starts")  # arrays with a value a token
 _OPTIONS = ("max_seq_length", "format", "pairs", "max_ngram", "masked_lm_prob",
             "max_predictions_per_seq", "short_seq_prob", "seed")
 
@@ -44,7 +44,7 @@ def add_flags(parser):
     add("--input", nargs="+", required=True, metavar="GLOB",
         help="text files as of create_data (.txt, .jsonl, either also .gz)")
     add_tokenizer_flags(parser, "model or run folder, or a checkpoint of any format that convert "
-                                "reads, with a WordPiece tokenizer")
+                                "reads")
     add("--example", type=cli.natural, default=0, metavar="N",
         help="which example, from 0; after the last one the text repeats, masked anew")
     for options in (PairOptions, ExampleFormOptions, SeedOptions):
@@ -56,8 +56,8 @@ def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
 
     Args:
         inputs: paths of text files.
-        tokenizer: a `Tokenizer`.
-        folder: a new one, which gets the text used, the vocabulary and `data/`.
+        tokenizer: as `load_tokenizer` gives it.
+        folder: a new one, which gets the text used, the tokenizer and `data/`.
         split: how text is split into sentences, see `documents.read_documents`.
         seed: of every draw.
         options: `max_seq_length`, `format`, `pairs`, `max_ngram`, `masked_lm_prob`,
@@ -69,14 +69,12 @@ def make_records(inputs, tokenizer, folder, *, split="lines", seed, **options):
     Raises: as `create_examples`.
     """
     from bert_tf.data.create import create_examples
-    from bert_tf.tokenization.tokenizer import VOCABULARY_NAME
 
-    text, data = os.path.join(folder, "text.txt"), os.path.join(folder, "data")
-    tokenizer.save(folder)
+    text, vocab, data = (os.path.join(folder, name) for name in ("text.txt", "tokenizer", "data"))
+    tokenizer.save(files.make_folder(vocab))
     used = _write_first_documents(inputs, split, text)
-    create_examples(
-        input=text, vocab=os.path.join(folder, VOCABULARY_NAME), output_dir=data, num_processes=1,
-        progress=False, seed=seed, **options)
+    create_examples(input=text, vocab=vocab, output_dir=data, num_processes=1, progress=False,
+                    seed=seed, **options)
     return data, used
 
 
@@ -102,7 +100,7 @@ def read_examples(data, tokenizer, first, count, seed):
 
     Args:
         data: folder that `create_examples` filled with `masking="dynamic"`.
-        tokenizer: a `Tokenizer`, that of the records.
+        tokenizer: that of the records.
         first, count: which examples of the training's stream, from 0.
         seed: the training's.
 
@@ -118,24 +116,28 @@ def read_examples(data, tokenizer, first, count, seed):
 
     Raises: as `PretrainingInput`.
     """
-    whole = _read(data, first, count, seed, objective="lm")
+    whole = _read(data, first, count, seed)
     masked = {name: _read(data, first, count, seed, whole_word=whole_word)
               for name, whole_word in MASKINGS.items()}
     return [_example(tokenizer, whole[place], {name: read[place] for name, read in masked.items()})
             for place in range(count)]
 
 
-def _read(data, first, count, seed, objective=None, whole_word=None):
-    """Read examples of the training's stream: list of dicts of arrays, without the padding."""
+def _read(data, first, count, seed, whole_word=None):
+    """Read examples of the training's stream: list of dicts of arrays, without the padding.
+
+    They are masked unless `whole_word` is None.
+    """
     from bert_tf.data.pretraining_input import PretrainingInput, explained_errors
 
-    source = PretrainingInput(data, "train", batch_size=1, seed=seed, objective=objective)
-    if source.masking:
-        # Records are the same with and without whole words, which are made when masks are drawn.
-        source.masking.whole_word = whole_word
+    source = PretrainingInput(data, "train", batch_size=1, seed=seed)
+    # Records are the same with and without whole words, which are made when masks are drawn.
+    source.masking.whole_word = whole_word
+    if whole_word is None:
+        source.masking = None
     with explained_errors():
         batches = list(source.dataset(first, num_steps=count).as_numpy_iterator())
-    return [{name: value[0, :batch["input_mask"].sum()] if name.startswith("input")
+    return [{name: value[0, :batch["input_mask"].sum()] if name.startswith(_OF_TOKENS)
              else np.ravel(value) for name, value in batch.items()} for batch in batches]
 
 
@@ -143,10 +145,9 @@ def _example(tokenizer, whole, masked):
     vocabulary = tokenizer.vocabulary
     ids = whole["input_word_ids"]
     special = np.isin(ids, vocabulary.special_ids)
-    after_special = np.concatenate([[False], special[:-1]])
     return {"tokens": [vocabulary.tokens[index] for index in ids], "ids": ids,
             "segments": whole["input_type_ids"],
-            "word_starts": special | after_special | ~vocabulary.continuation[ids],
+            "word_starts": special | (whole["word_starts"] > 0),
             "pair": _pair(whole, tokenizer),
             "maskings": {name: _masked(vocabulary, read) for name, read in masked.items()}}
 
@@ -180,14 +181,8 @@ def _pair(whole, tokenizer):
 
 def show(arguments):
     """Write `arguments.output`; the lines to print."""
-    from bert_tf.tokenization.tokenizer import Tokenizer
-
-    path = arguments.model or arguments.vocab
-    tokenizer = open_tokenizer(path, **{name: getattr(arguments, name) for name in (
-        "lower_case", "strip_accents", "pretokenize")})
-    if not isinstance(tokenizer, Tokenizer):
-        raise UsageError(explain(f"{path} has a {describe(tokenizer)}",
-                                 "WordPiece, which pre-training examples are made with"))
+    tokenizer = open_tokenizer(arguments.model or arguments.vocab, **{
+        name: getattr(arguments, name) for name in ("lower_case", "strip_accents", "pretokenize")})
     options = {name: getattr(arguments, name) for name in _OPTIONS}
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as folder:
         data, used = make_records(files.expand(arguments.input), tokenizer, folder,

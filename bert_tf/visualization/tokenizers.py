@@ -11,9 +11,9 @@ def add_tokenizer_flags(parser, model):
     meant."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--model", metavar="PATH", help=f"{model}; its weights stay unread")
-    source.add_argument("--vocab", metavar="FILE",
-                        help="WordPiece vocabulary; a tokenizer_config.json beside it states the "
-                             "casing and --pretokenize")
+    source.add_argument("--vocab", metavar="PATH",
+                        help="WordPiece vocabulary, beside which a tokenizer_config.json states "
+                             "the casing and --pretokenize; or folder with a tokenizer of any kind")
     cli.add_options(parser, TextOptions)
 
 

@@ -10,9 +10,10 @@ from bert_tf.converters import google_tf1, hf_safetensors, keras_hub, ours, tf_m
 from bert_tf.converters.formats import find_format
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.finetune.config import FinetuneConfig
-from bert_tf.finetune.init import find_start
+from bert_tf.finetune.init import find_start, start_files
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tokenization.load import TokenizerSource, load_tokenizer
 
 WRITERS = {"google": google_tf1.write, "hf": hf_safetensors.write, "keras_hub": keras_hub.write,
            "tf_models": tf_models.write, "bert_tf": ours.write}
@@ -100,6 +101,19 @@ def test_from_scratch_with_the_sizes_and_the_vocabulary_of_a_folder(encoder, tmp
         assert start.tokenizer.lower_case
     with pytest.raises(UsageError, match="--lower_case False with the tokenizer"):
         find_start(options(config=hf, lower_case=False), str(tmp_path / "cased"), no_texts)
+
+
+@pytest.mark.parametrize("name", ["roberta_tokens", "xlm_roberta_mlm", "bert_ner_cased"])
+def test_from_scratch_with_a_tokenizer_of_any_kind(shared, name, tmp_path):
+    folder = str(shared / "reference" / "hub" / name)
+    start = find_start(options(vocab=folder), str(tmp_path / "run"), no_texts)
+    expected = load_tokenizer(folder)
+    assert start.tokenizer.vocabulary.tokens == expected.vocabulary.tokens
+    assert (start.config.vocab_size, start.config.padding_id) == (
+        len(expected.vocabulary), expected.vocabulary.pad_id)
+    assert start_files(options(vocab=folder)) == TokenizerSource(folder).files()
+    with pytest.raises(UsageError, match="lower_case=True with the tokenizer in"):
+        find_start(options(vocab=folder, lower_case=True), str(tmp_path / "other"), no_texts)
 
 
 def test_from_scratch_with_a_vocabulary_file(tmp_path):

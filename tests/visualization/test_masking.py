@@ -218,4 +218,24 @@ def test_the_files(corpus, tokenizer, tmp_path, capsys):
     assert all(chosen.values())
     save_model(str(tmp_path / "roberta"), "roberta")
     assert run("b.json", "--model", tmp_path / "roberta") == 2
-    assert "byte-level BPE; expected WordPiece" in capsys.readouterr().err
+    assert "2 separators between two segments; expected formats without pairs" in (
+        capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(("name", "begin"), [
+    ("roberta_tokens", "Ġ"), ("xlm_roberta_mlm", "▁"), ("modernbert_mlm", "Ġ")])
+def test_tokenizers_of_other_kinds(shared, tmp_path, name, begin):
+    """Whole words are those of the blanks; sentences begin with one."""
+    lines = ["one film after another", "and words, many words"]
+    (tmp_path / "text.txt").write_text("\n\n".join(["\n".join(lines)] * 3))
+    assert cli.run(visualize.main, [
+        "masking", "--input", str(tmp_path / "text.txt"), "--format", "full_sentences",
+        "--model", str(shared / "reference" / "hub" / name), "--masked_share", "0.4",
+        "--output", str(tmp_path / "a.json")]) == 0
+    made = json.loads((tmp_path / "a.json").read_text())
+    tokens, starts = made["tokens"], np.array(made["word_starts"])
+    blank = np.array([token.startswith(begin) for token in tokens])
+    assert starts[blank].all() and 0 < blank.sum() < starts.sum() < len(tokens)
+    words = np.cumsum(starts)
+    chosen = made["maskings"]["whole_word"]["positions"]
+    assert chosen and set(np.flatnonzero(np.isin(words, words[chosen]))) == set(chosen)
