@@ -29,7 +29,7 @@ class FinetuneResult(typing.NamedTuple):
     """What a fine-tuning made."""
 
     run_dir: str  # run folder
-    saved_model: str  # path of the SavedModel's version
+    saved_model: str | None  # path of the SavedModel's version; None without one
     results: dict  # of results.json: metrics, test_metrics, mean, deviation, seeds …
 
 

@@ -16,7 +16,7 @@ def report(options, results, version):
     Args:
         options: `FinetuneConfig` of the run, complete.
         results: what its `results.json` holds.
-        version: path of the SavedModel.
+        version: path of the SavedModel, or None.
     """
     if len(results["seeds"]) > 1:
         print(f"mean of {len(results['seeds'])} seeds: "
@@ -24,15 +24,18 @@ def report(options, results, version):
     print(f"best: {shown(results['metrics'])}")
     if "test_metrics" in results:
         print(f"test: {shown(results['test_metrics'])}")
+    commands = {"measure it on other examples": python_command(
+        "evaluate", "--model", options.output_dir, "--data",
+        options.train if options.dev_share() else options.dev)}
+    if version is None:
+        print_next(commands)
+        return
     print(f"exported {version}")
     for note in export_notes(version):
         print(f"note: {note}")
     asked = first_prediction(options.output_dir)
     text = asked.get("context") or asked.get("text") or asked["gold"][0]
-    print_next({
-        "measure it on other examples": python_command(
-            "evaluate", "--model", options.output_dir, "--data",
-            options.train if options.dev_share() else options.dev),
+    print_next(commands | {
         "serve it": serve_command(options.export_dir),
         "ask it, from another terminal": query_command(
             options.export_dir, text, pair=asked.get("text_b"), question=asked.get("question"),

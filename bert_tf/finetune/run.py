@@ -39,6 +39,7 @@ from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.base.split_notes import split_notes
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import make_type
+from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import BEST, best_weights
 
@@ -72,7 +73,10 @@ class FinetuningRun:
         return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
-        """Do what is missing; return `(results, version)`: of results.json, the SavedModel."""
+        """Do what is missing; return `(results, version)`: of results.json, the SavedModel.
+
+        The latter is None where no graph can hold the tokenizer.
+        """
         files.clean_temporary(self.path())
         with self.claimed():
             if not files.exists(self.path(RESULTS)):
@@ -85,6 +89,8 @@ class FinetuningRun:
         version = published_version(self.options.export_dir, self.path())
         if version:
             print(f"{self.path()}: this run is finished already; nothing to do")
+        elif reason := load_tokenizer(self.path("model")).python_only:
+            print(f"{self.path()} is not exported: no graph can hold its tokenizer, {reason}")
         else:
             version = export_saved_model(self.path(), self.options.export_dir)
         for name in files.list_folder(self.path("trials")):
