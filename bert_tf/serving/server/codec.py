@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import multiprocessing
+import os
 import queue
 import signal
 import threading
@@ -25,13 +26,14 @@ ENCODED_AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is encoded th
 _MEDIUM = 1 << 20  # bytes up to which it does not wait for those that are larger
 _MOST_SECONDS = 30  # for one request
 _MOST_MEMORY = 3 << 30  # bytes of a process, addresses included
+_NICE = 5  # of the process for large ones: cores are for those who ask for less
 
 
 class Decoder:
     """Runs functions of `wire`; its processes begin with the first request they are for."""
 
     def __init__(self):
-        self._medium, self._large = _Lane("medium"), _Lane("large")
+        self._medium, self._large = _Lane("medium"), _Lane("large", _NICE)
 
     async def run(self, function, data, *arguments, deadline=None):
         """`function(data, *arguments)`.
@@ -48,11 +50,13 @@ class Decoder:
             return function(data, *arguments)
         latest = time.monotonic() + _MOST_SECONDS
         lane = self._medium if len(data) <= _MEDIUM else self._large
-        running = asyncio.wrap_future(lane.submit(function, data, arguments, deadline or latest))
         try:
             async with asyncio.timeout(None if deadline is None else
                                        max(0.0, deadline - time.monotonic())):
-                return await running  # if that is cancelled, what has not begun does not begin
+                # If this is cancelled, what has not begun does not begin. It has no name: a future
+                # and its error would keep each other, and the data with them.
+                return await asyncio.wrap_future(
+                    lane.submit(function, data, arguments, deadline or latest))
         except TimeoutError as problem:
             raise error("deadline") from problem
 
@@ -83,7 +87,8 @@ class _Lane:
     sends many of them delays nobody but those who send as much.
     """
 
-    def __init__(self, name):
+    def __init__(self, name, nice=0):
+        self._nice = nice
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"decode-{name}")
         self._waiting, self._order = queue.PriorityQueue(), itertools.count()
         self._process = self._connection = None
@@ -101,15 +106,20 @@ class _Lane:
             *_, future, call = self._waiting.get_nowait()
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(self.call(*call))
-                except BaseException as problem:
+                    answer, problem = self.call(*call)
+                except BaseException as unforeseen:
+                    answer, problem = None, unforeseen
+                if problem is None:
+                    future.set_result(answer)
+                else:
                     future.set_exception(problem)
 
     def call(self, function, data, arguments, deadline):
+        """The answer and None, or None and the `ServingError`."""
         deadline = min(deadline, time.monotonic() + _MOST_SECONDS)
         left = deadline - time.monotonic()
         if left <= 0:
-            raise error("deadline")
+            return None, error("deadline")
         if self._process is None or not self._process.is_alive():
             self._start()
         timer = threading.Timer(left, self._process.kill)
@@ -117,21 +127,18 @@ class _Lane:
         try:
             self._connection.send((function, arguments))
             self._connection.send_bytes(data)
-            answer, problem = self._connection.recv()
-        except (EOFError, OSError) as gone:
+            return self._connection.recv()
+        except (EOFError, OSError):
             self._end()
-            raise error("deadline" if time.monotonic() >= deadline else "memory") from gone
         finally:
             timer.cancel()
-        if problem is not None:
-            raise problem
-        return answer
+        return None, error("deadline" if time.monotonic() >= deadline else "memory")
 
     def _start(self):
         self._end()
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        self._process = context.Process(target=_work, args=[other], daemon=True)
+        self._process = context.Process(target=_work, args=[other, self._nice], daemon=True)
         self._process.start()
         other.close()
 
@@ -151,9 +158,11 @@ class _Lane:
             self._process.kill()  # whose thread, if it waits for it, ends with that
 
 
-def _work(connection):
+def _work(connection, nice):
     """The process: answers until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server
+    with contextlib.suppress(AttributeError):  # no such thing on this system
+        os.nice(nice)
     with contextlib.suppress(ImportError, ValueError, OSError):  # no such bound on this system
         import resource
 

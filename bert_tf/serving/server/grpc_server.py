@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import time
+import traceback
 import urllib.parse
 
 import grpc
@@ -144,13 +145,16 @@ async def _answering(context, ended=lambda status: None):
     try:
         yield
         status = "OK"
-    except ServingError as problem:
-        status = problem.code
-        await context.abort(grpc.StatusCode[status], problem.message)
-    except Exception:
-        status = "INTERNAL"
-        _log.exception("a request failed")
-        await context.abort(grpc.StatusCode.INTERNAL, error("rest_internal").message)
+    except Exception as problem:
+        told = problem
+        if not isinstance(problem, ServingError):
+            _log.exception("a request failed")
+            told = error("rest_internal")
+        status = told.code
+        # gRPC keeps what `abort` raises, and with it this error and the frames that it went
+        # through: a message there would stay until the garbage collector comes by.
+        traceback.clear_frames(problem.__traceback__)
+        await context.abort(grpc.StatusCode[status], told.message)
     finally:
         ended(status)
 
@@ -172,16 +176,17 @@ class _PredictionService:
             "GetModelMetadata": (grpc_messages.read_metadata, self._metadata)}
 
         def method(api, decode, answer):
-            async def called(message, context):
-                return await self._call(api, decode, answer, message, context)
-            return grpc.unary_unary_rpc_method_handler(called)
+            async def called(_, context):
+                return await self._call(api, decode, answer, context)
+            # One message each; taken as a stream it is in nobody's hands but ours.
+            return grpc.stream_unary_rpc_method_handler(called)
 
         return grpc.method_handlers_generic_handler(
             "tensorflow.serving.PredictionService",
             {api: method(api, *both) for api, both in answers.items()})
 
-    async def _call(self, api, decode, answer, message, context):
-        """Await `answer(…)` to what the bytes of `message` say, and count it."""
+    async def _call(self, api, decode, answer, context):
+        """Await `answer(…)` to what the call's message says, and count it."""
         started, name = time.monotonic(), ""
         remaining = context.time_remaining()
         deadline = None if remaining is None else started + remaining
@@ -189,15 +194,26 @@ class _PredictionService:
         def count(status):
             self._core.count(name, api, "GRPC", status, time.monotonic() - started)
 
-        async with _answering(context, count):
+        async def decoded():
+            nonlocal name
+            message = await context.read()
+            if message is grpc.aio.EOF:
+                raise error("no_message")
             spec = None if api == "MultiInference" else grpc_messages.first_spec(message)
             if spec is not None:
                 name = spec.name
                 if len(message) > AT_ONCE:
                     self._core.check(spec)
-            decoded = await self._core.decode(decode, message, deadline=deadline)
-            name = decoded[0].name
-            return await answer(*decoded, deadline)
+            return await self._core.decode(decode, message, deadline=deadline)
+
+        async def answered():
+            nonlocal name
+            asked = await decoded()
+            name = asked[0].name
+            return await answer(*asked, deadline)
+
+        async with _answering(context, count):
+            return await answered()
 
     async def _predict(self, spec, inputs, outputs, deadline):
         spec, outputs = await self._core.predict(spec, inputs, outputs, deadline)

@@ -15,6 +15,7 @@ _BY_CODE = {
         "no_metadata_field": "no metadata_field; expected signature_def",
         "metadata_field": "metadata_field {field}; expected signature_def",
         "damaged": "the request is damaged",
+        "no_message": "the request has no message",
         # Which tensors.
         "inputs": "inputs {given}; the signature takes {wanted}",
         "tensor": "input {alias} does not hold what its type and shape say, or too much",

@@ -1,9 +1,12 @@
 """Requests and answers in bytes: large ones are read and made where nobody waits for them."""
 
 import asyncio
+import contextlib
+import gc
 import gzip
 import json
 import os
+import sys
 import threading
 import time
 
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from decoder_jobs import breaks, dies, fails, hangs, process, takes_too_much
-from server_harness import PATIENCE
+from server_harness import PATIENCE, wait_until
 from tensorflow_serving.apis import predict_pb2
 
 from bert_tf.serving.server import codec, grpc_server, rest_server
@@ -78,6 +81,25 @@ def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
                LIMITS)
 
 
+def test_a_refused_request_is_not_kept():
+    """Without a garbage collector: it comes by seldom, and requests are large."""
+    made, data = Decoder(), bytes(20_000)
+
+    async def refuse(function):
+        with contextlib.suppress(ServingError):
+            await made.run(function, data)
+
+    before = sys.getrefcount(data)
+    gc.disable()
+    try:
+        for function in (fails, dies):
+            asyncio.run(refuse(function))
+            wait_until(lambda: sys.getrefcount(data) == before, "the lane's thread has let go")
+    finally:
+        gc.enable()
+        made.close()
+
+
 def test_a_small_request_passes_larger_ones_that_wait():
     """In place of the process functions of this one, which tell when they run."""
     begun, goes, order = threading.Event(), threading.Event(), []
@@ -91,7 +113,7 @@ def test_a_small_request_passes_larger_ones_that_wait():
 
     async def run():
         made = Decoder()
-        made._large.call = lambda function, data, arguments, deadline: function(data)
+        made._large.call = lambda function, data, arguments, deadline: (function(data), None)
         try:
             held = asyncio.ensure_future(made.run(hold, bytes(9 << 20)))
             await asyncio.to_thread(begun.wait, PATIENCE)
@@ -119,7 +141,7 @@ def test_what_waits_ends_with_the_decoder():
 
     async def run():
         made = Decoder()
-        made._large.call = lambda function, data, arguments, deadline: function(data)
+        made._large.call = lambda function, data, arguments, deadline: (function(data), None)
         both = [asyncio.ensure_future(made.run(hold, bytes(size << 20))) for size in (2, 3)]
         await asyncio.to_thread(begun.wait, PATIENCE)
         made.close()
