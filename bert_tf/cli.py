@@ -25,6 +25,8 @@ COMMANDS = {
     "pretrain": "raw text to a trained encoder and a SavedModel",
     "finetune": "a table of labelled text to a measured, exported model",
     "evaluate": "measure a fine-tuned model on labelled examples",
+    "mine_negatives": "hard negatives for queries, from a corpus",
+    "index": "an index of a corpus, and search in it",
     "export": "a trained model as a SavedModel for tensorflow_model_server",
     "serve": "serve SavedModels as tensorflow_model_server does",
     "query": "ask a served model",

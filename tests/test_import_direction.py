@@ -25,6 +25,7 @@ ALLOWED = {
     "saved_model": {"models", "tasks", "tokenization", "layers", "retrieval"},
     "converters": {"models", "tasks", "tokenization"},
     "load": {"models", "tasks", "converters", "saved_model"},
+    "embedder": {"load", "models", "tasks", "tokenization", "retrieval"},
     "serving": {"tokenization", "saved_model", "cli", "retrieval"},
 }
 HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub", "fsspec"}

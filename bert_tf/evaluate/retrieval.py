@@ -6,11 +6,12 @@ import time
 
 import numpy as np
 
+from bert_tf.embedder import Embedder
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
 from bert_tf.evaluate.queries import read_retrieval
 from bert_tf.evaluate.run import Evaluation, files_in
-from bert_tf.evaluate.systems import Embedder, Reranker
+from bert_tf.evaluate.systems import Reranker, find
 from bert_tf.finetune.results import PREDICTIONS
 from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.find import find_model
@@ -65,7 +66,7 @@ class RetrievalEvaluation(Evaluation):
         embedder = None if options.model == BM25 else Embedder(options.model)
         reranker = options.reranker and Reranker(options.reranker)
         if embedder:
-            add("embedder", lambda: embedder.find(texts, contents, depth))
+            add("embedder", lambda: find(embedder, texts, contents, depth))
         add(BM25, lambda: Bm25(contents, progress=True).search(texts, depth))
         first = BM25
         if embedder:

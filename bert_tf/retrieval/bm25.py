@@ -71,15 +71,19 @@ class Bm25:
         """
         top = TopK(1, min(k, self.size))
         found = []
-        for terms in self._terms_of(text_list(queries, "queries")):
-            known = [self._vocabulary[term] for term in terms if term in self._vocabulary]
-            if known:
-                scores = self._index.get_scores_from_ids(known)[np.newaxis]
-                top.update(np.where(scores > 0, scores, -np.inf), 0)
+        for scores in self.scores(queries):
+            top.update(np.where(scores > 0, scores, -np.inf)[np.newaxis], 0)
             found.append(top.taken())
         scores, rows = (np.concatenate(each) for each in zip(*found, strict=True)) if found else (
             np.zeros((0, top.k), np.float32), np.zeros((0, top.k), np.int64))
         return np.where(rows < 0, np.float32(0), scores), rows
+
+    def scores(self, queries):
+        """Yield the scores of all passages, float32 `[n]`, for each of `queries`."""
+        for terms in self._terms_of(text_list(queries, "queries")):
+            known = [self._vocabulary[term] for term in terms if term in self._vocabulary]
+            yield self._index.get_scores_from_ids(known) if known else np.zeros(self.size,
+                                                                                np.float32)
 
     def _terms_of(self, texts, progress=False):
         """Yield the list of terms of each text."""

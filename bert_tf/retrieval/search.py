@@ -11,6 +11,7 @@ from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 SIMILARITIES = ("cosine", "dot")
 QUERY_BLOCK = 256
+_RESCORED = 1 << 13  # vectors that are summed anew at a time
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 25, 1 << 15  # of the corpus' vectors at a time
 
 
@@ -127,16 +128,23 @@ def rescored(queries, rows, vectors_of):
     Returns: `(scores, rows)`, float32 and int64 `[q, k]`, as of `search`; -inf and -1 for none.
     """
     scores = np.full(rows.shape, -np.inf, np.float32)
-    for number, query in enumerate(queries):
-        found = np.unique(rows[number][rows[number] >= 0])
-        if not len(found):
+    ordered = np.full(rows.shape, -1, np.int64)
+    at_once = max(1, _RESCORED // max(rows.shape[1], 1))
+    for start in range(0, len(queries), at_once):
+        needed = np.unique(rows[start:start + at_once])
+        needed = needed[needed >= 0]
+        if not len(needed):
             continue
-        of_query = (vectors_of(found).astype(np.float64) * query).sum(axis=1).astype(np.float32)
-        order = np.argsort(-of_query, kind="stable")
-        scores[number, :len(found)] = of_query[order]
-        rows[number] = -1
-        rows[number, :len(found)] = found[order]
-    return scores, rows
+        vectors = vectors_of(needed).astype(np.float64)
+        for number in range(start, min(start + at_once, len(queries))):
+            found = np.unique(rows[number])
+            found = found[found >= 0]
+            of_query = (vectors[np.searchsorted(needed, found)]
+                        @ queries[number].astype(np.float64)).astype(np.float32)
+            order = np.argsort(-of_query, kind="stable")
+            scores[number, :len(found)] = of_query[order]
+            ordered[number, :len(found)] = found[order]
+    return scores, ordered
 
 
 def of_length_1(vectors):

@@ -1,0 +1,166 @@
+"""Vectors of texts by a model at a path: ours, of other formats, or a SavedModel."""
+
+import hashlib
+import json
+import os
+
+import numpy as np
+import tqdm
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.load import from_pretrained
+from bert_tf.models.find import SERVED, find_model
+from bert_tf.retrieval.codes import VectorCode
+from bert_tf.storage import checksums, files, manifest
+from bert_tf.tasks.base.task_type import batches_by_length
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tokenization.morphemes import analyse
+from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
+
+_AT_ONCE = 1024  # texts or pairs between which progress is shown
+_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
+_LENGTH = 512  # tokens that a model reads which does not say how many
+PROMPTS = {"query": ("query",), "passage": ("passage", "document")}  # names that prompts have
+
+
+class Embedder:
+    """Vectors of a model folder, of a checkpoint of others or of a SavedModel.
+
+    Args:
+        path: its place.
+        dtype: what it computes in, such as `bfloat16`; None for float32, of a SavedModel as
+            exported.
+
+    Raises:
+        UsageError: it gives no vector for a text.
+    """
+
+    def __init__(self, path, dtype=None):
+        self.path = path
+        self._served = find_model(path).kind in SERVED
+        if self._served and dtype is not None:
+            raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {path}",
+                                     attempt="an export with that dtype"))
+        self._model = ServedTexts(path, "embed") if self._served else loaded(path, "embedder",
+                                                                            dtype)
+
+    def vectors(self, texts, role="passage"):
+        """Return float32 `[n, W]`.
+
+        Args:
+            texts: list of str.
+            role: `query` or `passage`: a model's prompt of such a name comes before each text.
+
+        Raises:
+            UsageError: there is a vector for each token.
+            BertTfError: a vector is not finite.
+        """
+        if self._served:
+            found = self._model.code.decode(np.array(self._model(texts))) if texts else []
+        else:
+            prompt = next((name for name in PROMPTS[role] if name in self._model.prompts), None)
+            found = [part for texts in parts(texts, "vectors")
+                     for part in self._model.embed(texts, prompt=prompt)]
+        vectors = np.stack(found) if len(found) else np.zeros((0, 0), np.float32)
+        if vectors.ndim != 2:
+            raise UsageError(explain(f"{self.path} gives a vector for each token",
+                                     "one that pools them"))
+        if not np.isfinite(vectors).all():
+            raise BertTfError(explain(f"{self.path} gives vectors that are not finite",
+                                      "a model that was trained without overflow"))
+        return vectors
+
+
+def model_files(path):
+    """Return the paths of the files that decide what a model gives, sorted."""
+    found = find_model(path)
+    if found.kind in SERVED:
+        folders = [found.path, os.path.join(found.path, "variables"), found.folder]
+    else:
+        folders = [found.folder]
+    paths = [os.path.join(folder, name) for folder in folders for name in files.list_folder(folder)]
+    return [path for path in paths if files.is_file(path)] or files.expand([f"{found.path}*"])
+
+
+def model_digest(path):
+    """Return a digest of a model's files and their names, the same wherever its folder is."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in model_files(path):
+        digest.update(f"{os.path.basename(name)} {manifest.digest_file(name)}\n".encode())
+    return digest.hexdigest()
+
+
+class ServedTexts:
+    """A signature of a SavedModel, called with lists of texts: a list of its one output's rows."""
+
+    def __init__(self, path, name):
+        import tensorflow as tf
+
+        version = checksums.opened(path)
+        self._tf, self._loaded = tf, tf.saved_model.load(version)
+        if name not in self._loaded.signatures:
+            raise UsageError(explain(f"{path} has no signature {name}", attempt="another model"))
+        self._call = self._loaded.signatures[name]
+        self._inputs = ("text",) if name == "embed" else ("query", "passage")
+        self.code = self._code()
+        config = os.path.join(version, "assets.extra", TOKENIZER_CONFIG)
+        self._pretokenize = files.exists(config) and (
+            files.read_json_object(config).get("pretokenize"))
+
+    def _code(self):
+        """Return the `VectorCode` of what `embed` gives."""
+        if "describe" not in self._loaded.signatures:
+            return VectorCode()
+        answer = self._loaded.signatures["describe"](text=self._tf.constant([""]))
+        described = json.loads(answer["description"].numpy()[0])
+        return VectorCode.from_options(described.get("embedding", {}))
+
+    def __call__(self, *columns):
+        if self._pretokenize:
+            columns = [analyse(column, progress=True) for column in columns]
+        found = [None] * len(columns[0])
+        sizes = np.array([sum(map(len, texts)) for texts in zip(*columns, strict=True)])
+        for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
+            texts = {name: self._tf.constant([column[row] for row in rows])
+                     for name, column in zip(self._inputs, columns, strict=True)}
+            [output] = self._call(**texts).values()
+            for row, value in zip(rows, output.numpy(), strict=True):
+                found[row] = value
+        return found
+
+
+def loaded(path, task=None, dtype=None):
+    """Return the Keras model; one that does not say how much of a text it reads reads all it
+    can."""
+    options = {} if dtype is None else {"dtype": dtype}
+    model = from_pretrained(path, **options)
+    if task is not None and model.saved_as != task:
+        if hasattr(model, "problem"):
+            raise UsageError(explain(
+                f"--model {path}, which predicts a label or a number", "a model that gives vectors",
+                f"--reranker {path}"))
+        model = from_pretrained(path, task, **options)
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is None:
+        raise UsageError(explain(f"{path} takes no text", "a model with a tokenizer"))
+    if type(preprocessor) is TextPreprocessor and not _says_length(path):
+        preprocessor.resize(min(_LENGTH, model.config.longest))
+    model.encoder.backbone.padding_free = True  # texts of any lengths
+    return model
+
+
+def _says_length(path):
+    """Return whether a model was saved with how it reads text."""
+    found = find_model(path)
+    task = os.path.join(found.folder, "task.json")
+    return found.kind == "sentence_transformers" or (
+        files.exists(task) and "reading" in files.read_json_object(task))
+
+
+def parts(values, what):
+    """Yield `values` in parts, with a progress bar where it takes long."""
+    with tqdm.tqdm(desc=what, total=len(values), delay=2, leave=False) as bar:
+        for start in range(0, len(values), _AT_ONCE):
+            part = values[start:start + _AT_ONCE]
+            yield part
+            bar.update(len(part))

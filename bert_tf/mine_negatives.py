@@ -1,0 +1,245 @@
+"""Mine hard negatives for queries: passages that are found and do not match.
+
+    python -m bert_tf.mine_negatives --model runs/embedder --input pairs.tsv \\
+        --corpus passages.tsv --output train.jsonl --relative_margin 0.05
+    python -m bert_tf.mine_negatives --bm25 --input squad.json --corpus squad.json --output …
+
+Input is what finetune --task embed and --task rank read; so is the output, JSONL of {"query",
+"positive", "negatives"}, a line for each positive. Passages are searched by the vectors of a model,
+by BM25, or, with both, by the fusion of both (reciprocal ranks, margins by vectors). The corpus's
+vectors are kept beside the output until it is written: an interrupted run resumes.
+"""
+
+import dataclasses
+import hashlib
+import os
+import sys
+
+import numpy as np
+import tqdm
+
+from bert_tf import cli
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.options import POSITIVE, REQUIRED, Range, SeedOptions, WriteOptions, option, takes
+from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule, same_text
+from bert_tf.storage import files, locks, manifest
+
+_RECORD, _WORK = ".manifest.json", ".vectors"  # after the output's name
+_AT_ONCE = 1024  # queries that are searched together
+_SPARE = 10  # passages that are found in place of duplicates of positives
+_SHARD = 8192
+_MARGIN = Range(float, lambda value: value >= 0, "a number of at least 0")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MineNegativesConfig(WriteOptions, SeedOptions):
+    """What `bert_tf.mine_negatives` finds, and where."""
+
+    input: str = option(REQUIRED, "queries and their positives", metavar="FILE")
+    corpus: tuple[str, ...] = option(REQUIRED, "passages: tables, JSON, text", metavar="GLOB")
+    output: str = option(REQUIRED, "JSONL", metavar="FILE")
+    model: str | None = option(None, "model by whose vectors passages are searched",
+                               metavar="PATH")
+    bm25: bool = option(False, "search by BM25, alone or beside --model")
+    negatives: int = option(5, "negatives of a positive", POSITIVE)
+    first_rank: int = option(1, "rank of the first passage that may be one, positives left out",
+                             POSITIVE)
+    last_rank: int = option(100, "rank of the last", POSITIVE)
+    margin: float | None = option(
+        None, "how much lower than the positive's its score must be", _MARGIN)
+    relative_margin: float | None = option(
+        None, "the same as a fraction of the positive's score", _MARGIN)
+    sampling: str = option("first", "of those that may be: the best ranked, or any",
+                           choices=SAMPLINGS)
+    dtype: str | None = option(None, "what the model computes in",
+                               choices=("float32", "bfloat16"), otherwise="float32")
+
+    def rule(self):
+        """Return the `NegativeRule`."""
+        return NegativeRule(self.negatives, self.first_rank, self.last_rank, self.margin,
+                            self.relative_margin, self.sampling)
+
+
+@takes(MineNegativesConfig)
+def mine_negatives(config):
+    """Mine hard negatives, unless they are there.
+
+    Args:
+        config: `MineNegativesConfig`, or its fields as keyword arguments.
+
+    Returns: path of the output.
+
+    Raises:
+        UsageError: options contradict each other or the model, or the output is of other ones.
+        BertTfError: a file is damaged, or no query has a negative.
+    """
+    config.rule()
+    if config.model is None and not config.bm25:
+        raise UsageError(explain("nothing to search by", "--model, --bm25 or both"))
+    paths = files.expand(config.corpus)
+    options = {name: value for name, value in config.stored().items() if name != "output"}
+    if config.model is not None:
+        from bert_tf.embedder import model_digest
+
+        options["model_digest"] = model_digest(config.model)
+    record = config.output + _RECORD
+    inputs = [config.input, *paths]
+    with locks.held(os.path.dirname(config.output) or "."):
+        if files.exists(config.output) and not files.exists(record) and not config.overwrite:
+            raise UsageError(explain(f"{config.output} exists, from elsewhere",
+                                     attempt="another --output, or --overwrite"))
+        if files.exists(config.output) and manifest.finished(
+                record, options, inputs, config.overwrite, config.verify_inputs):
+            print(f"{config.output} is there already, from the same queries and options")
+            return config.output
+        lines = _Mining(config, paths, options.get("model_digest")).lines()
+        files.write_json_lines(config.output, lines)
+        manifest.write(record, options, inputs)
+        files.remove(config.output + _WORK)
+    negatives = sum(len(line["negatives"]) for line in lines)
+    print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")
+    return config.output
+
+
+class _Mining:
+    def __init__(self, config, paths, digest):
+        from bert_tf.retrieval.corpus import read_corpus
+        from bert_tf.retrieval.fusion import reciprocal_rank_fusion
+        from bert_tf.retrieval.search import of_length_1, rescored, search
+
+        self.of_length_1, self.rescored, self.search_vectors = of_length_1, rescored, search
+        self.fuse = reciprocal_rank_fusion
+        self.config, self.rule = config, config.rule()
+        self.positives = self._read_queries()  # {query: {positive: None}}
+        # Without titles, which positives have not either.
+        self.texts = [passage.text for passage in read_corpus(paths)]
+        self.keys = list(map(_key, self.texts))
+        self.rows = {key: row for row, key in reversed(list(enumerate(self.keys)))}
+        if config.model is not None:
+            self._embed(paths, digest)
+        if config.bm25:
+            from bert_tf.retrieval.bm25 import Bm25
+
+            self.bm25 = Bm25(self.texts, progress=True)
+
+    def _read_queries(self):
+        from bert_tf.data.tables import BadRow
+        from bert_tf.tasks.base.query_files import read_queries
+
+        positives = {}
+        for example in read_queries(self.config.input):
+            if isinstance(example, BadRow):
+                raise example
+            if not example.positives or example.is_labelled_pair:
+                raise BertTfError(explain(f"{example.where}: no positive for the query",
+                                          "queries with texts that match them"))
+            positives.setdefault(example.query, {}).update(dict.fromkeys(example.positives))
+        if not positives:
+            raise BertTfError(explain(f"{self.config.input}: no query", "one or more"))
+        return positives
+
+    def _embed(self, paths, digest):
+        """Compute the vectors of queries, positives and, on disk, the corpus."""
+        from bert_tf.embedder import Embedder
+        from bert_tf.retrieval.build_index import build_index, stored_codes
+        from bert_tf.retrieval.shards import Codes, shard_name
+
+        embedder = Embedder(self.config.model, self.config.dtype)
+        work = self.config.output + _WORK
+        made = build_index(
+            work, {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
+                   "approximate": False, "seed": 0, "texts": "without titles",
+                   "model_digest": digest, "dtype": self.config.dtype}, paths,
+            lambda: lambda passages: embedder.vectors([passage.text for passage in passages]),
+            {}, overwrite=True)
+        shards = [os.path.join(work, shard_name(number)) for number in range(made["shards"])]
+        code = stored_codes(None, "float32", None)["float32"]
+        self.vectors = Codes(shards, "float32", code.decode)
+        texts = list(dict.fromkeys(text for each in self.positives.values() for text in each))
+        self.of_positive = dict(zip(texts, self.of_length_1(embedder.vectors(texts)), strict=True))
+        self.of_queries = self.of_length_1(embedder.vectors(list(self.positives), "query"))
+
+    def lines(self):
+        """Return the lines of the output."""
+        queries, lines = list(self.positives), []
+        generator = np.random.default_rng(self.config.seed)
+        most = max(map(len, self.positives.values()))
+        depth = min(len(self.texts), self.rule.last_rank + most + _SPARE)
+        with tqdm.tqdm(desc="queries", total=len(queries), delay=2, leave=False) as bar:
+            for start in range(0, len(queries), _AT_ONCE):
+                part = queries[start:start + _AT_ONCE]
+                for query, scores, rows, positive_scores in zip(
+                        part, *self._found(part, start, depth), strict=True):
+                    lines += self._lines_of(query, scores, rows, positive_scores, generator)
+                bar.update(len(part))
+        if not lines:
+            raise BertTfError(explain(f"no negative for any of {len(queries)} queries",
+                                      attempt="other ranks or a smaller margin"))
+        return lines
+
+    def _found(self, queries, start, depth):
+        """Return for each query the scores and rows found, best first, and a dict of its
+        positives' scores."""
+        by_bm25 = self._by_bm25(queries, depth) if self.config.bm25 else None
+        if self.config.model is None:
+            return by_bm25
+        vectors = self.of_queries[start:start + len(queries)]
+        scores, rows = self.search_vectors(vectors, self.vectors, depth, "dot")
+        if by_bm25 is not None:
+            rows = self.fuse([rows, by_bm25[1]], depth)[1]
+            ordered = self.rescored(vectors, rows, self.vectors.__getitem__)
+            scores = np.array([[known.get(row, -np.inf) for row in of_query]
+                               for of_query, known in zip(rows, (
+                                   dict(zip(of_query, values, strict=True)) for values, of_query
+                                   in zip(*ordered, strict=True)), strict=True)])
+        positives = [{text: float(vector @ self.of_positive[text])
+                      for text in self.positives[query]}
+                     for query, vector in zip(queries, vectors, strict=True)]
+        return scores, rows, positives
+
+    def _by_bm25(self, queries, depth):
+        scores, rows = self.bm25.search(queries, depth)
+        positives = [{} for _ in queries]
+        if self.rule.has_margin and self.config.model is None:
+            for query, of_query, all_scores in zip(queries, positives, self.bm25.scores(queries),
+                                                   strict=True):
+                for text in self.positives[query]:
+                    row = self.rows.get(_key(text))
+                    if row is None:
+                        raise BertTfError(explain(
+                            f"{query!r}: its positive {text[:60]!r} is not in the corpus, so that "
+                            "it has no BM25 score", attempt="--model, or no margin"))
+                    of_query[text] = float(all_scores[row])
+        return scores, rows, positives
+
+    def _lines_of(self, query, scores, rows, positive_scores, generator):
+        taken = {_key(text) for text in (query, *self.positives[query])}
+        kept = []  # neither positives nor a text a second time
+        for place, row in enumerate(rows.tolist()):
+            if row >= 0 and self.keys[row] not in taken:
+                taken.add(self.keys[row])
+                kept.append(place)
+        for positive in self.positives[query]:
+            places = self.rule.choose(scores[kept], positive_scores.get(positive, np.inf),
+                                      generator)
+            if len(places):
+                yield {"query": query, "positive": positive,
+                       "negatives": [self.texts[rows[kept[place]]] for place in places]}
+
+
+def _key(text):
+    return hashlib.blake2b(same_text(text).encode(), digest_size=8).digest()
+
+
+def _parser():
+    return cli.parser_of("mine_negatives", __doc__, MineNegativesConfig)
+
+
+def main(argv=None):
+    mine_negatives(MineNegativesConfig(**vars(_parser().parse_args(argv))))
+
+
+cli.make_callable(__name__, mine_negatives)
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main))

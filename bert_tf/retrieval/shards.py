@@ -1,0 +1,132 @@
+"""Vectors and passages on disk in shards, memory-mapped: as one array, as one list.
+
+A shard is a folder that appears whole: `float32.npy`, `int8.npy` or `bits.npy` (and `int8.npy`, to
+rescore by), row by row the codes of its passages; `passages.jsonl`; `offsets.npy`, where its lines
+begin; `shard.json`, how they are stored; `checksums.json`.
+"""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+
+from bert_tf.errors import BertTfError, explain
+from bert_tf.retrieval.codes import DTYPES
+from bert_tf.retrieval.corpus import Passage
+from bert_tf.storage import checksums, files
+
+_PASSAGES, _OFFSETS, _ABOUT = "passages.jsonl", "offsets.npy", "shard.json"
+
+
+def shard_name(number):
+    """Return the name of a shard's folder."""
+    return f"shard-{number:05d}"
+
+
+def write_shard(path, passages, codes, about):
+    """Write a shard.
+
+    Args:
+        path: its folder.
+        passages: list of `Passage`.
+        codes: `{precision: array [n, ...]}`.
+        about: what `shard_about` returns, a dict of plain values.
+    """
+    lines = [(json.dumps(dataclasses.asdict(passage), ensure_ascii=False) + "\n").encode()
+             for passage in passages]
+    offsets = np.cumsum([0, *map(len, lines)], dtype=np.int64)
+    with checksums.new_folder(path) as folder:
+        for precision, values in codes.items():
+            np.save(os.path.join(folder, f"{precision}.npy"), values)
+        np.save(os.path.join(folder, _OFFSETS), offsets)
+        files.write_bytes(os.path.join(folder, _PASSAGES), b"".join(lines))
+        files.write_json(os.path.join(folder, _ABOUT), about)
+
+
+def shard_about(path):
+    """Return what a shard was written with."""
+    return files.read_json_object(os.path.join(path, _ABOUT))
+
+
+class Codes:
+    """The codes of all shards as one array, `[n, width]`, whose rows are float32 when taken.
+
+    Args:
+        folders: of the shards, in order.
+        precision: one of `PRECISIONS`.
+        decode: function from codes to float32 vectors.
+    """
+
+    ndim = 2
+
+    def __init__(self, folders, precision, decode):
+        self.arrays = [_mapped(os.path.join(folder, f"{precision}.npy"), DTYPES[precision], 2)
+                       for folder in folders]
+        self.starts = np.cumsum([0, *map(len, self.arrays)])
+        self.decode = decode
+
+    def __len__(self):
+        return int(self.starts[-1])
+
+    @property
+    def shape(self):
+        """`(n, width)` of the vectors."""
+        return len(self), self.decode(self.arrays[0][:1]).shape[1]
+
+    def __getitem__(self, rows):
+        """Return the vectors of a slice, or of an ascending array of rows."""
+        if isinstance(rows, slice):
+            start, end, _ = rows.indices(len(self))
+            parts = [array[max(start - begin, 0):max(end - begin, 0)]
+                     for array, begin in zip(self.arrays, self.starts, strict=False)
+                     if begin < end and start < begin + len(array)]
+        else:
+            ends = np.searchsorted(rows, self.starts)
+            parts = [array[rows[first:last] - begin] for array, begin, first, last in zip(
+                self.arrays, self.starts, ends, ends[1:], strict=False) if first < last]
+        return self.decode(parts[0] if len(parts) == 1 else np.concatenate(parts))
+
+
+class Passages:
+    """The passages of all shards, read one by one.
+
+    Args:
+        folders: of the shards, in order.
+    """
+
+    def __init__(self, folders):
+        self._paths = [os.path.join(folder, _PASSAGES) for folder in folders]
+        self._offsets = [_mapped(os.path.join(folder, _OFFSETS), np.int64, 1)
+                         for folder in folders]
+        self._starts = np.cumsum([0, *(len(offsets) - 1 for offsets in self._offsets)])
+
+    def __len__(self):
+        return int(self._starts[-1])
+
+    def __getitem__(self, row):
+        """Return a `Passage`."""
+        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
+        start, end = self._offsets[shard][row - self._starts[shard]:][:2].tolist()
+        path = self._paths[shard]
+        with files.explained("read", path), open(path, "rb") as stream:
+            stream.seek(start)
+            line = stream.read(end - start)
+        try:
+            return Passage(**json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise BertTfError(explain(f"{path} is damaged at byte {start}",
+                                      attempt="building the index again")) from error
+
+
+def _mapped(path, dtype, ndim):
+    """Map an array of a file; BertTfError where it holds another one."""
+    with files.explained("read", path):
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise BertTfError(f"{path} is damaged: {error}") from error
+    if array.dtype != dtype or array.ndim != ndim:
+        raise BertTfError(explain(f"{path}: {array.dtype} of {array.ndim} axes",
+                                  f"{np.dtype(dtype)} of {ndim}", "building the index again"))
+    return array

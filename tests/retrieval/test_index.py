@@ -1,0 +1,164 @@
+"""An index against brute force, interrupted builds, and what is not there or damaged."""
+
+import hashlib
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.retrieval.build_index import build_index
+from bert_tf.retrieval.vector_index import VectorIndex
+
+N, WIDTH = 500, 32
+OPTIONS = {"dimensions": None, "precision": "float32", "shard_size": 128, "approximate": None,
+           "seed": 1}
+
+
+def embed(texts):
+    """Vectors near one of 20 centers, the same for the same text."""
+    seeds = [int(hashlib.blake2b(text.encode()).hexdigest()[:8], 16) for text in texts]
+    centers = np.random.default_rng(0).normal(size=(20, WIDTH))
+    return np.array([centers[seed % 20] + np.random.default_rng(seed).normal(size=WIDTH)
+                     for seed in seeds], np.float32)
+
+
+def of_passages(embed):
+    return lambda passages: embed([passage.content for passage in passages])
+
+
+TEXTS = [f"passage {number}" if number % 50 else "the same text" for number in range(N)]
+QUERIES = [f"query {number}" for number in range(30)]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.tsv"
+    path.write_text("".join(f"id{number}\t{text}\n" for number, text in enumerate(TEXTS)))
+    return str(path)
+
+
+def build(folder, corpus, embed=embed, **options):
+    build_index(str(folder), OPTIONS | options, [corpus], lambda: of_passages(embed), {"model": "m"})
+    return VectorIndex(str(folder), embed)
+
+
+def cosines(dimensions=None):
+    def unit(vectors):
+        vectors = vectors[:, :dimensions].astype(np.float64)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit(embed(QUERIES)) @ unit(embed(TEXTS)).T
+
+
+def contents(folder):
+    return {os.path.relpath(os.path.join(parent, name), folder): (
+        open(os.path.join(parent, name), "rb").read())
+        for parent, _, names in os.walk(folder) for name in names}
+
+
+def recall(rows, scores, k=10):
+    """How many of the rows found are as near as the k nearest."""
+    found = np.take_along_axis(scores, rows[:, :k], 1)
+    return (found >= np.sort(scores)[:, -k, None] - 1e-9).mean()
+
+
+def test_exact_search_is_brute_force(tmp_path, corpus):
+    index = build(tmp_path / "index", corpus)
+    expected = np.argsort(-cosines().round(6), axis=1, kind="stable")[:, :10]
+    assert len(index) == N and index.width == WIDTH
+    scores, rows = index.search_vectors(embed(QUERIES), 10)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_allclose(scores, np.take_along_axis(cosines(), rows, 1), atol=1e-5)
+    found = index.search(QUERIES[:2], 3)
+    assert [[each["id"] for each in of_query] for of_query in found] == [
+        [f"id{row}" for row in of_query[:3]] for of_query in expected[:2]]
+    assert found[0][0] == {"id": f"id{rows[0, 0]}", "text": TEXTS[rows[0, 0]], "title": "",
+                           "score": pytest.approx(scores[0, 0])}
+    assert index.search(QUERIES[0], 3) == found[0] and index.search([]) == []
+    same = [each["id"] for each in index.search("the same text", 10_000)]
+    assert len(same) == N and same[:10] == [f"id{row}" for row in range(0, N, 50)]
+
+
+@pytest.mark.parametrize("options, least", [
+    ({"precision": "int8"}, 0.97), ({"precision": "bits"}, 0.8),
+    ({"precision": "int8", "dimensions": 16}, 0.97), ({"dimensions": 16}, 1),
+    ({"approximate": True}, 0.95), ({"precision": "int8", "approximate": True}, 0.9)])
+def test_small_and_approximate(tmp_path, corpus, options, least):
+    index = build(tmp_path / "index", corpus, **options)
+    scores, rows = index.search_vectors(embed(QUERIES), 10)
+    assert recall(rows, cosines(options.get("dimensions"))) >= least
+    assert (np.diff(scores) <= 0).all()
+    rescored = index.search_vectors(embed(QUERIES), 10, rescore=50, probes=10_000)[1]
+    exact = index.search_vectors(embed(QUERIES), 10, exact=True, rescore=50)[1]
+    np.testing.assert_array_equal(rescored, exact)
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "bits", "approximate": True}])
+def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, capsys):
+    build(tmp_path / "whole", corpus, **options)
+    calls = []
+
+    def interrupted(texts):
+        calls.append(len(texts))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return embed(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "parts", corpus, interrupted, **options)
+    assert not (tmp_path / "parts" / "manifest.json").exists()
+    with pytest.raises(UsageError, match="no finished index"):
+        VectorIndex(str(tmp_path / "parts"))
+    shard = tmp_path / "parts" / "shard-00001" / "passages.jsonl"
+    shard.write_bytes(shard.read_bytes().replace(b"passage 130", b"passage 131"))
+    build(tmp_path / "parts", corpus, interrupted, **options)
+    assert calls == [128, 128, 128, 128, 128, 116] and "made again" in capsys.readouterr().out
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    build(tmp_path / "parts", corpus, None, **options)
+    assert "nothing to do" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="precision was .* now 'int8'.*; try .* --overwrite"):
+        build(tmp_path / "parts", corpus, precision="int8")
+
+
+def test_damaged(tmp_path, corpus, monkeypatch):
+    index = build(tmp_path / "index", corpus, approximate=True)
+    vectors = tmp_path / "index" / "shard-00002" / "float32.npy"
+    data = vectors.read_bytes()
+    for changed, verify, message in ((data[:-4], False, "truncated"), (data, None, None),
+                                     (data[:-4] + b"1234", None, "content changed"),
+                                     (data[:-4] + b"1234", False, None)):
+        vectors.write_bytes(changed)
+        if message is None:
+            VectorIndex(str(tmp_path / "index"), verify=verify)
+            continue
+        with pytest.raises(BertTfError, match=f"float32.npy .*{message}"):
+            VectorIndex(str(tmp_path / "index"), verify=verify)
+    vectors.write_bytes(data)
+    (tmp_path / "index" / "approximate.faiss").write_bytes(b"IwFl")
+    with pytest.raises(BertTfError, match="approximate.faiss is damaged"):
+        VectorIndex(str(tmp_path / "index"))
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
+        VectorIndex(str(tmp_path / "index"))
+    assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
+
+
+def test_refused(tmp_path, corpus):
+    index = build(tmp_path / "index", corpus)
+    for queries in (np.ones((1, WIDTH - 1)), np.ones(WIDTH), np.ones((1, WIDTH + 1))):
+        with pytest.raises(UsageError, match=f"for vectors of {WIDTH}"):
+            index.search_vectors(queries)
+    with pytest.raises(BertTfError, match="not finite"):
+        index.search_vectors(np.full((1, WIDTH), np.nan))
+    with pytest.raises(UsageError, match="at least 1"):
+        index.search_vectors(np.ones((1, WIDTH)), 0)
+    with pytest.raises(UsageError, match="without a model"):
+        VectorIndex(index.folder).search("x")
+    with pytest.raises(UsageError, match="no finished index"):
+        VectorIndex(str(tmp_path))
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(BertTfError, match="no passage"):
+        build(tmp_path / "none", str(tmp_path / "empty.txt"))
+    with pytest.raises(UsageError, match="multiple of 8"):
+        build(tmp_path / "bits", corpus, precision="bits", dimensions=12)
