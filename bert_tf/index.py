@@ -20,7 +20,8 @@ from bert_tf.options import POSITIVE, REQUIRED, SeedOptions, WriteOptions, optio
 from bert_tf.retrieval.codes import PRECISIONS
 from bert_tf.storage import files, locks
 
-_ACTIONS = ("build", "search")
+ACTIONS = {"build": "Build an index of a corpus, or what of it is not there yet.",
+           "search": "Find the passages of an index that are nearest to queries."}
 _AT_ONCE = 256  # queries between which results are printed
 _SHOWN = 100  # characters of a passage in a table
 
@@ -131,7 +132,7 @@ def _check_model(index, model):
 
 
 def _search_parser():
-    parser = cli.Parser("index search", __doc__)
+    parser = cli.Parser("index search", ACTIONS["search"])
     add = parser.add_argument
     add("index", metavar="DIR", help="folder of the index")
     add("texts", metavar="TEXT", nargs="*", help="queries (default: lines of standard input)")
@@ -147,7 +148,7 @@ def _search_parser():
 
 
 def _parser():
-    return cli.parser_of("index build", __doc__, IndexConfig)
+    return cli.parser_of("index build", ACTIONS["build"], IndexConfig)
 
 
 def _search(argv):
@@ -171,10 +172,12 @@ def _search(argv):
 def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     if not argv or argv[0] in ("-h", "--help"):
-        print(f"usage: python -m bert_tf.index {{{','.join(_ACTIONS)}}} …\n\n{__doc__}\n"
+        print(f"usage: python -m bert_tf.index {{{','.join(ACTIONS)}}} …\n\n{__doc__}\n"
               "build --help and search --help tell more.")
         return 0 if argv else 2
-    if check_choice("action", argv[0], _ACTIONS) == "search":
+    if argv == ["--version"]:
+        cli.Parser("index", __doc__).parse_args(argv)
+    if check_choice("action", argv[0], ACTIONS) == "search":
         _search(argv[1:])
         return 0
     build_index(IndexConfig(**vars(_parser().parse_args(argv[1:]))))

@@ -12,13 +12,15 @@ import pathlib
 import re
 from unittest import mock
 
-from bert_tf import cli, visualize
+from bert_tf import cli, index, visualize
 from bert_tf.options import FORMER_NAMES
 from bert_tf.storage import files
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
 # Defaults that differ from machine to machine.
 _BY_MACHINE = {"num_processes": "the number of cores", "grpc_max_threads": "four for each core"}
+# Commands whose first word has flags of its own.
+_PARTS = {"visualize": (visualize, visualize.VIEWS), "index": (index, index.ACTIONS)}
 _INTRODUCTION = """# Command line
 
 Written from the parsers by `docs/command_line.py`: what each command's `--help` says.
@@ -111,12 +113,13 @@ def page():
     former = ", ".join(f"`--{before}` for `--{name}`" for name, before in FORMER_NAMES.items())
     lines = [_INTRODUCTION.format(former=former)]
     for command in cli.COMMANDS:
-        if command != "visualize":
+        if command not in _PARTS:
             lines += _section(2, command, find_parser(command))
             continue
-        lines += [f"## {command}", "", *_prose(visualize.__doc__), ""]
-        for view in visualize.VIEWS:
-            lines += _section(3, f"{command} {view}", find_parser(command, [view]))
+        module, parts = _PARTS[command]
+        lines += [f"## {command}", "", *_prose(module.__doc__), ""]
+        for part in parts:
+            lines += _section(3, f"{command} {part}", find_parser(command, [part]))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 

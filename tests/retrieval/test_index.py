@@ -40,7 +40,7 @@ def corpus(tmp_path):
 
 
 def build(folder, corpus, embed=embed, **options):
-    build_index(str(folder), OPTIONS | options, [corpus], lambda: of_passages(embed), {"model": "m"})
+    build_index(str(folder), OPTIONS | options, [corpus], lambda: of_passages(embed), {})
     return VectorIndex(str(folder), embed)
 
 

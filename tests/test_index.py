@@ -1,0 +1,79 @@
+"""The command `index`: a model's vectors, built and searched."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_model import SEQ_LENGTH, config_of, word_piece
+
+import bert_tf
+from bert_tf import cli, index
+from bert_tf.errors import UsageError
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+
+PASSAGES = ["the quick brown fox", "the lazy dog", "a café", "fox jumps over dog", "안녕하세요"]
+
+
+def embedder(seed):
+    tokenizer = word_piece()
+    return SentenceEmbedder(config_of(tokenizer), seed=seed,
+                            preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("models") / "model")
+    embedder(1).save_pretrained(folder, word_piece())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("index")
+    (folder / "corpus.txt").write_text("\n".join(PASSAGES))
+    flags = ["build", "--model", model, "--corpus", str(folder / "*.txt"),
+             "--output", str(folder / "index"), "--shard_size", "2"]
+    assert cli.run(index.main, flags) == 0
+    return str(folder / "index"), flags
+
+
+def test_it_finds_what_the_model_finds(built, capsys):
+    folder, flags = built
+    queries = ["the fox", "dog"]
+    model = embedder(1)
+    vectors, found = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (
+        model.embed(PASSAGES), model.embed(queries)))
+    expected = np.argsort(-(found @ vectors.T), axis=1)
+    assert cli.run(index.main, ["search", folder, *queries, "--k", "9", "--format", "json"]) == 0
+    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [line["query"] for line in lines] == queries
+    assert [[each["text"] for each in line["passages"]] for line in lines] == [
+        [PASSAGES[row] for row in rows] for rows in expected]
+    assert lines[0]["passages"][0]["id"] == str(expected[0, 0] + 1)
+    assert cli.run(index.main, ["search", folder, "the fox", "--k", "1", "--verify"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 2 and PASSAGES[expected[0, 0]] in shown[1]
+    assert cli.run(index.main, flags) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    opened = bert_tf.open_index(folder)
+    assert opened.search_vectors(model.embed(queries), 2)[1].tolist() == expected[:, :2].tolist()
+
+
+def test_refused(built, model, tmp_path, capsys):
+    folder, flags = built
+    embedder(2).save_pretrained(str(tmp_path / "other"), word_piece())
+    for arguments, code, message in [
+            (["search", folder, "x", "--model", str(tmp_path / "other")], 2, "is not the model"),
+            (["search", str(tmp_path), "x"], 2, "no finished index"),
+            (["search", folder, "x", "--k", "0"], 2, "--k"),
+            (["find", folder], 2, "action='find' is unknown"),
+            ([*flags, "--precision", "int8"], 2, "precision was 'float32', now 'int8'"),
+            ([*flags, "--output", str(tmp_path / "new"), "--dimensions", "17"], 2, "16 at most"),
+            ([*flags, "--output", "memory://x/y"], 2, "a local folder")]:
+        assert cli.run(index.main, arguments) == code
+        (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
+        assert line.startswith("error: ") and message in line
+    with pytest.raises(UsageError, match="is not the model"):
+        bert_tf.open_index(folder, str(tmp_path / "other"))
+    assert cli.run(index.main, []) == 2 and cli.run(index.main, ["--help"]) == 0

@@ -1,0 +1,113 @@
+"""Hard negatives: which passages are taken, by BM25 and by vectors."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_model import SEQ_LENGTH, config_of, word_piece
+
+from bert_tf import cli
+from bert_tf import mine_negatives as command
+from bert_tf.errors import BertTfError, UsageError
+from bert_tf.mine_negatives import mine_negatives
+from bert_tf.retrieval.bm25 import Bm25
+from bert_tf.retrieval.negatives import NegativeRule
+from bert_tf.tasks.base.query_files import read_queries
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+
+PASSAGES = ["the quick brown fox", "The  quick brown FOX", "the lazy dog", "a quick dog",
+            "fox jumps over the dog", "the lazy dog", "the quick fox", "café"]
+QUERIES = [("quick fox", "the quick brown fox"), ("lazy dog", "the lazy dog"),
+           ("quick fox", "the quick fox")]
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES))
+    (tmp_path / "pairs.tsv").write_text("query\tpositive\n" + "".join(
+        f"{query}\t{positive}\n" for query, positive in QUERIES))
+    return {"input": str(tmp_path / "pairs.tsv"), "corpus": str(tmp_path / "corpus.txt"),
+            "output": str(tmp_path / "train.jsonl")}
+
+
+def read(path):
+    with open(path) as stream:
+        return [json.loads(line) for line in stream]
+
+
+def test_by_bm25(data, capsys):
+    lines = read(mine_negatives(**data, bm25=True, negatives=3))
+    # Of a query that is there twice neither positive, and none of their duplicates, counts.
+    assert [(line["query"], line["positive"]) for line in lines] == [
+        QUERIES[0], QUERIES[2], QUERIES[1]]
+    scores, rows = Bm25(PASSAGES).search(["quick fox", "lazy dog"], 8)
+    expected = [[PASSAGES[row] for row in of_query
+                 if row >= 0 and PASSAGES[row].lower().replace("  ", " ") not in positives][:3]
+                for of_query, positives in zip(rows, (
+                    {"the quick brown fox", "the quick fox"}, {"the lazy dog"}), strict=True)]
+    assert [line["negatives"] for line in lines] == [expected[0], expected[0], expected[1]]
+    assert [(each.query, each.negatives) for each in read_queries(data["output"])] == [
+        (line["query"], tuple(line["negatives"])) for line in lines]
+    mine_negatives(**data, bm25=True, negatives=3)
+    assert "is there already" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="negatives was 3, now 1"):
+        mine_negatives(**data, bm25=True, negatives=1)
+    best = read(mine_negatives(**data, bm25=True, negatives=9, first_rank=2, last_rank=2,
+                               overwrite=True))
+    assert [line["negatives"] for line in best] == [each[1:2] for each in (
+        expected[0], expected[0], expected[1])]
+
+
+def test_by_vectors_and_both(data, tmp_path):
+    tokenizer = word_piece()
+    model = SentenceEmbedder(config_of(tokenizer), seed=1,
+                             preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH))
+    folder = str(tmp_path / "model")
+    model.save_pretrained(folder, tokenizer)
+    lines = read(mine_negatives(**data, model=folder, negatives=8, relative_margin=0.1))
+    def unit(texts):
+        vectors = model.embed(texts)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    kept = [row for row in range(8) if row not in (0, 1, 6, 5)]
+    cosines = unit(["quick fox"]) @ unit([PASSAGES[row] for row in kept]).T
+    for line in lines[:2]:
+        bound = 0.9 * (unit(["quick fox"]) @ unit([line["positive"]]).T)
+        expected = [PASSAGES[kept[place]] for place in np.argsort(-cosines[0], kind="stable")
+                    if cosines[0, place] <= bound[0, 0]]
+        assert line["negatives"] == expected
+    assert not (tmp_path / "train.jsonl.vectors").exists()
+    both = read(mine_negatives(**data, model=folder, bm25=True, negatives=8, overwrite=True))
+    assert {*both[0]["negatives"]} == {PASSAGES[row] for row in kept}
+
+
+def test_rule():
+    generator = np.random.default_rng(0)
+    scores = np.array([.9, .8, .7, .6, .5, -.2])
+    for rule, expected in [({}, [0, 1, 2, 3, 4]), ({"margin": .25}, [2, 3, 4, 5]),
+                           ({"relative_margin": .3}, [3, 4, 5]), ({"first_rank": 6}, [5]),
+                           ({"margin": .05, "relative_margin": .5, "last_rank": 5}, [])]:
+        assert NegativeRule(**rule).choose(scores, .95 if rule != {"margin": .05,
+            "relative_margin": .5, "last_rank": 5} else .9, generator).tolist() == expected
+    random = NegativeRule(2, sampling="random")
+    drawn = {tuple(random.choose(scores, 1, generator).tolist()) for _ in range(200)}
+    assert len(drawn) == 15 and all(first < second for first, second in drawn)
+
+
+@pytest.mark.parametrize("options, error, message", [
+    ({}, UsageError, "nothing to search by"),
+    ({"bm25": True, "first_rank": 9, "last_rank": 2}, UsageError, "ranks 9 to 2"),
+    ({"bm25": True, "margin": -1.0}, UsageError, "margin"),
+    ({"bm25": True, "margin": 100.0}, BertTfError, "no negative for any of 2 queries"),
+    ({"bm25": True, "corpus": "other", "margin": .1}, BertTfError, "is not in the corpus"),
+])
+def test_refused(data, tmp_path, options, error, message, capsys):
+    if "corpus" in options:
+        (tmp_path / "other.txt").write_text("a quick dog\na lazy fox")
+        options = options | {"corpus": str(tmp_path / "other.txt")}
+    with pytest.raises(error, match=message):
+        mine_negatives(**data | options)
+    flags = [word for name, value in (data | options).items()
+             for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])]
+    assert cli.run(command.main, flags) == (2 if error is UsageError else 1)
+    assert capsys.readouterr().err.count("\n") == 1
