@@ -27,6 +27,7 @@ PUBLIC = {
     "generate": "bert_tf.tasks.pretraining.generation",
     "layer_distances": "bert_tf.models.distances",
     "Classifier": "bert_tf.tasks.classification.model",
+    "Ranker": "bert_tf.tasks.ranking.model",
     "QuestionAnswering": "bert_tf.tasks.question_answering.model",
     "TokenClassifier": "bert_tf.tasks.token_classification.model",
     "SentenceEmbedder": "bert_tf.tasks.embedding.model",
