@@ -65,18 +65,19 @@ class VectorIndex:
 
     def _check(self, shards, verify):
         """Compare with checksums: all, or sizes alone."""
-        stated = self.manifest["files"]
-        checksums.check_files(self.folder, {name: facts for name, facts in stated.items()
-                                            if name != APPROXIMATE or verify}, _AGAIN)
-        sizes = {}
+        stated = dict(self.manifest["files"])
+        structure = {name: stated.pop(name) for name in [APPROXIMATE] if name in stated}
+        checksums.check_files(self.folder, stated, _AGAIN)
+        size = 0
         for shard in shards:
             for name, facts in files.read_json(os.path.join(shard, checksums.NAME))[
                     "files"].items():
                 path = os.path.join(shard, name)
-                sizes[path] = facts["size"]
+                size += facts["size"]
                 if not files.exists(path) or files.size(path) != facts["size"]:
                     raise BertTfError(explain(f"{path} is missing or truncated", attempt=_AGAIN))
-        if verify or verify is None and sum(sizes.values()) <= _WHOLE:
+        if verify or verify is None and size <= _WHOLE:
+            checksums.check_files(self.folder, structure, _AGAIN)
             for shard in shards:
                 checksums.check(shard)
 

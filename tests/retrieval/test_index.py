@@ -136,11 +136,12 @@ def test_damaged(tmp_path, corpus, monkeypatch):
             VectorIndex(str(tmp_path / "index"), verify=verify)
     vectors.write_bytes(data)
     (tmp_path / "index" / "approximate.faiss").write_bytes(b"IwFl")
-    with pytest.raises(BertTfError, match="approximate.faiss is damaged"):
-        VectorIndex(str(tmp_path / "index"))
+    for verify in (None, False):
+        with pytest.raises(BertTfError, match="approximate.faiss is damaged"):
+            VectorIndex(str(tmp_path / "index"), verify=verify)
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
-        VectorIndex(str(tmp_path / "index"))
+        VectorIndex(str(tmp_path / "index"), verify=False)
     assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
 
 
