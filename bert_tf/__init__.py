@@ -43,6 +43,8 @@ PUBLIC = {
     "PretrainConfig": "bert_tf.pretrain.config",
     "finetune": "bert_tf.finetune",
     "FinetuneConfig": "bert_tf.finetune.config",
+    "distill": "bert_tf.distill",
+    "DistillConfig": "bert_tf.distill.config",
     "evaluate": "bert_tf.evaluate",
     "EvaluateConfig": "bert_tf.evaluate.config",
     "export": "bert_tf.export",

@@ -24,6 +24,7 @@ COMMANDS = {
     "create_data": "pre-training examples from text",
     "pretrain": "raw text to a trained encoder and a SavedModel",
     "finetune": "a table of labelled text to a measured, exported model",
+    "distill": "a smaller model that learns from a larger one",
     "evaluate": "measure a fine-tuned model on labelled examples",
     "mine_negatives": "hard negatives for queries, from a corpus",
     "index": "an index of a corpus, and search in it",

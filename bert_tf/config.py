@@ -48,8 +48,12 @@ FAMILY_DEFAULTS = {
                    "global_attention_every": 3, "norm_position": "pre", "use_bias": False,
                    "feed_forward": "gated", "pooling": "first", "label_head": "transform",
                    "label_act": "gelu"},
+    # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
+    "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
+               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+               "type_vocab_size": 0, "position_embedding": "none", "pooling": "mean"},
 }
-FAMILIES = tuple(FAMILY_DEFAULTS)
+FAMILIES = tuple(family for family in FAMILY_DEFAULTS if family != "static")  # of transformers
 # Input forms of pre-training examples; the first two hold pairs of segments, the second of them
 # random for half of the examples, swapped with the first for half, or always what comes next.
 NEXT_SENTENCE_FORMATS = ("segment_pair", "sentence_pair")
@@ -171,16 +175,20 @@ class ModelConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        self._refuse(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-                      "intermediate_size", "max_position_embeddings", "global_attention_every"),
+        self._refuse(("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
+                      "max_position_embeddings", "global_attention_every"),
                      lambda value: value >= 1, "at least 1")
+        if self.family == "static":
+            self._refuse(("num_hidden_layers",), lambda value: value == 0, "0 of family='static'")
+        else:
+            self._refuse(("num_hidden_layers",), lambda value: value >= 1, "at least 1")
         self._refuse(("type_vocab_size", "embedding_size"), lambda value: value >= 0,
                      "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
         self._refuse(("initializer_range", "layer_norm_eps", "rotary_base", "local_rotary_base"),
                      lambda value: 0 < value < math.inf, "above 0")
-        check_choice("family", self.family, FAMILIES)
+        check_choice("family", self.family, FAMILY_DEFAULTS)
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("head_act", self.head_act, ("", *ACTIVATIONS))
         check_choice("attention", self.attention, ATTENTIONS)

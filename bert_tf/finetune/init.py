@@ -11,10 +11,10 @@ from bert_tf.converters.own_folder import own_folder
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetune.config import SCRATCH
-from bert_tf.models.find import model_folder
+from bert_tf.models.find import model_files, model_folder
 from bert_tf.models.pretrained import CONFIG
 from bert_tf.presets import preset
-from bert_tf.storage import checksums, files, hub
+from bert_tf.storage import checksums, files
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.learn_wordpiece import learn_pieces
@@ -137,24 +137,7 @@ def start_files(options):
     """Return the paths of the files that the start is read from: what a run depends on."""
     given = (None if options.init == SCRATCH else options.init, options.config,
              options.teacher)
-    paths = [path for each in given if each is not None for path in _files_of(each)]
+    paths = [path for each in given if each is not None for path in model_files(each)]
     if options.vocab is not None:
-        paths += TokenizerSource(options.vocab).files() or _files_of(options.vocab)
+        paths += TokenizerSource(options.vocab).files() or model_files(options.vocab)
     return paths
-
-
-def _files_of(path):
-    """Return the files of a model folder, those of a checkpoint, or the path itself."""
-    path = hub.local(path)
-    folder = model_folder(path) or path
-    found = [os.path.join(folder, name) for name in files.list_folder(folder)]
-    found = [name for name in found if files.is_file(name)]
-    if found:
-        return found
-    if files.exists(path + ".index"):
-        folder, name = os.path.split(path)
-        return [os.path.join(folder, other) for other in files.list_folder(folder or ".")
-                if other.startswith(name + ".")]
-    if not files.exists(path):
-        raise BertTfError(f"cannot read {path}: no such file or folder")
-    return [path]

@@ -23,7 +23,7 @@ class Backbone(Adaptable, keras.Layer):
     RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT (Radford
     et al. 2018), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa (He et al. 2021)
     and ModernBERT (Warner et al. 2024) are values of the configuration's fields, see
-    `config.FAMILY_DEFAULTS`.
+    `config.FAMILY_DEFAULTS`; so is a `static` one without layers.
 
     Call: a dict of `input_word_ids`, `input_mask`, `input_type_ids`, int32
     `[batch, seq_length]` -> a dict, all float32 whatever the compute type:
@@ -63,7 +63,7 @@ class Backbone(Adaptable, keras.Layer):
             config.vocab_size, config.embedding_width, config.max_position_embeddings,
             config.type_vocab_size, config.position_embedding,
             config.padding_id if config.positions_from_padding else None,
-            layer_norm=config.family != "gpt", use_bias=config.use_bias, **common,
+            layer_norm=config.family not in ("gpt", "static"), use_bias=config.use_bias, **common,
             name="embeddings", dtype=self.dtype_policy)
         self.embeddings_project = None
         if config.embedding_width != config.hidden_size:
@@ -116,18 +116,18 @@ class Backbone(Adaptable, keras.Layer):
         encoder_outputs, attention_probs = self.encoder(
             embeddings, training=training, first_only=first_only, layout=layout,
             return_attention_probs=self.attention_probs)
+        top = [embeddings, *encoder_outputs][-1]
         if first_only:
-            first = layout.in_order(encoder_outputs[-1])
+            first = layout.in_order(top)
             return tf.cast(self._pooled(first), tf.float32)
 
         def restored(tokens):
             return layout.restore(tf.cast(tokens, tf.float32))
 
         if self.bilstm is None:
-            sequence_output = restored(encoder_outputs[-1])
+            sequence_output = restored(top)
         else:
-            sequence_output = tf.cast(self.bilstm(layout.restore(encoder_outputs[-1]), input_mask),
-                                      tf.float32)
+            sequence_output = tf.cast(self.bilstm(layout.restore(top), input_mask), tf.float32)
         outputs = {"sequence_output": sequence_output,
                    "pooled_output": self._pool(sequence_output, input_mask)}
         if pooled_only:
@@ -142,8 +142,9 @@ class Backbone(Adaptable, keras.Layer):
 
     def hidden_of(self, inputs, layout):
         """The last layer's output, float32 `[tokens, hidden]`, in a layout of the caller's."""
-        encoder_outputs, _ = self.encoder(self._embed(inputs, layout), layout=layout)
-        return tf.cast(encoder_outputs[-1], tf.float32)
+        embeddings = self._embed(inputs, layout)
+        encoder_outputs, _ = self.encoder(embeddings, layout=layout)
+        return tf.cast([embeddings, *encoder_outputs][-1], tf.float32)
 
     def _embed(self, inputs, layout, training=False):
         embeddings = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"],

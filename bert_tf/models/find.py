@@ -3,7 +3,7 @@
 import os
 import typing
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.storage import files, hub, variables
 
@@ -59,6 +59,23 @@ def model_folder(path):
         if files.exists(os.path.join(folder, CONFIG)):
             return folder
     return None
+
+
+def model_files(path):
+    """Return the files of a model folder, those of a checkpoint, or the path itself."""
+    path = hub.local(path)
+    folder = model_folder(path) or path
+    found = [os.path.join(folder, name) for name in files.list_folder(folder)]
+    found = [name for name in found if files.is_file(name)]
+    if found:
+        return found
+    if files.exists(path + ".index"):
+        folder, name = os.path.split(path)
+        return [os.path.join(folder, other) for other in files.list_folder(folder or ".")
+                if other.startswith(name + ".")]
+    if not files.exists(path):
+        raise BertTfError(f"cannot read {path}: no such file or folder")
+    return [path]
 
 
 def _find(path):

@@ -75,6 +75,11 @@ class Classifier(ScoresPairs, LabelledModel):
         """Compute logits float32 `[b, labels]`."""
         return self._logits(self.read(batch), "pooled_output", training)
 
+    def result_of(self, inputs, outputs, training=False):
+        """Compute what `call` does from the backbone's outputs for `inputs`."""
+        hidden = self.dropout(outputs["pooled_output"], training=training)
+        return self.head(hidden, training=training)
+
     def classify(self, texts, text_pairs=None, batch_size=32):
         """Predict labels of texts, or of pairs of texts.
 

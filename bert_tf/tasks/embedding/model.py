@@ -121,6 +121,10 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
         return each_row(inputs, lambda rows: embed_tokens(self.encoder, self.pooling, rows,
                                                           training))
 
+    def result_of(self, inputs, outputs, training=False):
+        """Compute what `call` does from the backbone's outputs with `encoder_outputs=True`."""
+        return pool_outputs(self.pooling, inputs, outputs)
+
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
         if isinstance(loss, EmbeddingLoss):

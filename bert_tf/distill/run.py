@@ -1,0 +1,205 @@
+"""The stages of a distillation: text, the teacher's answers, student, training, SavedModel.
+
+A run folder holds `run.json` (what the run is), `teacher/` (its answers, while they are needed),
+`checkpoints/`, `best/`, `train_config.json`, `metrics.jsonl`, `logs/`, `model/` (what
+`save_pretrained` writes) and `results.json`.
+"""
+
+import os
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.documents import expand_inputs, read_documents
+from bert_tf.data.task_input import TaskInput
+from bert_tf.distill.distiller import Distiller
+from bert_tf.distill.student import build_student, output_axes
+from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.models.find import model_files
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.source import RESULTS, published_version, read_results
+from bert_tf.storage import checksums, files, manifest
+from bert_tf.storage.variables import assign_variables
+from bert_tf.tasks.base.examples import TextExample
+from bert_tf.tasks.base.text_features import text_features
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.training.checkpoint import refuse_loss
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.loop import BEST, best_weights, train
+from bert_tf.training.optimizers import build_optimizer
+
+_SEQ_LENGTH = 128
+_WORKING = ("teacher", "checkpoints", BEST)  # gone when the run has finished
+_MADE = (RESULTS, "model", "train_config.json", "metrics.jsonl", "logs", *_WORKING)
+
+
+class DistillationRun:
+    """One run: what was asked for, and its folder.
+
+    Args:
+        options: `DistillConfig`, complete.
+        strategy: from `make_strategy`.
+    """
+
+    def __init__(self, options, strategy):
+        self.options = options
+        self.strategy = strategy
+
+    def path(self, *names):
+        """A path in the run folder."""
+        return os.path.join(self.options.output_dir, *names)
+
+    def finish(self):
+        """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""
+        files.make_folder(self.path())
+        files.clean_temporary(self.path())
+        inputs = expand_inputs(self.options.input, self.path())
+        self.claim(inputs)
+        if not files.exists(self.path(RESULTS)):
+            tf.config.experimental.enable_op_determinism()
+            self.train(self.read_texts(inputs))
+        version = published_version(self.options.export_dir, self.path())
+        if version:
+            print(f"{self.path()}: this run is finished already; nothing to do")
+        else:
+            version = export_saved_model(self.path(), self.options.export_dir)
+        for name in _WORKING:
+            files.remove(self.path(name))
+        return read_results(self.path())["metrics"], version
+
+    def claim(self, inputs):
+        """Take the run folder; refuse another run's, or clear it under --overwrite."""
+        record, options = self.path("run.json"), self.options.stored()
+        manifest.check_own(record, _MADE, "teacher")
+        read = [path for given in (self.options.teacher, self.options.init) if given
+                for path in model_files(given)]
+        replace = self.options.overwrite or not files.exists(self.path("train_config.json"))
+        if manifest.finished(record, options, [*inputs, *read], replace,
+                             self.options.verify_inputs):
+            return
+        if not self.options.discard_checkpoints:
+            refuse_loss([self.path("checkpoints")])
+        for name in _MADE:
+            files.remove(self.path(name))
+        manifest.write(record, options, [*inputs, *read])
+
+    def read_texts(self, inputs):
+        """`{"train", "dev"}`: lists of the different texts, the dev texts drawn from the seed."""
+        texts = list(dict.fromkeys(text for piece in read_documents(inputs, "none")
+                                   for text in piece.sentences))
+        held_out = max(1, round(self.options.dev * len(texts)))
+        if held_out >= len(texts):
+            raise BertTfError(explain(f"{' '.join(self.options.input)} has "
+                                      f"{len(texts)} different text(s)", "two or more"))
+        order = np.random.default_rng(self.options.seed).permutation(len(texts))
+        dev = np.zeros(len(texts), bool)
+        dev[order[:held_out]] = True
+        print(f"{len(texts) - held_out:,} train texts, {held_out:,} dev texts, all different",
+              flush=True)
+        return {name: [text for text, chosen in zip(texts, dev, strict=True)
+                       if chosen == (name == "dev")] for name in ("train", "dev")}
+
+    def train(self, texts):
+        """Train, then write the model folder and the results."""
+        options, started = self.options, time.monotonic()
+        policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
+        teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)
+        length = self.seq_length(teacher, options.teacher)
+        features = {name: self.features(part, teacher, length) for name, part in texts.items()}
+        answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
+                   for name, part in features.items()}
+        with self.strategy.scope():
+            # Another copy of the teacher where it runs with every batch, on every replica.
+            running = teacher if self.strategy.num_replicas_in_sync == 1 else load_teacher(
+                options.teacher, dtype=policy, seed=options.seed)
+            student, layers = build_student(running, options, np.bincount(
+                features["train"].rows["input_word_ids"].values,
+                minlength=teacher.config.vocab_size), policy)
+            model = Distiller(student, running, options, layers)
+        self.describe(student, teacher, layers)
+        if options.init:
+            features = self.own_features(texts, student, teacher, features)
+        answers = self.projected(answers, student)
+        data = {}
+        for name, part in features.items():
+            part.rows["teacher_output"] = answers[name]
+            data[name] = TaskInput(part, options.batch_size, options.seed,
+                                   pad_id=student.config.padding_id, shuffle=name == "train",
+                                   epochs=None if name == "train" else 1)
+        config = self.train_config(data["train"].steps_per_epoch)
+        config.save(self.path("train_config.json"))
+        with self.strategy.scope():
+            optimizer = build_optimizer(config)
+        best = train(model, optimizer, self.strategy, config, data["train"], data["dev"],
+                     self.path(), keep_best=True)["best"]
+        assign_variables(model.weights, best_weights(self.path()), self.path())
+        files.remove(self.path("model"))
+        student.save_pretrained(self.path("model"))
+        checksums.write_sealed(self.path(RESULTS), {
+            "run": manifest.read(self.path("run.json"))["fingerprint"], "metrics": best,
+            "texts": {name: len(part) for name, part in texts.items()},
+            "weights": student.count_params(), "teacher_weights": teacher.count_params(),
+            "seconds": round(time.monotonic() - started, 1)})
+
+    def seq_length(self, model, path):
+        """Tokens of a text that are read; UsageError if the model has fewer."""
+        longest, asked = model.config.longest, self.options.max_seq_length
+        if asked and not 3 <= asked <= longest:
+            raise UsageError(explain(f"--max_seq_length {asked} with {path}", f"3 to {longest}"))
+        return asked or min(_SEQ_LENGTH, longest)
+
+    def features(self, texts, model, length):
+        """`Features` of texts, by the tokenizer of a model."""
+        examples = [TextExample(str(number), text) for number, text in enumerate(texts)]
+        return text_features(examples, TextPreprocessor(model.preprocessor.tokenizer, length),
+                             None, None)
+
+    def own_features(self, texts, student, teacher, features):
+        """`Features` by the student's tokenizer, where that is another one."""
+        own = getattr(student.preprocessor, "tokenizer", None)
+        if own is None:
+            raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
+        if same_tokenizer(own, teacher.preprocessor.tokenizer):
+            return features
+        further = [name for name in self.options.objectives if name != "output"]
+        if further:
+            raise UsageError(explain(
+                f"--objectives {' '.join(further)} with --init {self.options.init}, whose tokens "
+                "are not the teacher's", attempt="--objectives output"))
+        length = self.seq_length(student, self.options.init)
+        return {name: self.features(part, student, length) for name, part in texts.items()}
+
+    def projected(self, answers, student):
+        """The teacher's vectors in as many dimensions as the student's; logits as they are."""
+        width = getattr(student, "width", None) if student.saved_as == "embedder" else None
+        taught = answers["train"].shape[1]
+        if width is None or width == taught:
+            return answers
+        if width > taught:
+            raise UsageError(explain(f"a student with vectors of {width} and a teacher with "
+                                     f"vectors of {taught}", "no more than the teacher's"))
+        axes = output_axes(answers["train"], width)
+        kept = np.sum((answers["dev"] @ axes)**2) / np.sum(answers["dev"]**2)
+        print(f"of the teacher's {taught} dimensions {width} are learned, with {100 * kept:.1f} % "
+              "of the squared length")
+        return {name: values @ axes for name, values in answers.items()}
+
+    def describe(self, student, teacher, layers):
+        """Tell how large both are."""
+        sizes = [f"{model.config.num_hidden_layers} layers of {model.config.hidden_size}, "
+                 f"{model.count_params() / 1e6:.1f} M weights" for model in (student, teacher)]
+        kept = f" ({' '.join(map(str, layers))} of the teacher's)" if layers else ""
+        print(f"student: {sizes[0]}{kept}; teacher: {sizes[1]}", flush=True)
+
+    def train_config(self, steps_per_epoch):
+        """The `TrainConfig` of the run."""
+        options = self.options
+        steps = options.epochs * steps_per_epoch
+        every = options.eval_every or max(1, steps // 10)
+        return TrainConfig(
+            train_steps=steps, batch_size=options.batch_size, learning_rate=options.learning_rate,
+            warmup_steps=round(options.warmup_ratio * steps), weight_decay=options.weight_decay,
+            dtype=options.dtype, strategy=options.strategy, seed=options.seed, eval_every=every,
+            checkpoint_every=every, keep_checkpoints=1)

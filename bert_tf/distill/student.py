@@ -1,0 +1,183 @@
+"""The student: a model of the teacher's kind that is smaller."""
+
+import re
+
+import numpy as np
+
+from bert_tf.config import ModelConfig
+from bert_tf.distill.projection import principal_axes
+from bert_tf.distill.teacher import token_vectors
+from bert_tf.errors import UsageError, explain
+from bert_tf.load import from_pretrained
+
+_HEAD_SIZE = 64  # of a narrower student whose width the teacher's does not divide
+_RARE = 1e-3  # what a token's weight is halved at (Arora et al. 2017, section 3)
+
+
+def kept_layers(count, number):
+    """Return which of `count` layers a student of `number` layers has: evenly spaced, the last
+    one among them."""
+    return tuple((index + 1) * count // number - 1 for index in range(number))
+
+
+def student_config(teacher, options):
+    """Return `(config, kept)`: a `ModelConfig`, and the teacher's layers in it or None.
+
+    Args:
+        teacher: `ModelConfig`.
+        options: `DistillConfig`, complete.
+
+    Raises:
+        UsageError: the teacher has no such layers, or is not wider.
+    """
+    if options.static:
+        return ModelConfig.from_dict({
+            "family": "static", "vocab_size": teacher.vocab_size, "padding_id": teacher.padding_id,
+            "hidden_size": options.hidden_size or teacher.hidden_size,
+            "max_position_embeddings": teacher.longest}), None
+    layers = teacher.num_hidden_layers
+    if options.hidden_size:
+        return _narrower(teacher, options.hidden_size, options.num_hidden_layers or layers), None
+    kept = options.keep_layers or kept_layers(layers, min(
+        options.num_hidden_layers or max(1, layers // 2), layers))
+    if max(kept) >= layers or sorted(set(kept)) != list(kept) or (
+            options.num_hidden_layers or 0) > layers:
+        flag = (f"--keep_layers {' '.join(map(str, kept))}" if options.keep_layers
+                else f"--num_hidden_layers {options.num_hidden_layers}")
+        raise UsageError(explain(f"{flag} of a teacher with {layers} layers",
+                                 f"ascending numbers from 0 to {layers - 1}" if options.keep_layers
+                                 else f"1 to {layers}"))
+    if teacher.num_hidden_groups > 1:
+        raise UsageError(f"the teacher's layers share {teacher.num_hidden_groups} sets of weights: "
+                         "which of them are left out cannot be chosen; try --hidden_size")
+    every = teacher.global_attention_every if teacher.local_attention else 1
+    if any((new % every == 0) != (old % every == 0) for new, old in enumerate(kept)):
+        raise UsageError(explain(
+            f"layers {' '.join(map(str, kept))} of a teacher of which every {every}th layer sees "
+            "all of the text, the others a window", "layers of these kinds in this order",
+            f"--keep_layers {' '.join(map(str, range(len(kept))))}"))
+    return teacher.replace(num_hidden_layers=len(kept)), kept
+
+
+def _narrower(teacher, width, layers):
+    if width >= teacher.hidden_size:
+        raise UsageError(explain(f"--hidden_size {width} of a teacher of {teacher.hidden_size}",
+                                 "a smaller number"))
+    size = next((size for size in (teacher.head_size, _HEAD_SIZE) if width % size == 0), width)
+    return teacher.replace(
+        hidden_size=width, num_attention_heads=width // size, num_hidden_layers=layers,
+        intermediate_size=teacher.intermediate_size * width // teacher.hidden_size)
+
+
+def build_student(teacher, options, counts, policy):
+    """Build the student, with what it can have of the teacher's weights.
+
+    Args:
+        teacher: of `load_teacher`.
+        options: `DistillConfig`, complete.
+        counts: int `[vocab_size]`, how often each token occurs in the text.
+        policy: Keras dtype policy.
+
+    Returns: `(student, layers)`: the Keras model, of the teacher's class; for each of its layers
+        the teacher's layer that it corresponds to.
+
+    Raises:
+        UsageError: the options do not fit the teacher.
+    """
+    made = {"dtype": policy, "seed": options.seed}
+    dropout = {} if options.dropout is None else {
+        "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
+    if options.init:
+        student = from_pretrained(options.init, teacher.saved_as, dropout, **made, **_task_options(
+            teacher, None, None))
+        layers = student.config.num_hidden_layers
+        if layers > teacher.config.num_hidden_layers:
+            raise UsageError(explain(f"--init {options.init} has {layers} layers", "at most the "
+                                     f"teacher's {teacher.config.num_hidden_layers}"))
+        return student, kept_layers(teacher.config.num_hidden_layers, layers)
+    if options.static and teacher.saved_as != "embedder":
+        raise UsageError(explain("--static with a teacher that predicts labels", "an embedder"))
+    config, kept = student_config(teacher.config, options)
+    student = type(teacher)(
+        config.replace(**dropout), **made, preprocessor=_preprocessor(teacher),
+        **_task_options(teacher, config, kept))
+    if options.static:
+        _fill_table(student, teacher, counts)
+        return student, ()
+    if kept is None:
+        _project_embeddings(student, teacher)
+        return student, kept_layers(teacher.config.num_hidden_layers, config.num_hidden_layers)
+    _copy_weights(student, teacher, kept)
+    return student, kept
+
+
+def _preprocessor(teacher):
+    own = teacher.preprocessor
+    return type(own)(own.tokenizer, **own.reading())
+
+
+def _task_options(teacher, config, kept):
+    """Return the options of the student's class: the teacher's, as far as they fit."""
+    options = teacher.options()
+    if teacher.saved_as != "embedder":
+        return options
+    top = teacher.config.num_hidden_layers
+    states = [0, *(layer + 1 for layer in kept)] if kept else [top]  # numbered as layers pooled
+    missing = [layer for layer in options["layers"] if layer not in states]
+    if missing:
+        raise UsageError(explain(f"the teacher pools layer {missing[0]}, which the student lacks",
+                                 f"--keep_layers with {missing[0] - 1}"))
+    layers = [states.index(layer) for layer in options["layers"]] if kept else [-1]
+    options = {**options, "layers": layers}
+    if kept is None:
+        options.pop("dense", None)
+    if config is not None and config.family == "static":
+        # Special tokens say nothing where none sees another.
+        options |= {"pooling": "mean", "mask_specials": True, "weighting": None}
+    return options
+
+
+def _copy_weights(student, teacher, kept):
+    source = {variable.path: variable for variable in teacher.weights}
+    for variable in student.weights:
+        path = re.sub(r"/encoder/layer_(\d+)/",
+                      lambda match: f"/encoder/layer_{kept[int(match[1])]}/", variable.path)
+        variable.assign(source[path])
+
+
+def _project_embeddings(student, teacher):
+    """Give a narrower student the teacher's embeddings, along the axes where they are longest."""
+    source = {variable.path: variable.numpy()
+              for variable in teacher.encoder.backbone.embeddings.weights}
+    table = next(values for path, values in source.items() if path.endswith("word_embeddings"))
+    width = student.config.embedding_width
+    axes = principal_axes(table, width)
+    for variable in student.encoder.backbone.embeddings.weights:
+        values = source.get(variable.path)
+        if values is not None and values.ndim == 2:
+            variable.assign(values if width == values.shape[1] else values @ axes)
+
+
+def _fill_table(student, teacher, counts):
+    """Give a static student the teacher's vectors of single tokens, frequent ones made short.
+
+    Tulkens and van Dongen 2024, "Model2Vec"; weights by smooth inverse frequency (Arora et al.
+    2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", equation 3).
+    """
+    vectors = token_vectors(teacher)
+    width = student.config.hidden_size
+    if width > vectors.shape[1]:
+        raise UsageError(explain(f"--hidden_size {width} with a teacher of vectors of "
+                                 f"{vectors.shape[1]}", f"at most {vectors.shape[1]}"))
+    vectors = vectors @ output_axes(vectors, width)
+    frequency = counts / max(1, counts.sum())
+    weights = _RARE / (_RARE + frequency)
+    (table,) = student.encoder.weights
+    table.assign((vectors * weights[:, np.newaxis]).astype(np.float32))
+
+
+def output_axes(vectors, width):
+    """Return `principal_axes`, or where the width is the same the identity."""
+    if vectors.shape[1] == width:
+        return np.eye(width, dtype=np.float32)
+    return principal_axes(vectors, width)

@@ -1,0 +1,126 @@
+"""Distillation from its command line: what it learns and leaves, going on, refusing."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sentiment import config, examples
+from teachers import embedder
+
+from bert_tf import cli, distill
+from bert_tf.distill import run as run_module
+from bert_tf.distill import teacher as teacher_module
+from bert_tf.load import from_pretrained
+from bert_tf.storage import files, variables
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.training import loop
+
+
+def arguments(folder, *words, teacher="embedder", name="run"):
+    return ["--teacher", str(folder / teacher), "--input", str(folder / "texts.txt"),
+            "--output_dir", str(folder / name), "--export_dir", str(folder / "saved" / name),
+            "--dev", "0.1", "--batch_size", "16", *words]
+
+
+def weights_of(folder, name="run"):
+    return variables.read_variables(str(folder / name / "model" / "model"))
+
+
+def test_a_static_student_learns_and_is_served(folder):
+    words = ("--static", "--hidden_size", "12", "--epochs", "3", "--learning_rate", "1e-2")
+    result = distill.distill(distill.DistillConfig(**vars(distill._parser().parse_args(
+        arguments(folder, *words)))))
+    assert result.metrics["cosine"] > 0.9
+    assert sorted(os.listdir(folder / "run")) == [
+        "logs", "metrics.jsonl", "model", "results.json", "run.json", "train_config.json"]
+    lines = [json.loads(line) for line in files.read_lines(str(folder / "run" / "metrics.jsonl"))]
+    evaluations = [line["loss"] for line in lines if line["split"] == "eval"]
+    assert evaluations[-1] < 0.5 * evaluations[0] and len(evaluations) >= 10
+    student = from_pretrained(str(folder / "run"))
+    texts = [each.text_a for each in examples(9, seed=5)]
+    signature = tf.saved_model.load(result.saved_model).signatures["embed"]
+    np.testing.assert_allclose(signature(text=tf.constant(texts))["embedding"],
+                               student.embed(texts), atol=1e-5)
+    taught = embedder().embed(texts)
+    own, theirs = student.embed(texts) @ student.embed(texts).T, taught @ taught.T
+    off = ~np.eye(len(texts), dtype=bool)
+    assert np.corrcoef(own[off], theirs[off])[0, 1] > 0.5  # texts that it has not seen
+
+
+@pytest.mark.long
+def test_a_stopped_run_ends_with_the_same_bytes(folder, monkeypatch, eager):
+    few = [each.text_a for each in examples(40, seed=3)]
+    (folder / "few.txt").write_text("\n".join(few))
+    words = ("--num_hidden_layers", "1", "--objectives", "output", "hidden", "relations",
+             "--input", str(folder / "few.txt"), "--epochs", "2")
+    monkeypatch.setattr(run_module, "export_saved_model", lambda run, export: export)
+    distill.main(arguments(folder, *words, name="whole"))
+    save, left = loop.Checkpoints.save, 0
+
+    def stop(*given, **options):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        return save(*given, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.Checkpoints, "save", stop)
+        for saves in (2, 3):
+            left = saves
+            with pytest.raises(KeyboardInterrupt):
+                distill.main(arguments(folder, *words, name="stopped"))
+    asked = os.listdir(folder / "stopped" / "teacher" / "train")
+    monkeypatch.setattr(teacher_module, "in_order", None)  # the teacher is not asked again
+    distill.main(arguments(folder, *words, name="stopped"))
+    whole, resumed = weights_of(folder, "whole"), weights_of(folder, "stopped")
+    assert asked == ["000000000.npy"] and whole.keys() == resumed.keys()
+    for name, value in whole.items():
+        np.testing.assert_array_equal(value, resumed[name])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("teacher, words, metric", [
+    ("classifier", (), "agreement"),
+    ("classifier", ("--num_hidden_layers", "2", "--objectives", "output", "relations",
+                    "--dtype", "bfloat16"), "agreement"),
+    ("embedder", ("--hidden_size", "8", "--objectives", "output", "hidden", "relations",
+                  "--num_devices", "2"), "cosine"),
+])
+def test_kinds_of_students(folder, teacher, words, metric):
+    name = f"{teacher}_{len(words)}"
+    result = distill.distill(distill.DistillConfig(**vars(distill._parser().parse_args(
+        arguments(folder, *words, "--epochs", "4", "--learning_rate", "2e-3", teacher=teacher,
+                  name=name)))))
+    assert result.metrics[metric] > 0.8
+    assert from_pretrained(str(folder / name)).saved_as == teacher
+
+
+@pytest.mark.parametrize("words, code, message", [
+    (("--input", "{folder}/one.txt"), 1, "has 1 different text"),
+    (("--input", "{folder}/absent.txt"), 2, "absent.txt"),
+    (("--teacher", "{folder}/absent"), 1, "absent"),
+    (("--teacher", "{folder}/tagger"), 2, "a model for tagger"),
+    (("--max_seq_length", "500"), 2, "--max_seq_length 500"),
+    (("--hidden_size", "10", "--objectives", "relations", "--relation_heads", "4"), 2,
+     "a number that divides both"),
+    (("--init", "{folder}/other", "--objectives", "hidden"), 2, "tokens are not the teacher's"),
+    (("--static", "--teacher", "{folder}/classifier"), 2, "predicts labels"),
+])
+def test_what_is_refused(words, code, message, folder, capsys, eager):
+    (folder / "one.txt").write_text("the film\n\nthe film\n")
+    if not (folder / "tagger").exists():
+        TokenClassifier(config(), labels=["O", "B-X"]).save_pretrained(str(folder / "tagger"))
+        other = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "film", "the"]))
+        SentenceEmbedder(config().replace(vocab_size=7), preprocessor=TextPreprocessor(other, 16)
+                         ).save_pretrained(str(folder / "other"))
+    words = [word.replace("{folder}", str(folder)) for word in words]
+    found = cli.run(distill.main, arguments(folder, *words, name="refused"))
+    error = capsys.readouterr().err
+    assert (found, error.count("error: ")) == (code, 1) and message in error, error

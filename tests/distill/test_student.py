@@ -1,0 +1,121 @@
+"""Students: what they have of the teacher, and what is refused."""
+
+import numpy as np
+import pytest
+from sentiment import examples, tokenizer
+from teachers import classifier, embedder
+
+from bert_tf.config import ModelConfig
+from bert_tf.distill.complete import complete
+from bert_tf.distill.config import DistillConfig
+from bert_tf.distill.projection import principal_axes
+from bert_tf.distill.student import build_student, kept_layers, student_config
+from bert_tf.errors import UsageError
+
+TEXTS = [each.text_a for each in examples(20)]
+COUNTS = np.arange(16)  # of the tokens of `sentiment`
+
+
+def options(**values):
+    return complete(DistillConfig(teacher="teacher", input="texts", output_dir="run", **values))
+
+
+def build(teacher, **values):
+    return build_student(teacher, options(**values), COUNTS, "float32")
+
+
+def test_layers_are_spaced_evenly_and_end_with_the_last():
+    assert kept_layers(6, 3) == (1, 3, 5) and kept_layers(12, 12) == tuple(range(12))
+    for count in range(1, 25):
+        for number in range(1, count + 1):
+            kept = kept_layers(count, number)
+            assert kept[-1] == count - 1 and sorted(set(kept)) == list(kept) and kept[0] >= 0
+
+
+@pytest.mark.parametrize("make", [embedder, classifier])
+def test_a_student_of_all_layers_says_what_the_teacher_says(make):
+    teacher = make(2)
+    student, kept = build(teacher, num_hidden_layers=2)
+    assert kept == (0, 1) and student is not teacher
+    np.testing.assert_array_equal(student.predict(TEXTS, verbose=0),
+                                  teacher.predict(TEXTS, verbose=0))
+
+
+def test_layers_are_those_that_were_asked_for():
+    teacher = embedder(4, layers=(1, -1))
+    student, kept = build(teacher, keep_layers=(0, 3))
+    assert kept == (0, 3) and student.pooling.layer_numbers == (1, 2)
+    for new, old in enumerate(kept):
+        for one, other in zip(student.encoder.backbone.encoder.blocks[new].weights,
+                              teacher.encoder.backbone.encoder.blocks[old].weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(UsageError, match="pools layer 1, which the student lacks.*with 0"):
+        build(teacher, keep_layers=(1, 3))
+
+
+def test_a_narrower_student_keeps_the_scalar_products_of_embeddings():
+    teacher = embedder(2)
+    table = teacher.encoder.backbone.embeddings.word_embeddings.numpy()
+    student, layers = build(teacher, hidden_size=8, num_hidden_layers=1)
+    assert layers == (1,) and student.width == 8
+    values, _ = np.linalg.eigh(table.T @ table)  # what is lost is what PCA must lose
+    small = student.encoder.backbone.embeddings.word_embeddings.numpy()
+    assert np.sum(small**2) == pytest.approx(values[-8:].sum(), rel=1e-4)
+
+
+def test_a_static_student_is_the_mean_of_weighed_token_vectors():
+    teacher = embedder(2)
+    student, _ = build(teacher, static=True)
+    (table,) = student.encoder.weights
+    vocabulary = teacher.preprocessor.tokenizer.vocabulary
+    for token in (5, 9):
+        ids = np.array([[vocabulary.cls_id, token, vocabulary.sep_id]])
+        alone = teacher({"input_word_ids": ids, "input_mask": np.ones_like(ids),
+                         "input_type_ids": np.zeros_like(ids)})[0]
+        weight = 1e-3 / (1e-3 + COUNTS[token] / COUNTS.sum())
+        np.testing.assert_allclose(table[token], weight * alone, rtol=1e-4, atol=1e-7)
+    mean = table.numpy()[tokenizer().tokenize([TEXTS[0]])[0].numpy()].mean(0)
+    np.testing.assert_allclose(student.embed(TEXTS[0]), mean / np.linalg.norm(mean), rtol=1e-4,
+                               atol=1e-6)
+
+
+def test_principal_axes_are_the_singular_vectors():
+    vectors = np.random.default_rng(1).normal(size=(50, 6)) * [1, 9, 3, 2, 5, 1]
+    axes = principal_axes(vectors, 3)
+    _, _, right = np.linalg.svd(vectors)
+    np.testing.assert_allclose(np.abs(axes.T @ right[:3].T), np.eye(3), atol=1e-5)
+
+
+@pytest.mark.parametrize("values, message", [
+    ({"static": True, "keep_layers": (0,)}, "--keep_layers beside --static"),
+    ({"static": True, "objectives": ("hidden",)}, "no layers that could learn hidden"),
+    ({"keep_layers": (0,), "num_hidden_layers": 1}, "omitting --num_hidden_layers"),
+    ({"init": "other", "hidden_size": 8}, "omitting --hidden_size"),
+    ({"objectives": ("output", "output")}, "each once"),
+    ({"output_dir": "teacher"}, "holds the model of --teacher"),
+])
+def test_options_that_contradict_each_other(values, message):
+    with pytest.raises(UsageError, match=message):
+        complete(DistillConfig(**{"teacher": "teacher/model", "input": "texts",
+                                  "output_dir": "run", **values}))
+
+
+@pytest.mark.parametrize("values, message", [
+    ({"num_hidden_layers": 7}, "--num_hidden_layers 7 of a teacher with 6 layers"),
+    ({"keep_layers": (1, 6)}, "ascending numbers from 0 to 5"),
+    ({"keep_layers": (3, 1)}, "ascending numbers"),
+    ({"hidden_size": 48}, "a teacher of 48"),
+])
+def test_students_that_cannot_be(values, message):
+    teacher = ModelConfig(vocab_size=30, num_hidden_layers=6, hidden_size=48)
+    with pytest.raises(UsageError, match=message):
+        student_config(teacher, options(**values))
+
+
+def test_windows_stay_windows():
+    teacher = ModelConfig.from_dict({
+        "family": "modernbert", "vocab_size": 30, "num_hidden_layers": 6, "hidden_size": 48,
+        "padding_id": 0})
+    with pytest.raises(UsageError, match="the others a window.*--keep_layers 0 1 2"):
+        student_config(teacher, options(keep_layers=(1, 3, 5)))
+    assert student_config(teacher, options(keep_layers=(0, 1, 5)))[1] == (0, 1, 5)
