@@ -31,6 +31,7 @@ def test_a_command_can_be_called_whatever_is_imported_first(imports):
     assert done.stdout.count("unknown key 'seeed'") == len(COMMANDS)
 
 
+@pytest.mark.long
 def test_from_text_to_a_saved_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(

@@ -29,8 +29,8 @@ def damaged(draw, seeds, longest):
     return bytes(data)
 
 
-@pytest.mark.parametrize("name", [  # what makes five exports first takes long
-    pytest.param(name, marks=[pytest.mark.long] if name == "graphs" else []) for name in TARGETS])
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] if name in GRAPHS else []) for name in TARGETS])
 def test_damaged_input_is_refused_or_harmless(name):
     target = TARGETS[name]
     check, seeds = target.checked(), fuzz.seeds(target)

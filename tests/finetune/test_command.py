@@ -165,6 +165,7 @@ def test_a_run_says_how_it_was_measured_and_what_to_do_next(finished, capsys):
     shutil.rmtree(finished / "measured")
 
 
+@pytest.mark.long
 def test_a_saved_model_that_is_gone_is_exported_again(finished, monkeypatch):
     monkeypatch.setattr(trial, "train", None)
     version = finished / "saved" / "run" / "1"

@@ -67,7 +67,8 @@ def test_a_function_of_ones_own():
     np.testing.assert_array_equal(tf.cast(other["other"], tf.float32), [[60, 82, 104]])
 
 
-@pytest.mark.parametrize("constant_kernels", [True, False])
+@pytest.mark.parametrize("constant_kernels", [
+    True, pytest.param(False, marks=pytest.mark.long)])
 def test_the_server_has_them_and_lets_go_of_them(exported, constant_kernels):
     version = exported("cased", "bfloat16").version
 
