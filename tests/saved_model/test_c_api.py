@@ -61,9 +61,9 @@ def good_inputs(export):
 @pytest.mark.parametrize(("name", "dtype", "tolerance"), [
     ("bert", "float32", 1e-5),
     *(pytest.param(*values, marks=pytest.mark.long) for values in (
-        ("several", "float32", 1e-5), ("cased", "bfloat16", 0.02), ("left_to_right", "float32", 1e-5),
-        ("gpt", "float32", 1e-5), ("regressor", "float32", 1e-5),
-        ("span", "float32", 1e-5), ("tagger", "float32", 1e-5)))])
+        ("several", "float32", 1e-5), ("cased", "bfloat16", 0.02),
+        ("left_to_right", "float32", 1e-5), ("gpt", "float32", 1e-5),
+        ("regressor", "float32", 1e-5), ("span", "float32", 1e-5), ("tagger", "float32", 1e-5)))])
 def test_every_signature(name, dtype, tolerance, exported):
     export = exported(name, dtype)
     call, everything = export.call, good_inputs(export)
