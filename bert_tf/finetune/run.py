@@ -252,8 +252,14 @@ class FinetuningRun:
         dropout = {} if options.dropout is None else {
             "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
         policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
-        return self.start.build(self.model_task, dropout, dtype=policy, seed=seed,
-                                **self.model_options)
+        model = self.start.build(self.model_task, dropout, dtype=policy, seed=seed,
+                                 **self.model_options)
+        padding_free = options.padding_free
+        if padding_free is None:
+            # Batches of mixed lengths, on a processor that needs no fixed shapes.
+            padding_free = model.whole_batch_loss and not tf.config.list_logical_devices("GPU")
+        model.backbone.padding_free = padding_free
+        return model
 
     def trial(self, learning_rate, epochs, seed):
         """The `Trial` of these settings."""

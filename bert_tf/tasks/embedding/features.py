@@ -91,7 +91,9 @@ def query_features(examples, model, options, teacher=None):
     positives = _padded([list(queries[row[0]]) for _, row, _ in rows], -1)
     arrays = {"text_ids": lists + 1, "positive_ids": positives + 1}
     if any(example.scores is not None for example in examples):
-        arrays["scores"] = _padded([scores for *_, scores in rows], 0, np.float32)
+        scores = _padded([scores for *_, scores in rows], 0, np.float32)
+        # A cosine is at most 1; other losses know of scores their order or their differences.
+        arrays["scores"] = scores / max(1, scores.max()) if options.loss == "cosine" else scores
     example_of = np.array([number for number, *_ in rows], np.int64)
     count = len(set(example_of[np.isin(lists, truncated).any(axis=1)].tolist()))
     of_rows = {} if teacher is None else {"teacher": _teacher_vectors(table, teacher)}

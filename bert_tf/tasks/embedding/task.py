@@ -112,6 +112,7 @@ class Embedding(TaskType):
             if widest > model.width:
                 raise UsageError(explain(f"--matryoshka_widths {widest} of vectors of "
                                          f"{model.width} components", f"at most {model.width}"))
+            _check_dropout(kind_of(examples), self.loss, model.config)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
             return query_features(examples, model, self.loss, teacher)
         table, rows = _table(examples, model.prompts)
@@ -169,6 +170,14 @@ class Embedding(TaskType):
         if len(scores) == 1 < len(predictions):
             return [f"every cosine is {scores.pop():g}: all texts have the same vector"]
         return []
+
+
+def _check_dropout(kind, loss, config):
+    """Refuse texts alone where nothing tells a text's two vectors apart."""
+    if kind == _TEXTS and loss.loss == "in_batch" and not (
+            config.hidden_dropout_prob or config.attention_probs_dropout_prob):
+        raise UsageError(explain(f"{kind} and a model without dropout, which is all that "
+                                 "makes a text's two vectors differ", attempt="--dropout 0.1"))
 
 
 def _label(example):

@@ -140,6 +140,8 @@ def test_other_losses(folder, run, words, monkeypatch, tmp_path):
                                  "--skip_bad_rows"),
     (["--task", "cola", "--two_sided"], 2, "--two_sided True is for vectors of texts, not for "
                                            "--task cola"),
+    (["--train", "alone.txt", "--dev", "sts.tsv", "--dropout", "0", "--batch_size", "2"], 2,
+     "texts alone and a model without dropout"),
     (["--matryoshka_widths", "32"], 2, "--matryoshka_widths 32 of vectors of 16 components"),
 ])
 def test_what_cannot_be_done_is_said_in_one_line(folder, words, code, message, monkeypatch,
