@@ -34,7 +34,7 @@ def write(path, header, rows):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Of an encoder; `pairs.tsv`, whose positives are their queries in other words; `sts.tsv`,
-    labelled pairs with none to all of the words in other words."""
+    labelled pairs with none to all of the words in other words, and `overlap.tsv` in the same."""
     path = tmp_path_factory.mktemp("embed")
     draw = random.Random(1)
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS]))
@@ -46,6 +46,9 @@ def folder(tmp_path_factory):
         pairs.append((words(query), words(query, 10)))
         count = draw.randint(0, 4)
         scored.append((words(query), words([*query[:count], *other[count:]], 10), count))
+    write(path / "overlap.tsv", ("sentence1", "sentence2", "score"), [
+        (first, " ".join(f"w{int(word[1:]) - 10}" for word in second.split()), count)
+        for first, second, count in scored])
     write(path / "pairs.tsv", ("query", "positive"), pairs)
     write(path / "sts.tsv", ("sentence1", "sentence2", "score"), scored)
     return path
@@ -114,8 +117,8 @@ def test_a_run_that_is_stopped_ends_with_the_same_weights(folder, run, monkeypat
 
 @pytest.mark.long
 @pytest.mark.parametrize("words", [
-    ["--loss", "cosent", "--train", "sts.tsv"], ["--loss", "angle", "--train", "sts.tsv"],
-    ["--loss", "cosine", "--train", "sts.tsv"], ["--dev", "sts.tsv"],
+    ["--loss", "cosent", "--train", "overlap.tsv"], ["--loss", "angle", "--train", "overlap.tsv"],
+    ["--loss", "cosine", "--train", "overlap.tsv"], ["--dev", "sts.tsv"],
     ["--accumulate_steps", "2", "--two_sided", "--matryoshka_widths", "16", "8"],
     ["--loss", "vectors", "--teacher", "run"]])
 def test_other_losses(folder, run, words, monkeypatch, tmp_path):

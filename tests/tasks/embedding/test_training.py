@@ -1,64 +1,22 @@
-"""Learning vectors: whole batches in parts and on replicas, features, plain Keras, resuming."""
+"""Learning vectors: whole batches in parts, on replicas and workers, features, plain Keras."""
+
+import pathlib
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from embedder_step import make, one_step, queries
+from faults.workers import Loopback, Workers
 from harness import mirrored
 
 import bert_tf
-from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import TaskInput
 from bert_tf.tasks.base.query_examples import QueryExample
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.features import query_features
-from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
-from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.config import TrainConfig
-from bert_tf.training.optimizers import build_optimizer
-from bert_tf.training.step import make_train_step
-from bert_tf.training.strategy import distribute
 
-WORDS = [f"w{number}" for number in range(20)]
-CONFIG = ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-                     intermediate_size=32, max_position_embeddings=12, initializer_range=0.3,
-                     hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-
-
-def make(**options):
-    preprocessor = TextPreprocessor(Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS])), 12)
-    return SentenceEmbedder(CONFIG, preprocessor=preprocessor, seed=3, **options)
-
-
-def text(random):
-    return " ".join(random.choice(WORDS, random.integers(1, 9)))
-
-
-def queries(count, seed=0):
-    """Queries with a positive, which some share, and none to two hard negatives."""
-    random = np.random.default_rng(seed)
-    positives = [text(random) for _ in range(count - 2)]
-    return [QueryExample(str(number), text(random), (positives[number % len(positives)],),
-                         tuple(text(random) for _ in range(number % 3)))
-            for number in range(count)]
-
-
-def one_step(strategy, accumulate_steps=1, loss=None):
-    """The loss, the gradient's norm and the weights after a step on 14 queries in a batch of 16."""
-    loss = loss or EmbeddingLoss(loss="in_batch", two_sided=True)
-    with strategy.scope():
-        model = make(training_loss=loss)
-        config = TrainConfig(train_steps=5, batch_size=16, accumulate_steps=accumulate_steps,
-                             optimizer="lamb", learning_rate=1e-2)
-        optimizer = build_optimizer(config)
-        optimizer.build(model.trainable_variables)
-    data = TaskInput(query_features(queries(14), model, loss), 16, 5, False)
-    batches = iter(distribute(strategy, lambda replicas, own: data.dataset(0, replicas, own)))
-    step = make_train_step(model, optimizer, strategy, config)
-    results, _ = step(batches, tf.constant(0, tf.int64), tf.constant(False), {})
-    return (float(results["loss"]), float(results["gradient_norm"]),
-            {variable.path: variable.numpy() for variable in model.weights})
+PROGRAM = pathlib.Path(__file__).with_name("embedder_step.py")
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +30,27 @@ def test_parts_and_replicas_equal_the_whole_batch(whole, replicas, accumulate_st
     """With dropout: what an example draws depends on its place in the batch alone."""
     loss, norm, weights = one_step(
         mirrored(2) if replicas == 2 else tf.distribute.get_strategy(), accumulate_steps)
+    check_equal(loss, norm, weights, whole)
+
+
+def check_equal(loss, norm, weights, whole):
     assert loss == pytest.approx(whole[0], abs=1e-5) and loss > 1
     assert norm == pytest.approx(whole[1], rel=1e-5)
+    assert weights.keys() == whole[2].keys()
     for name, value in weights.items():
         if name.endswith("key/bias"):
             continue  # adds the same to all scores: its gradient is 0 but for rounding
         np.testing.assert_allclose(value, whole[2][name], rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.long
+def test_two_workers_equal_the_whole_batch(whole, tmp_path):
+    words = [sys.executable, str(PROGRAM), str(tmp_path)]
+    with Workers(words, Loopback(2), tmp_path, tmp_path) as workers:
+        assert workers.codes() == [0, 0], workers.tails()
+    for index in range(2):
+        weights = dict(np.load(tmp_path / f"{index}.npz"))
+        check_equal(float(weights.pop("loss")), float(weights.pop("norm")), weights, whole)
 
 
 def test_features():
