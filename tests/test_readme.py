@@ -93,6 +93,17 @@ def test_the_commands_of_the_page_are_understood():
     assert ran == ["bert_tf.finetune"] * 3 + ["bert_tf.evaluate"]
 
 
+def test_the_commands_of_the_page_on_search_are_understood():
+    ran = []
+    for command in _commands((ROOT / "docs" / "search.md").read_text()):
+        if not isinstance(command, str):
+            module, words = importlib.import_module(command[1]), command[2:]
+            parser = module._search_parser() if words[0] == "search" else module._parser()
+            parser.parse_args(words[1:] if words[0] in ("build", "search") else words)
+            ran.append(command[1])
+    assert {"bert_tf.finetune", "bert_tf.evaluate", "bert_tf.query"} <= set(ran)
+
+
 def test_the_commands_of_readme_are_understood():
     ran = []
     for command in _commands((ROOT / "README.md").read_text()):

@@ -47,6 +47,8 @@ class Ranker(ScoresPairs, LabelledModel):
         check_choice("loss", loss, LOSSES)
         super().__init__(encoder, "classifier", 1, dtype=dtype, seed=seed, name=name, **kwargs)
         self.rank_loss = loss
+        if self.preprocessor is not None:
+            self.preprocessor.pair = True
 
     def options(self):
         """See `Saved.options`."""

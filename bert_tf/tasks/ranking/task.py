@@ -28,6 +28,12 @@ class Ranking(TaskType):
 
     models = (Ranker,)
 
+    def __init__(self, task, options):
+        super().__init__(task, options)
+        if options.class_weights:
+            raise UsageError(f"--class_weights with --task {task.name}: weights are for labels; "
+                             "omit it")
+
     @classmethod
     def evaluates(cls, task, saved_task):
         """See `TaskType.evaluates`; a `Ranker` is saved as a classifier of one number."""

@@ -101,5 +101,7 @@ def test_models_that_cannot_rank():
     with pytest.raises(UsageError, match="no number to rank by.*finetune --task rank first"):
         make().check_model({"task": "classifier", "problem": "single_label"}, "runs/a")
     make().check_model({"task": "classifier", "problem": "regression"}, "runs/a")
+    with pytest.raises(UsageError, match="--class_weights with --task rank"):
+        make(class_weights=True)
     with pytest.raises(UsageError, match="without the signatures `rank` and `embed`"):
         make().predict_served({"predict": None}, {}, queries(2))
