@@ -3,6 +3,7 @@
 import pathlib
 import sys
 
+import embedder_step
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,7 +17,7 @@ from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.embedding.features import query_features
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 
-PROGRAM = pathlib.Path(__file__).with_name("embedder_step.py")
+PROGRAM = pathlib.Path(embedder_step.__file__)
 
 
 @pytest.fixture(scope="module")
