@@ -35,11 +35,25 @@ def main(argv=None):
         del sys.modules["keras"]
     from bert_tf.visualization.served_attention import ServedAttention
 
-    server.run(settings, ServedAttention())
+    server.run(settings, ServedAttention(), _indexes(flags.search_indexes))
     # What a model still computes, for nobody, cannot be interrupted and is not waited for.
     logging.shutdown()
     sys.stdout.flush()
     os._exit(0)
+
+
+def _indexes(folders):
+    """The indexes that the page searches, or None."""
+    if not folders:
+        return None
+    from bert_tf.retrieval.served_indexes import ServedIndexes
+
+    def digest(folder):
+        from bert_tf.embedder import model_digest
+
+        return model_digest(folder)
+
+    return ServedIndexes(folders, digest)
 
 
 if __name__ == "__main__":

@@ -110,13 +110,18 @@ class VectorIndex:
         texts = [texts] if single else text_list(texts)
         if not texts:
             return []
-        found = [[{"id": passage.id, "text": passage.text, "title": passage.title,
-                   "score": float(score)}
-                  for score, passage in ((score, self.passages[int(row)])
-                                         for score, row in zip(*of_text, strict=True) if row >= 0)]
-                 for of_text in zip(*self.search_vectors(self._embed(texts), k, exact, rescore,
-                                                         probes), strict=True)]
+        found = self.found(self._embed(texts), k, exact, rescore, probes)
         return found[0] if single else found
+
+    def found(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
+        """Return what `search` does, of vectors; arguments and errors are those of
+        `search_vectors`."""
+        return [[{"id": passage.id, "text": passage.text, "title": passage.title,
+                  "score": float(score)}
+                 for score, passage in ((score, self.passages[int(row)])
+                                        for score, row in zip(*of_query, strict=True) if row >= 0)]
+                for of_query in zip(*self.search_vectors(queries, k, exact, rescore, probes),
+                                    strict=True)]
 
     def search_vectors(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
         """Find the rows of the nearest vectors.

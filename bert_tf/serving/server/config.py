@@ -104,6 +104,9 @@ def parser(doc):
     _add(group, "max_connections", cli.positive, 1000, "at the same time, of either protocol")
     _add(group, "max_request_rows", cli.positive, 4096, "texts or other rows of a request")
     _add(group, "max_text_bytes", cli.positive, 1 << 20, "of one text of a request")
+    _add(group, "search_indexes", _names, (), "folders of bert_tf.index, with commas, that the "
+         "page searches: each built by --model saved_models/NAME/VERSION; not a flag of "
+         "tensorflow_model_server")
     group = result.add_argument_group("models")
     _add(group, "model_config_file", str, None, "ModelServerConfig with the models")
     _add(group, "model_config_file_poll_wait_seconds", int, 0,

@@ -14,6 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from bert_tf.errors import BertTfError
+from bert_tf.serving.server.page_search import search_routes
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec
 
@@ -35,7 +36,7 @@ _SINGLE_PAGE = {
     f"{_NOTHING}script-src 'unsafe-inline'; style-src 'unsafe-inline'"}
 
 
-def routes(core, attention=None):
+def routes(core, attention=None, indexes=None):
     """Starlette's routes of the page: `/`, `/page/models` (JSON list of names), `/page/FILE`.
 
     And `/page/attention?model=NAME&text=TEXT[&version=N][&text_pair=TEXT]`, an HTML page or a
@@ -48,6 +49,7 @@ def routes(core, attention=None):
             be pages of the SavedModel in a version's folder, and `page(folder, name, text,
             text_pair)`, the HTML, or a `BertTfError` that says why not; each runs in a thread, the
             second always in the same.
+        indexes: see `page_search.search_routes`, which are among these.
     """
     async def index(request):
         return FileResponse(_FOLDER / "index.html", headers=_HEADERS)
@@ -56,7 +58,8 @@ def routes(core, attention=None):
         return JSONResponse(core.models(), headers={"Cache-Control": "no-store"})
 
     return [Route("/", index), Route("/page/models", models),
-            *_attention_routes(core, attention), Mount("/page", StaticFiles(directory=_FOLDER))]
+            *_attention_routes(core, attention), *search_routes(core, indexes, _spec),
+            Mount("/page", StaticFiles(directory=_FOLDER))]
 
 
 def _attention_routes(core, attention):

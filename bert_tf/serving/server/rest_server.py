@@ -63,7 +63,7 @@ class RestSettings:
     cors: bool = False
 
 
-def make_app(core, settings=None, attention=None, metrics_path=None):
+def make_app(core, settings=None, attention=None, metrics_path=None, indexes=None):
     """The ASGI application.
 
     Args:
@@ -71,12 +71,13 @@ def make_app(core, settings=None, attention=None, metrics_path=None):
         settings: `RestSettings`.
         attention: draws what models attend to, as of `page.routes`; None for no such pages.
         metrics_path: where the metrics are; None for nowhere.
+        indexes: a `ServedIndexes` that the page searches; None for none.
     """
     async def metrics(request):
         return Response(core.metrics.text(), media_type=CONTENT_TYPE)
 
     routes = [Route(metrics_path, metrics)] if metrics_path else []
-    return Starlette(routes=routes + page.routes(core, attention), middleware=[
+    return Starlette(routes=routes + page.routes(core, attention, indexes), middleware=[
         Middleware(RestApi, core=core, settings=settings or RestSettings())])
 
 

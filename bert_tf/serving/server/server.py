@@ -21,12 +21,13 @@ KEEP_ALIVE_SECONDS = 75
 _log = logging.getLogger(__name__)
 
 
-def run(settings, attention=None):
+def run(settings, attention=None, indexes=None):
     """Serve until SIGTERM or SIGINT.
 
     Args:
         settings: `Settings`.
         attention: draws what models attend to, as of `page.routes`; None for no such pages.
+        indexes: a `ServedIndexes` that the page searches; None for none.
 
     Raises:
         BertTfError: a port is in use, or a model could not be loaded.
@@ -34,7 +35,7 @@ def run(settings, attention=None):
     flags = settings.flags
     memory.reuse_large_blocks()
     _set_threads(flags)
-    asyncio.run(_serve(settings, attention))
+    asyncio.run(_serve(settings, attention, indexes))
 
 
 def _set_threads(flags):
@@ -45,7 +46,7 @@ def _set_threads(flags):
         flags.tensorflow_inter_op_parallelism or both)
 
 
-async def _serve(settings, attention):
+async def _serve(settings, attention, indexes):
     flags = settings.flags
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -53,7 +54,7 @@ async def _serve(settings, attention):
     core = Core(settings)
     # Ports first: that one is in use is to be known before models are loaded.
     grpc_server = GrpcServer(core, settings)
-    rest = _RestServer(core, settings, attention) if flags.rest_api_port else None
+    rest = _RestServer(core, settings, attention, indexes) if flags.rest_api_port else None
     told = asyncio.ensure_future(stopping.wait())
     try:
         loading = asyncio.ensure_future(core.reload(settings.models))
@@ -110,7 +111,7 @@ async def _watch_config(core, settings):
 class _RestServer:
     """The REST application in the server's event loop; its port is taken when it is made."""
 
-    def __init__(self, core, settings, attention):
+    def __init__(self, core, settings, attention, indexes):
         import uvicorn
 
         from bert_tf.serving.server.http_limits import bounded
@@ -119,7 +120,7 @@ class _RestServer:
         flags = settings.flags
         app = make_app(core, RestSettings(flags.rest_api_timeout_in_ms, settings.max_message_bytes,
                                           flags.rest_api_enable_cors_support), attention,
-                       settings.monitoring_path)
+                       settings.monitoring_path, indexes)
         self._socket = _listen(flags.host, flags.rest_api_port)
         self.port = self._socket.getsockname()[1]
         server = uvicorn.Config(

@@ -2,9 +2,9 @@
 // It speaks the REST API alone; the names of the models, which that does not list, come from
 // page/models. How each kind of signature is asked and shown is in views.js.
 
-import { ask, attentionPath, get, modelPath } from "./rest.js";
+import { ask, attentionPath, get, indexesPath, modelPath } from "./rest.js";
 import { element, fill } from "./dom.js";
-import { describe, viewOf, wantedFirst } from "./views.js";
+import { describe, searches, viewOf, wantedFirst } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const LATEST = "latest";
@@ -74,6 +74,7 @@ async function loadSignatures(wanted) {
     found.signatures = describe(await get(`${path}/metadata`));
     if (found.signatures.describe) found.description = await describedBy(path);
     found.hasAttention = await get(attentionPath(model, number));
+    Object.assign(found.signatures, searches(found.signatures, await get(indexesPath(model, number))));
   } finally {
     if (own === loads) {
       chosen = found;

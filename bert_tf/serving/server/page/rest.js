@@ -14,6 +14,18 @@ export function attentionPath(model, version, texts) {
   return `page/${texts ? "attention" : "has_attention"}?${query}`;
 }
 
+/** The path that tells which indexes a model has. */
+export function indexesPath(model, version) {
+  const query = new URLSearchParams({ model });
+  if (version) query.set("version", version);
+  return `page/indexes?${query}`;
+}
+
+/** The passages of an index that are nearest to a vector. */
+export function searchIndex(index, vector) {
+  return post("page/search", { index, vector });
+}
+
 /** What a path gives; an Error with the server's own words where it refuses. */
 export function get(path) {
   return request(path, { cache: "no-store" });
@@ -21,7 +33,11 @@ export function get(path) {
 
 /** What `predict`, `classify` or `regress` answers to a JSON body. */
 export function ask(path, method, body) {
-  return request(`${path}:${method}`, {
+  return post(`${path}:${method}`, body);
+}
+
+function post(path, body) {
+  return request(path, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 }
 

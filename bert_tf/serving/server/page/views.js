@@ -3,6 +3,7 @@
 
 import { element, table } from "./dom.js";
 import { idsFields, readIds, takesIds } from "./ids.js";
+import { searchIndex } from "./rest.js";
 import { areShown, placeOf, resultsOf, show, shown } from "./results.js";
 
 const LABELS = { text: "Text", text_a: "First text", text_b: "Second text",
@@ -39,8 +40,8 @@ export function wantedFirst(signatures, description) {
  * [[field] or [field, field], …].
  */
 export function viewOf(name, signature, description) {
-  const results = resultsOf(name, signature, description);
-  const make = [compare, rank, examples, byIds, ask].find((one) => one.fits(signature, results));
+  const results = resultsOf(signature.index ? "embed" : name, signature, description);
+  const make = [search, compare, rank, examples, byIds, ask].find((one) => one.fits(signature, results));
   const view = make(signature, results, description);
   const texts = view.fields.filter((one) => !one.code);
   return { attended: [1, 2].includes(texts.length) ? [texts] : [], ...view };
@@ -77,7 +78,32 @@ function compare(signature, { embedding: { value } }) {
   };
 }
 compare.fits = ({ inputs, outputs }, results) => only(inputs, "text") &&
-  results.embedding?.kind === "vector" && outputs[results.embedding.value]?.rank === 2;
+  results.embedding?.kind === "vector" && outputs[results.embedding.value]?.rank === 2 &&
+  outputs[results.embedding.value].dtype !== "DT_UINT8"; // packed bits: bytes have no cosine
+
+/** {name: signature} of searches in a model's indexes, by the vectors of its signature `embed`. */
+export function searches({ embed }, indexes) {
+  return Object.fromEntries((embed ? indexes : []).map((index) =>
+    [`search ${index}`, { ...embed, index }]));
+}
+
+/** A query: the passages of an index that are nearest to its vector. */
+function search(signature, results) {
+  const { value } = Object.values(results)[0];
+  return {
+    about: `The passages of ${signature.index} that are nearest to the query.`,
+    fields: [field("query")],
+    attended: [],
+    async run(values, ask) {
+      const named = (method, body) => ask(method, { ...body, signature_name: "embed" });
+      const outputs = await predict(named, signature, { text: [values.query] });
+      const found = await searchIndex(signature.index, outputs[value][0]);
+      return [table(["Rank", "Passage", "Score"], found.map(({ title, text, score }, place) =>
+        [String(place + 1), [title, text].filter(Boolean).join(": "), score.toFixed(4)]))];
+    },
+  };
+}
+search.fits = ({ index }) => Boolean(index);
 
 /** A query and passages: they are ranked by their scores. */
 function rank(signature, results) {

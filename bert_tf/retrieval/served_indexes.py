@@ -1,0 +1,49 @@
+"""Indexes beside served models, for the page of the embedded server."""
+
+import functools
+import os
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.retrieval.vector_index import VectorIndex
+
+
+class ServedIndexes:
+    """Finds passages by vectors of a served model.
+
+    Args:
+        folders: of indexes; each is called as its folder.
+        digest: function from the folder of a SavedModel's version to what `model_digest` gives: an
+            index is of a version whose digest is that of the model it was built by.
+
+    Raises:
+        UsageError: two folders have one name, or there is no index.
+        BertTfError: an index is damaged.
+    """
+
+    def __init__(self, folders, digest):
+        self._indexes = {}
+        for folder in folders:
+            name = os.path.basename(os.path.abspath(folder))
+            if name in self._indexes:
+                raise UsageError(explain(f"two indexes called {name}", "names that differ"))
+            self._indexes[name] = VectorIndex(folder)
+        self._digest = functools.cache(digest)
+
+    def names(self, folder):
+        """Return the names of the indexes of the version in `folder`, whose files never change."""
+        return [name for name, index in self._indexes.items()
+                if index.manifest["options"].get("model_digest") == self._digest(folder)]
+
+    def search(self, name, vector, k):
+        """Return the k passages of an index that are nearest to a vector, as of
+        `VectorIndex.search`.
+
+        Raises:
+            UsageError: there is no such index, or the vector is not one of its model's.
+            BertTfError: the vector is not finite.
+        """
+        if name not in self._indexes:
+            raise UsageError(explain(f"no index {name!r}", f"one of {' '.join(self._indexes)}"))
+        index = self._indexes[name]
+        [found] = index.found([vector], k)
+        return found

@@ -1,0 +1,91 @@
+"""What the page asks to search indexes by vectors of a served model.
+
+`/page/indexes?model=NAME[&version=N]` gives the names of the model's indexes, JSON. `POST
+/page/search` takes `{"index": NAME, "vector": [number, …]}` and gives the nearest passages, a list
+of `{"id", "text", "title", "score"}`, or `{"error": sentence}`.
+"""
+
+import asyncio
+import concurrent.futures
+import json
+
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from bert_tf.errors import BertTfError
+from bert_tf.serving.wire.request import ServingError
+
+_MOST_BYTES = 1 << 20  # of a request
+_MOST_WAITING = 32  # searches
+_FOUND = 10  # passages
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def search_routes(core, indexes, spec_of):
+    """Starlette's routes.
+
+    Args:
+        core: `bert_tf.serving.server.core.Core`.
+        indexes: a `ServedIndexes`, or None for no indexes.
+        spec_of: function from a request to the `Spec` that it names.
+    """
+    # One search at a time: the cores are the models'.
+    thread = concurrent.futures.ThreadPoolExecutor(1, "search")
+    waiting = 0
+
+    async def names(request):
+        try:
+            _, folder = core.folder(spec_of(request))
+            found = [] if indexes is None else await asyncio.to_thread(indexes.names, folder)
+        except (BertTfError, ServingError):
+            found = []
+        return JSONResponse(found, headers=_HEADERS)
+
+    async def search(request):
+        nonlocal waiting
+        if indexes is None:
+            return _refusal(404, "This server has no indexes.")
+        if waiting >= _MOST_WAITING:
+            return _refusal(503, "Other searches are waited for; try again in a moment.")
+        waiting += 1
+        try:
+            name, vector = _asked(await _body(request))
+            found = await asyncio.get_running_loop().run_in_executor(
+                thread, indexes.search, name, vector, _FOUND)
+        except (BertTfError, ValueError) as problem:
+            return _refusal(400, str(problem))
+        finally:
+            waiting -= 1
+        return JSONResponse(found, headers=_HEADERS)
+
+    return [Route("/page/indexes", names), Route("/page/search", search, methods=["POST"])]
+
+
+async def _body(request):
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise ValueError(f"The request is too long: expected up to {_MOST_BYTES} bytes.")
+    return body
+
+
+def _asked(body):
+    """Return the name and the vector of a request; ValueError where it has none."""
+    try:
+        asked = json.loads(body)
+    except RecursionError:
+        asked = None
+    name, vector = (asked.get(key) for key in ("index", "vector")) if isinstance(
+        asked, dict) else (None, None)
+    if not isinstance(name, str) or not isinstance(vector, list) or not vector or not all(
+            type(number) in (int, float) for number in vector):
+        raise ValueError('Expected {"index": NAME, "vector": [number, …]}.')
+    try:
+        return name, [float(number) for number in vector]
+    except OverflowError:
+        raise ValueError("A number of the vector is too large.") from None
+
+
+def _refusal(status, sentence):
+    return JSONResponse({"error": sentence}, status, headers=_HEADERS)

@@ -1,0 +1,86 @@
+"""The server's page searches indexes by the vectors of its models."""
+
+import httpx
+import numpy as np
+import pytest
+from browser import opened
+from small_server import save_small_model, serving
+
+from bert_tf.errors import UsageError
+from bert_tf.retrieval.build_index import build_index
+from bert_tf.retrieval.served_indexes import ServedIndexes
+
+PASSAGES = ["aaa", "<b>eee</b>", "iii", "aei"]
+
+
+def counts(passages):
+    return np.array([[passage.text.count(letter) for letter in "aei"] for passage in passages],
+                    np.float32)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    (folder / "corpus.txt").write_text("\n".join(PASSAGES))
+    for name in ("wiki", "others"):
+        build_index(str(folder / name), {
+            "dimensions": None, "precision": "float32", "shard_size": 9, "approximate": False,
+            "seed": 0, "model_digest": name}, [str(folder / "corpus.txt")], lambda: counts, {})
+    indexes = ServedIndexes([str(folder / "wiki"), str(folder / "others")], lambda _: "wiki")
+    with pytest.raises(UsageError, match="two indexes called wiki"):
+        ServedIndexes([str(folder / "wiki")] * 2, None)
+    save_small_model(str(folder / "small"))
+    with serving(str(folder / "small"), indexes=indexes) as served:
+        yield served.address
+
+
+def test_the_nearest_passages_are_shown(browser, address):
+    with opened(browser, address) as page:
+        page.wait_for_selector("#fields textarea")
+        names = page.get_by_label("Signature").locator("option").all_inner_texts()
+        assert [name for name in names if name.startswith("search")] == ["search wiki"]
+        page.get_by_label("Signature").select_option("search wiki")
+        page.locator("textarea[name=query]").fill("e and e")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("#answer td")
+        cells = page.locator("#answer td").all_inner_texts()
+        # (1, 2, 0), whose cosines with the passages follow by hand.
+        assert cells == ["1", "<b>eee</b>", f"{2 / 5 ** .5:.4f}", "2", "aei",
+                         f"{3 / 15 ** .5:.4f}", "3", "aaa", f"{1 / 5 ** .5:.4f}", "4", "iii",
+                         "0.0000"]
+
+
+def test_what_is_asked_and_refused(address):
+    def names(**query):
+        return httpx.get(f"{address}/page/indexes", params=query).json()
+
+    assert names(model="small") == names(model="small", version="7") == ["wiki"]
+    assert names(model="none") == names() == names(model="small", version="x") == []
+
+    def search(content):
+        answer = httpx.post(f"{address}/page/search", content=content)
+        return answer.status_code, answer.json()
+
+    status, found = search('{"index": "wiki", "vector": [0, 0, 2]}')
+    assert status == 200 and found[0] == {"id": "3", "text": "iii", "title": "", "score": 1.0}
+    for content, message in [
+            ("", "Expecting value"), ("[]", "Expected"), ('{"index": "wiki"}', "Expected"),
+            ('{"index": "wiki", "vector": []}', "Expected"),
+            ('{"index": "wiki", "vector": ["a"]}', "Expected"),
+            ('{"index": "wiki", "vector": [true, 1, 2]}', "Expected"),
+            ('{"index": "wiki", "vector": [[1], [2], [3]]}', "Expected"),
+            ('{"index": "none", "vector": [1, 2, 3]}', "no index 'none'"),
+            ('{"index": "wiki", "vector": [1, 2]}', "for vectors of 3"),
+            ('{"index": "wiki", "vector": [NaN, 2, 3]}', "not finite"),
+            ('{"index": "wiki", "vector": [1' + "0" * 400 + ', 2, 3]}', "too large"),
+            ("[" * 100_000, "Expected"), (b"\xff", "utf-8"), (" " * (2 << 20), "too long")]:
+        status, found = search(content)
+        assert status == 400 and message in found["error"]
+
+
+def test_a_server_without_indexes(tmp_path):
+    save_small_model(str(tmp_path))
+    with serving(str(tmp_path)) as served:
+        assert httpx.get(f"{served.address}/page/indexes?model=small").json() == []
+        answer = httpx.post(f"{served.address}/page/search", content="{}")
+        assert answer.status_code == 404 and "no indexes" in answer.json()["error"]
