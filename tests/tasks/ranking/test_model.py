@@ -102,6 +102,7 @@ def test_it_is_saved_as_a_cross_encoder_and_goes_on_from_one(tmp_path):
     assert set(fresh) == {"cls/classifier/output_weights", "cls/classifier/output_bias"}
 
 
+@pytest.mark.long
 def test_plain_fit_on_pairs():
     model = ranker(loss="binary", config={"num_hidden_layers": 1, "hidden_dropout_prob": 0.0})
     made = queries(16)
@@ -128,3 +129,14 @@ def test_refused(call, message):
     with pytest.raises(UsageError, match=message):
         call()
     assert ranker().rank("a", []) == []
+
+
+def test_a_missing_candidate_has_no_token_to_compute():
+    model = ranker()
+    batch = next(iter(TaskInput(list_features(lists(4), model.preprocessor), 4, 1,
+                                shuffle=False).dataset()))
+    padded = model(batch).numpy()
+    model.backbone.padding_free = True
+    there = batch["label_ids"].numpy() >= 0
+    np.testing.assert_allclose(model(batch).numpy()[there], padded[there], atol=2e-6)
+    assert not there[-1, -1]  # after which no token comes
