@@ -10,6 +10,7 @@
 
 import dataclasses
 import functools
+import math
 import types
 import typing
 
@@ -41,6 +42,7 @@ class Range:
 POSITIVE = Range(int, lambda value: value >= 1, "a whole number of at least 1")
 NATURAL = Range(int, lambda value: value >= 0, "a whole number of at least 0")
 SEED = Range(int, lambda value: 0 <= value < 2**31, "a whole number of at least 0, below 2**31")
+ABOVE_0 = Range(float, lambda value: 0 < value < math.inf, "a number above 0")
 FRACTION = Range(float, lambda value: 0 <= value < 1, "a fraction in [0, 1)")
 FRACTION_ABOVE_0 = Range(float, lambda value: 0 < value < 1, "a fraction between 0 and 1")
 
@@ -75,6 +77,7 @@ class Options(Config):
     """
 
     GROUP = None  # title and description of a class whose flags are a group in `--help`
+    TASKS = None  # types of tasks that a class's options are for; None: all, or no task at all
 
     def __post_init__(self):
         for field in dataclasses.fields(self):

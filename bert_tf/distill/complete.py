@@ -1,9 +1,6 @@
 """Fill in the options of a distillation, and refuse those that make no sense together."""
 
-import os
-
 from bert_tf.errors import UsageError, explain
-from bert_tf.storage import files
 
 _LEARNING_RATES = {"static": 5e-3, "hidden_size": 5e-4}
 
@@ -35,16 +32,5 @@ def complete(options):
                                  attempt="--objectives output"))
     if len(set(options.objectives)) < len(options.objectives):
         raise UsageError(explain(f"--objectives {' '.join(options.objectives)}", "each once"))
-    named = os.path.join("saved_models", files.base_name(options.output_dir))
-    export = options.export_dir or named
-    if files.resolved(export) == files.resolved(options.output_dir):
-        raise UsageError(explain(f"--export_dir {export} is the run folder",
-                                 attempt=f"--export_dir {named}"))
-    folder = files.resolved(options.output_dir)
-    for name in ("teacher", "init"):
-        path = getattr(options, name)
-        if path and f"{files.resolved(path)}{os.sep}".startswith(folder + os.sep):
-            raise UsageError(explain(f"--output_dir {options.output_dir} holds the model of "
-                                     f"--{name}", attempt="another output folder"))
-    return options.replace(export_dir=export, learning_rate=options.learning_rate
-                           or _LEARNING_RATES.get(kind, 1e-4))
+    return options.with_folders("teacher", "init").replace(
+        learning_rate=options.learning_rate or _LEARNING_RATES.get(kind, 1e-4))

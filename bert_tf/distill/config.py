@@ -3,21 +3,20 @@
 import dataclasses
 
 from bert_tf.options import (
+    ABOVE_0,
     FRACTION,
     FRACTION_ABOVE_0,
     NATURAL,
     POSITIVE,
     REQUIRED,
     Options,
-    Range,
     SeedOptions,
     TrainWriteOptions,
     option,
 )
-from bert_tf.training.config import DTYPES, STRATEGIES
+from bert_tf.training.run_options import RunOptions
 
 OBJECTIVES = ("output", "hidden", "relations")
-_ABOVE_0 = Range(float, lambda value: 0 < value < float("inf"), "a number above 0")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,7 @@ class StudentOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DistillConfig(StudentOptions, SeedOptions, TrainWriteOptions):
+class DistillConfig(StudentOptions, RunOptions, SeedOptions, TrainWriteOptions):
     """What `bert_tf.distill` is to do."""
 
     teacher: str = option(
@@ -52,13 +51,12 @@ class DistillConfig(StudentOptions, SeedOptions, TrainWriteOptions):
     input: tuple[str, ...] = option(
         REQUIRED, "unlabelled text, a text a line (.txt, .jsonl with the field text, either also "
                   ".gz)", metavar="GLOB")
-    output_dir: str = option(REQUIRED, "run folder", metavar="DIR")
     objectives: tuple[str, ...] = option(
         ("output",), "what of the teacher is learned: output, its vectors, or its probabilities at "
                      "--temperature; hidden, the states of its layers; relations, those between "
                      "its last layer's queries, keys and values", choices=OBJECTIVES)
     temperature: float = option(
-        2.0, "by which a classifier's logits are divided for its soft labels", _ABOVE_0,
+        2.0, "by which a classifier's logits are divided for its soft labels", ABOVE_0,
         metavar="X")
     relation_heads: int | None = option(
         None, "heads that relations are computed in; divides both widths (default: the most heads "
@@ -72,25 +70,10 @@ class DistillConfig(StudentOptions, SeedOptions, TrainWriteOptions):
     epochs: int = option(1, "passes over the text", POSITIVE, metavar="N")
     batch_size: int = option(64, "texts a step over all replicas", POSITIVE, metavar="N")
     learning_rate: float | None = option(
-        None, "peak", _ABOVE_0, metavar="X",
+        None, "peak", ABOVE_0, metavar="X",
         otherwise="1e-4, of a narrower student 5e-4, of a static one 5e-3")
-    warmup_ratio: float = option(
-        0.1, "fraction of the steps in which the learning rate rises", FRACTION, metavar="X")
-    weight_decay: float = option(
-        0.01, "decoupled; biases and LayerNorm are excluded",
-        Range(float, lambda value: 0 <= value < float("inf"), "a number of at least 0"),
-        metavar="X")
     dropout: float | None = option(
         None, "rate in the student", FRACTION, metavar="X", otherwise="the model's own")
     eval_every: int | None = option(
         None, "steps between evaluations, after each of which is a checkpoint", POSITIVE,
         metavar="N", otherwise="a tenth of all steps")
-    dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
-    strategy: str = option(
-        "mirrored", "tf.distribute strategy",
-        choices=tuple(name for name in STRATEGIES if name != "multi_worker"))
-    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE,
-                              metavar="N")
-    export_dir: str | None = option(
-        None, "where the SavedModel goes (default: named as the run folder)",
-        metavar="saved_models/NAME")

@@ -14,7 +14,9 @@ from bert_tf.finetune.config import (
     FeatureOptions,
     FinetuneConfig,
     InputOptions,
+    LongTextOptions,
     TableOptions,
+    TagOptions,
 )
 from bert_tf.finetune.results import (
     PREDICTIONS,
@@ -38,7 +40,8 @@ from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 RUN = "run.json"
 _FORM = ("delimiter", "encoding", "header")  # options about a table
 # Of the options of a fine-tuning those that an evaluation heeds.
-_HEEDED = {field.name for options in (InputOptions, AnswerOptions, FeatureOptions, TableOptions)
+_HEEDED = {field.name for options in (InputOptions, LongTextOptions, TagOptions, AnswerOptions,
+                                      FeatureOptions, TableOptions)
            for field in dataclasses.fields(options)}
 
 

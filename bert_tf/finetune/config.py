@@ -10,6 +10,7 @@ import math
 from bert_tf.data.table_form import DELIMITERS, TableForm
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.options import (
+    ABOVE_0,
     FRACTION,
     POSITIVE,
     REQUIRED,
@@ -22,12 +23,10 @@ from bert_tf.options import (
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tokenization.options import TextOptions
-from bert_tf.training.config import DTYPES, STRATEGIES
+from bert_tf.training.run_options import RunOptions
 
 SCRATCH = "scratch"
 COLUMNS = ("text", "text_b", "label", "id")
-_ABOVE_0 = Range(float, lambda value: 0 < value < math.inf, "a number above 0")
-_AT_LEAST_0 = Range(float, lambda value: 0 <= value < math.inf, "a number of at least 0")
 _UP_TO_1 = Range(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
 _FINITE = Range(float, math.isfinite, "a number")
 
@@ -102,6 +101,8 @@ class TableOptions(Options):
 class AnswerOptions(Options):
     """How answers are found in a text."""
 
+    TASKS = ("question_answering",)
+
     max_query_length: int | None = option(
         None, "tokens of a question, which is truncated to them", POSITIVE,
         otherwise="64, or a third of a --max_seq_length below 192")
@@ -123,7 +124,7 @@ class TrainingOptions(Options):
         (3,), "passes over the training text; of several values the best is searched", POSITIVE,
         metavar="N")
     learning_rate: tuple[float, ...] = option(
-        (5e-5,), "peak; of several values the best is searched, with one seed each", _ABOVE_0,
+        (5e-5,), "peak; of several values the best is searched, with one seed each", ABOVE_0,
         metavar="X")
     seeds: int = option(
         1, "trainings with seeds from --seed on; the best is kept, mean and deviation are "
@@ -133,10 +134,6 @@ class TrainingOptions(Options):
         None, "micro-batches that a batch is split into, for less memory; of --task embed by "
               "gradient caching (Gao et al. 2021): the loss stays that of the whole batch",
         POSITIVE, metavar="N", otherwise=1)
-    warmup_ratio: float = option(
-        0.1, "fraction of the steps in which the learning rate rises", FRACTION, metavar="X")
-    weight_decay: float = option(
-        0.01, "decoupled; biases and LayerNorm are excluded", _AT_LEAST_0, metavar="X")
     dropout: float | None = option(
         None, "rate in the encoder and in front of the head", FRACTION, metavar="X",
         otherwise="the model's own")
@@ -165,12 +162,28 @@ class InputOptions(TextOptions):
     max_seq_length: int | None = option(
         None, "tokens of an example, [CLS] and [SEP] counted", POSITIVE, metavar="N",
         otherwise="128, for answers 384; at most what the model has")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongTextOptions(Options):
+    """What is read of long texts."""
+
+    TASKS = ("classification",)
+
     long: str = option(
         "head", "what is read of a text longer than --max_seq_length: its beginning, beginning and "
                 "end, or all of it in windows", choices=("head", "head_tail", "windows"))
     stride: int | None = option(
         None, "tokens from one window to the next with --long windows", POSITIVE, metavar="N",
         otherwise="half of a window")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TagOptions(Options):
+    """What a tag is of."""
+
+    TASKS = ("token_classification",)
+
     unit: str | None = option(
         None, "what a tag is of; character suits Korean", choices=("word", "character"),
         otherwise="as in the task's files")
@@ -179,6 +192,8 @@ class InputOptions(TextOptions):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QueryOptions(Options):
     """How queries and the texts that match them are learned from."""
+
+    TASKS = ("ranking", "embedding")
 
     loss: str | None = option(
         None, "what is minimised; of --task rank listwise, the positive against its negatives, or "
@@ -195,6 +210,8 @@ class QueryOptions(Options):
 class VectorOptions(EmbeddingLoss):
     """How a model learns vectors of texts."""
 
+    TASKS = EmbeddingLoss.TASKS
+
     pooling: str | None = option(
         None, "what becomes a text's vector: the mean of its tokens' vectors, their largest "
               "values, both, the first token, what the pooler makes of it, the last token",
@@ -205,6 +222,8 @@ class VectorOptions(EmbeddingLoss):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureOptions(Options):
     """A BiLSTM on frozen layers (BERT paper, section 5.3)."""
+
+    TASKS = ("classification", "token_classification")
 
     features: tuple[int, ...] | None = option(
         None, "train a BiLSTM on these layers of the frozen encoder, 0 the embeddings, -1 the "
@@ -217,8 +236,9 @@ class FeatureOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions, QueryOptions,
-                     VectorOptions, FeatureOptions, SeedOptions, TrainWriteOptions):
+class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, LongTextOptions, TagOptions,
+                     AnswerOptions, QueryOptions, VectorOptions, FeatureOptions, RunOptions,
+                     SeedOptions, TrainWriteOptions):
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")
@@ -229,7 +249,6 @@ class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions,
     test: str | None = option(
         None, "test examples, on which only the best model is measured, once, at the end",
         metavar="FILE")
-    output_dir: str = option(REQUIRED, "run folder", metavar="DIR")
     init: str = option(
         SCRATCH, "model or run folder, a checkpoint of any format that convert reads, or scratch: "
                  "initial weights", metavar="PATH")
@@ -241,15 +260,6 @@ class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, AnswerOptions,
               "(default: that beside --config, else learned from the text of --train)",
         metavar="PATH")
     multi_label: bool = option(False, "a text has any number of labels, separated by commas")
-    dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
-    strategy: str = option(
-        "mirrored", "tf.distribute strategy",
-        choices=tuple(name for name in STRATEGIES if name != "multi_worker"))
-    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE,
-                              metavar="N")
-    export_dir: str | None = option(
-        None, "where the SavedModel goes (default: named as the run folder)",
-        metavar="saved_models/NAME")
 
     def __post_init__(self):
         super().__post_init__()

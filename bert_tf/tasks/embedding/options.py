@@ -1,12 +1,10 @@
 """What vectors are trained by: the options of a loss."""
 
 import dataclasses
-import math
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.options import POSITIVE, Options, Range, option
+from bert_tf.options import ABOVE_0, POSITIVE, Options, option
 
-_ABOVE_0 = Range(float, lambda value: 0 < value < math.inf, "a number above 0")
 SIMILARITIES = ("cosine", "dot")
 
 
@@ -19,6 +17,7 @@ class EmbeddingLoss(Options):
     """
 
     GROUP = ("training of vectors, --task embed", None)
+    TASKS = ("embedding",)
 
     loss: str | None = option(
         None, "what is minimised: in_batch, triplet, cosine, cosent, angle, margin_mse or vectors",
@@ -27,18 +26,18 @@ class EmbeddingLoss(Options):
         None, "of two vectors", choices=SIMILARITIES,
         otherwise="cosine; dot for the loss margin_mse")
     scale: float | None = option(
-        None, "factor of similarities before a softmax, 1 / temperature", _ABOVE_0, metavar="X",
+        None, "factor of similarities before a softmax, 1 / temperature", ABOVE_0, metavar="X",
         otherwise="20, for dot products 1")
     two_sided: bool = option(
         False, "in_batch: a positive is also to find its query among those of the batch")
     margin: float | None = option(
         None, "triplet: by how much further away negatives should be, in Euclidean distance",
-        _ABOVE_0, metavar="X", otherwise=1)
+        ABOVE_0, metavar="X", otherwise=1)
     matryoshka_widths: tuple[int, ...] | None = option(
         None, "the loss is also that of the first N components of the vectors (Kusupati et al. "
               "2022)", POSITIVE, metavar="N")
     matryoshka_weights: tuple[float, ...] | None = option(
-        None, "weight of the loss at each width", _ABOVE_0, metavar="X", otherwise="1 each")
+        None, "weight of the loss at each width", ABOVE_0, metavar="X", otherwise="1 each")
     negatives: int | None = option(
         None, "hard negatives beside each positive, the first ones of a query", POSITIVE,
         metavar="N", otherwise="all")

@@ -141,7 +141,7 @@ def test_other_losses(folder, run, words, monkeypatch, tmp_path):
     (["--train", "equal.tsv"], 1, "have the score 2; expected different ones"),
     (["--train", "half.tsv"], 1, "half.tsv line 2: empty positive; try removing the row, or "
                                  "--skip_bad_rows"),
-    (["--task", "cola", "--two_sided"], 2, "--two_sided True is for vectors of texts, not for "
+    (["--task", "cola", "--two_sided"], 2, "--two_sided True is for embedding, not for "
                                            "--task cola"),
     (["--train", "alone.txt", "--dev", "sts.tsv", "--dropout", "0", "--batch_size", "2"], 2,
      "texts alone and a model without dropout"),

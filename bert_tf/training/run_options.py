@@ -1,0 +1,54 @@
+"""Options of the commands that train in one process and export what they trained."""
+
+import dataclasses
+import math
+import os
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.options import FRACTION, POSITIVE, REQUIRED, Options, Range, option
+from bert_tf.storage import files, hub
+from bert_tf.training.config import DTYPES, STRATEGIES
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions(Options):
+    """How a model is trained, on what, and where it goes."""
+
+    output_dir: str = option(REQUIRED, "run folder", metavar="DIR")
+    export_dir: str | None = option(
+        None, "where the SavedModel goes (default: named as the run folder)",
+        metavar="saved_models/NAME")
+    warmup_ratio: float = option(
+        0.1, "fraction of the steps in which the learning rate rises", FRACTION, metavar="X")
+    weight_decay: float = option(
+        0.01, "decoupled; biases and LayerNorm are excluded",
+        Range(float, lambda value: 0 <= value < math.inf, "a number of at least 0"), metavar="X")
+    dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
+    strategy: str = option(
+        "mirrored", "tf.distribute strategy",
+        choices=tuple(name for name in STRATEGIES if name != "multi_worker"))
+    num_devices: int = option(1, "logical CPU devices, where there is no GPU", POSITIVE,
+                              metavar="N")
+
+    def with_folders(self, *models):
+        """Return the options with `export_dir` filled in.
+
+        Args:
+            models: names of the fields with models that are read.
+
+        Raises:
+            UsageError: the run folder is where the SavedModel goes, or where a model is.
+        """
+        named = os.path.join("saved_models", files.base_name(self.output_dir))
+        export = self.export_dir or named
+        folder = files.resolved(self.output_dir)
+        if files.resolved(export) == folder:
+            raise UsageError(explain(f"--export_dir {export} is the run folder",
+                                     attempt=f"--export_dir {named}"))
+        for name in models:
+            path = getattr(self, name)
+            path = path and files.resolved(hub.repository(path) or path)
+            if path and f"{path}{os.sep}".startswith(folder + os.sep):
+                raise UsageError(explain(f"--output_dir {self.output_dir} holds the model of "
+                                         f"--{name}", attempt="another output folder"))
+        return self.replace(export_dir=export)
