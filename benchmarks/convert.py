@@ -1,12 +1,15 @@
-"""Time and peak memory of converting a model of BERT-Base's size, 110 M random weights.
+"""Time and peak memory of converting models of base size with random weights, one a family.
 
-    python benchmarks/convert.py
+    python benchmarks/convert.py [--families NAME …]
 
-Each conversion is a process of its own, as a user starts it: hf -> bert_tf -> google -> bert_tf,
-and bert_tf -> hf. Peak memory is that process' largest resident set, TensorFlow included.
+Each conversion is a process of its own, as a user starts it: hf -> bert_tf -> hf, of BERT (110 M
+parameters, both pre-training heads) bert_tf -> google -> bert_tf too. Peak memory is that process'
+largest resident set, TensorFlow included; a conversion of BERT's size `tiny` shows how much of it
+that is.
 """
 
 import argparse
+import filecmp
 import json
 import os
 import subprocess
@@ -15,34 +18,39 @@ import tempfile
 
 import numpy as np
 
+from bert_tf.config import FAMILIES
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
+from bert_tf.converters.hf_classes import ENCODER
 from bert_tf.presets import preset
 from bert_tf.storage import files
 
-_TASK = {"task": "pretraining", "sentence_task": "next_sentence"}
+_TASKS = {"bert": {"task": "pretraining", "sentence_task": "next_sentence"},
+          "gpt": {"task": "language_model"}}  # of the others the encoder
 # What one process does, and what it prints at its end.
 _PROGRAM = """
-import json, resource, sys, time
+import json, sys, time
 start = time.perf_counter()
 from bert_tf import cli, convert
 code = cli.run(convert.main, sys.argv[1:])
-usage = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps({"seconds": time.perf_counter() - start, "peak_bytes": usage.ru_maxrss * 1024}))
+seconds = time.perf_counter() - start
+with open("/proc/self/status") as status:  # getrusage would count what the parent had
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+print(json.dumps({"seconds": seconds, "peak_bytes": peak * 1024}))
 sys.exit(code)
 """
 
 
-def _random_model(seed=1):
-    config = preset("bert", "base")
-    shapes = parameter_shapes(config, _TASK)
+def _random_model(family, size, seed=1):
+    config, task = preset(family, size), _TASKS.get(family, ENCODER)
+    shapes = parameter_shapes(config, task)
     numbers = {name: i for i, name in enumerate(shapes)}
 
     def load(name):
         draw = np.random.default_rng((seed, numbers[name])).standard_normal
         return draw(shapes[name], np.float32) * np.float32(0.02)
 
-    return Checkpoint(config, _TASK, Tensors(shapes, load))
+    return Checkpoint(config, task, Tensors(shapes, load))
 
 
 def _convert(source, target):
@@ -52,30 +60,39 @@ def _convert(source, target):
     return json.loads(result.stdout.splitlines()[-1])
 
 
+def _round(family, size, folder):
+    """What was measured of one family: `weights_bytes`, the conversions, `no_byte_changed`."""
+    formats = ["hf", "bert_tf", *(["google", "bert_tf"] if family == "bert" else []), "hf"]
+    places = [(name, os.path.join(folder, f"{family}_{number}"))
+              for number, name in enumerate(formats)]
+    hf_safetensors.write(_random_model(family, size), places[0][1])
+    first, last = (os.path.join(places[end][1], "model.safetensors") for end in (0, -1))
+    results = {"weights_bytes": files.size(first)}
+    for source, target in zip(places, places[1:], strict=False):
+        made = results[f"{source[0]} -> {target[0]}"] = _convert(source, target)
+        print(f"| {family} {size} | {results['weights_bytes'] / 1e6:.0f} MB | {source[0]} → "
+              f"{target[0]} | {made['seconds']:.1f} | {made['peak_bytes'] / 1e6:.0f} MB | "
+              f"{made['peak_bytes'] / results['weights_bytes']:.2f} |", flush=True)
+        if source is not places[0]:
+            files.remove(source[1])
+    results["no_byte_changed"] = filecmp.cmp(first, last, shallow=False)
+    if not results["no_byte_changed"]:
+        print(f"{family}: the weights changed on the way round")
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", help="where to work (default: a temporary folder)")
-    with tempfile.TemporaryDirectory(dir=parser.parse_args().folder) as folder:
-        places = {name: os.path.join(folder, name) for name in ("hf", "ours", "google", "back",
-                                                                "again")}
-        hf_safetensors.write(_random_model(), places["hf"])
-        weights = files.size(os.path.join(places["hf"], "model.safetensors"))
-        steps = [(("hf", places["hf"]), ("bert_tf", places["ours"])),
-                 (("bert_tf", places["ours"]), ("google", places["google"])),
-                 (("google", places["google"]), ("bert_tf", places["back"])),
-                 (("bert_tf", places["back"]), ("hf", places["again"]))]
-        results = {"weights_bytes": weights}
-        for source, target in steps:
-            name = f"{source[0]} -> {target[0]}"
-            results[name] = _convert(source, target)
-            seconds, peak = results[name].values()
-            print(f"{name:20}{seconds:8.1f} s{peak / 1e6:9.0f} MB, "
-                  f"{peak / weights:.2f} times the weights")
-        first, last = (files.open_binary(os.path.join(places[name], "model.safetensors")).read()
-                       for name in ("hf", "again"))
-        results["no_byte_changed"] = first == last
-    print(f"no byte changed: {results['no_byte_changed']}")
+    parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
+    arguments = parser.parse_args()
+    print("| model | weights | conversion | seconds | peak | of the weights |\n"
+          "|---|---|---|---|---|---|")
+    results = {}
+    for family, size in [("bert", "tiny"), *((family, "base") for family in arguments.families)]:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            results[f"{family} {size}"] = _round(family, size, folder)
     files.write_json(os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
                                   "convert.json"), results)
 

@@ -14,7 +14,7 @@ RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
 NORM_POSITIONS = ("post", "pre")
 FEED_FORWARDS = ("dense", "conv", "gated")
 POOLINGS = ("dense", "first", "last", "mean")
-LABEL_HEADS = ("linear", "dense", "transform")
+LABEL_HEADS = ("linear", "no_bias", "dense", "transform")
 # Keys of published bert_config.json files that the original code does not read.
 UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
                "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
@@ -31,7 +31,7 @@ FAMILY_DEFAULTS = {
     "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
                 "label_act": "gelu"},
     "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
-            "pooling": "last"},
+            "pooling": "last", "label_head": "no_bias"},
     "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
                    "pooling": "first", "label_head": "dense", "label_act": "relu"},
     "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
@@ -166,10 +166,12 @@ class ModelConfig(Config):
     use_bias: bool = True  # of dense layers and LayerNorms within the encoder
     feed_forward: str = "dense"  # "conv": of conv_kernel_size positions; "gated": act(x W) * (x V)
     conv_kernel_size: int = 1  # odd
+    first_conv_kernel_size: int = 0  # of a convolution beside the first layer, odd; 0: none
+    first_conv_act: str = "tanh"  # activation of that convolution
     pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean"
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
-    label_head: str = "linear"  # of labels: "dense": a dense layer before those of a text;
-    #                             "transform": dense and LayerNorm before those of tokens too
+    label_head: str = "linear"  # of labels; "no_bias": without one; "dense": a dense layer before
+    #     those of a text; "transform": dense and LayerNorm before those of tokens too
     label_act: str = "tanh"  # activation of that layer
     bilstm: bool = False  # a bidirectional LSTM on top (BERT paper, section 5.1)
 
@@ -199,6 +201,7 @@ class ModelConfig(Config):
         check_choice("pooling", self.pooling, POOLINGS)
         check_choice("label_head", self.label_head, LABEL_HEADS)
         check_choice("label_act", self.label_act, ACTIVATIONS)
+        check_choice("first_conv_act", self.first_conv_act, ACTIVATIONS)
         self._check_fields_against_each_other()
         self._check_positions()
 
@@ -219,6 +222,13 @@ class ModelConfig(Config):
         if self.conv_kernel_size > 1 and self.attention == "causal":
             raise UsageError("conv_kernel_size above 1 shows a position its right neighbour, "
                              "which attention='causal' must not see")
+        beside = self.first_conv_kernel_size
+        if beside and (beside < 1 or beside % 2 == 0):
+            raise UsageError(explain(f"first_conv_kernel_size={beside}", "0, or an odd number"))
+        if beside and (self.attention == "causal" or self.norm_position == "pre"):
+            raise UsageError(explain(
+                f"first_conv_kernel_size={beside} with attention={self.attention!r}, "
+                f"norm_position={self.norm_position!r}", "'bidirectional' and 'post'"))
         if self.feed_forward == "conv" and not self.use_bias:
             raise UsageError("feed_forward='conv' has biases: use_bias=False cannot be")
         if self.family == "gpt" and (self.attention != "causal" or self.type_vocab_size):

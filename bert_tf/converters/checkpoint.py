@@ -149,6 +149,10 @@ def _encoder(config, name):
             shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, bias)
     if not post:
         shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, bias)
+    if config.first_conv_kernel_size:
+        beside = f"{name}/encoder/conv"
+        shapes |= _dense(f"{beside}/conv", hidden, hidden, (config.first_conv_kernel_size,))
+        shapes |= _layer_norm(f"{beside}/LayerNorm", hidden)
     buckets = config.position_buckets
     if config.relative_position == "bias":
         shapes[f"{name}/encoder/relative_attention_bias/embeddings"] = (
@@ -174,7 +178,10 @@ def _label_head(config, kind, labels):
         shapes |= _dense(f"{transform}/dense", hidden, hidden, bias=config.use_bias)
     if config.label_head == "transform":
         shapes |= _layer_norm(f"{transform}/LayerNorm", hidden, config.use_bias)
-    return shapes | _classes(f"cls/{kind}", labels, hidden)
+    shapes |= _classes(f"cls/{kind}", labels, hidden)
+    if config.label_head == "no_bias":
+        del shapes[f"cls/{kind}/output_bias"]
+    return shapes
 
 
 def _dense(name, inputs, outputs, kernel=(), bias=True):

@@ -24,6 +24,7 @@ KEYS = {
     "deberta": {**_COMMON, "type_vocab_size": "type_vocab_size",
                 "position_buckets": "position_buckets",
                 "max_relative_position": "max_relative_positions",
+                "first_conv_kernel_size": "conv_kernel_size", "first_conv_act": "conv_act",
                 "label_act": "pooler_hidden_act"},
     "modernbert": {**{key: key for key in _NAMED[:5]}, "hidden_act": "hidden_activation",
                    "hidden_dropout_prob": "mlp_dropout",
@@ -54,6 +55,7 @@ DEFAULTS = {
                 "type_vocab_size": 0, "pad_token_id": 0, "position_buckets": -1,
                 "max_relative_positions": -1, "pos_att_type": "", "share_att_key": False,
                 "relative_attention": False, "norm_rel_ebd": "none", "conv_kernel_size": 0,
+                "conv_act": "tanh",
                 "position_biased_input": True, "pooler_hidden_act": "gelu", "legacy": True},
     "modernbert": {"vocab_size": 50368, "hidden_size": 768, "num_hidden_layers": 22,
                    "num_attention_heads": 12, "intermediate_size": 1152,
@@ -68,7 +70,7 @@ DEFAULTS = {
 ONLY = {
     "distilbert": {"sinusoidal_pos_embds": False},
     "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
-                "position_biased_input": False, "conv_kernel_size": 0, "legacy": True},
+                "position_biased_input": False, "conv_groups": 1, "legacy": True},
     "modernbert": {"attention_bias": False, "mlp_bias": False, "norm_bias": False,
                    "classifier_bias": False, "decoder_bias": True, "embedding_dropout": 0.0,
                    "tie_word_embeddings": True},
@@ -76,11 +78,12 @@ ONLY = {
 
 
 _EQUAL = {"deberta": ("pooler_hidden_size", "embedding_size")}  # those of hidden_size
+_FURTHER = {"deberta": ("attention_head_size",)}
 
 
 def known(family):
     """Keys that `read` looks at beside those of `KEYS`."""
-    return (*ONLY.get(family, ()), *_EQUAL.get(family, ()))
+    return (*ONLY.get(family, ()), *_EQUAL.get(family, ()), *_FURTHER.get(family, ()))
 
 
 POOLINGS = {"cls": "first", "mean": "mean"}  # of ModernBERT's classifier -> ours
@@ -125,6 +128,11 @@ def _read_deberta(stated, source):
         if stated.get(key, stated["hidden_size"]) != stated["hidden_size"]:
             raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
                                      f"that of hidden_size, {stated['hidden_size']!r}"))
+    size, heads = stated.get("attention_head_size"), stated["num_attention_heads"]
+    if size is not None and not (isinstance(size, int) and isinstance(heads, int)
+                                 and size * heads == stated["hidden_size"]):
+        raise UsageError(explain(f"{source}: attention_head_size={size!r}",
+                                 "hidden_size divided by num_attention_heads"))
     farthest = stated["max_relative_positions"]
     if isinstance(farthest, int) and farthest < 1:
         farthest = stated["max_position_embeddings"]

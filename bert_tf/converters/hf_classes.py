@@ -44,6 +44,7 @@ MODELS = {
     ),
     "gpt": (
         ({"task": "language_model"}, "OpenAIGPTLMHeadModel", ()),
+        ({"task": "classifier"}, "OpenAIGPTForSequenceClassification", ("score.",)),
         (ENCODER, "OpenAIGPTModel", ()),
     ),
     "distilbert": _classes("DistilBert", ("vocab_transform.",)),

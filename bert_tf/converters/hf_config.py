@@ -58,6 +58,7 @@ _ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", "tanh": "tanh",
                 "gelu_python": "gelu", "gelu_pytorch_tanh": "gelu_approximate",
                 "gelu_fast": "gelu_approximate"}
+_FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 # Families whose masked-LM transform is erf whatever hidden_act says.
 _GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet")
 _GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
@@ -104,9 +105,8 @@ def read_config(values, source, pooled, masked_lm):
                                  "other even where they are equal"))
     fields["hidden_act"] = hf_architectures.choice(activations, _KEYS[family]["hidden_act"],
                                                    stated, source)
-    if "label_act" in fields:
-        fields["label_act"] = hf_architectures.choice(
-            _ACTIVATIONS, _KEYS[family]["label_act"], stated, source)
+    for name in _FURTHER_ACTIVATIONS & fields.keys():
+        fields[name] = hf_architectures.choice(_ACTIVATIONS, _KEYS[family][name], stated, source)
     if family == "gpt":
         width = fields["hidden_size"]  # of any type until ModelConfig looks at it
         fields["intermediate_size"] = 4 * width if isinstance(width, int) else width
@@ -148,8 +148,8 @@ def write_config(config, masked_lm, labelled=False):
     values = {"model_type": _MODEL_TYPES[family]}
     values |= {key: getattr(spelled_out, ours) for ours, key in _KEYS[family].items()}
     values[_KEYS[family]["hidden_act"]] = theirs[config.hidden_act]
-    if "label_act" in _KEYS[family]:
-        values[_KEYS[family]["label_act"]] = theirs[config.label_act]
+    for name in _FURTHER_ACTIVATIONS & _KEYS[family].keys():
+        values[_KEYS[family][name]] = theirs[getattr(config, name)]
     if family == "gpt":
         values["embd_pdrop"] = values["resid_pdrop"]
     if family == "albert":

@@ -129,6 +129,7 @@ ROWS = {
           for end, their_end in (("kernel", "weight"), ("bias", "bias"))),
         *_layer_norm("gpt/encoder/layer_{i}/attention/output/LayerNorm", "transformer.h.{i}.ln_1"),
         *_layer_norm("gpt/encoder/layer_{i}/output/LayerNorm", "transformer.h.{i}.ln_2"),
+        Row("cls/classifier/output_weights", "score.weight"),
     ),
     "distilbert": (
         *_EMBEDDINGS,
@@ -164,6 +165,8 @@ ROWS = {
         Row("deberta/encoder/relative_embeddings/embeddings",
             "deberta.encoder.rel_embeddings.weight"),
         *_layer_norm("deberta/encoder/relative_embeddings/LayerNorm", "deberta.encoder.LayerNorm"),
+        *_dense("deberta/encoder/conv/conv", "deberta.encoder.conv.conv"),
+        *_layer_norm("deberta/encoder/conv/LayerNorm", "deberta.encoder.conv.LayerNorm"),
         *_in_block("deberta", "deberta.encoder.layer.{i}",
                    {"attention/self/{Q}": "attention.self.{Q}_proj",
                     "attention/output/dense": "attention.output.dense",

@@ -24,15 +24,17 @@ class LabelHead(Layer):
         initializer_range, seed: see `Dense`.
         transform: options of a `Transform` of the hidden size, or None.
         dropout: rate after it.
+        use_bias: whether the linear map has one.
     """
 
     def __init__(self, num_labels, initializer_range=0.02, seed=None, transform=None, dropout=0.0,
-                 **kwargs):
+                 use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.transform_options = transform
         self.transform = self.dropout = None
         if transform is not None:
             self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
+        self.use_bias = use_bias
         self.num_labels = num_labels
         self.initializer_range = initializer_range
         self.seed = seed
@@ -49,9 +51,11 @@ class LabelHead(Layer):
             name="output_weights", shape=(self.num_labels, input_shape[-1]),
             initializer=truncated_normal(self.initializer_range, self.seed,
                                          f"{self.path}/output_weights"))
-        self.output_bias = self.add_weight(name="output_bias", shape=(self.num_labels,),
-                                           initializer="zeros", autocast=False,
-                                           dtype="float32")
+        self.output_bias = None
+        if self.use_bias:
+            self.output_bias = self.add_weight(name="output_bias", shape=(self.num_labels,),
+                                               initializer="zeros", autocast=False,
+                                               dtype="float32")
 
     def call(self, inputs, training=False):
         """`[…, hidden]` -> float32 `[…, num_labels]`."""
@@ -59,8 +63,9 @@ class LabelHead(Layer):
             inputs = self.dropout(self.transform(inputs, training=training), training=training)
         weights = tf.convert_to_tensor(self.output_weights)
         tokens = tf.reshape(inputs, [-1, weights.shape[1]])
-        logits = tf.matmul(tokens, weights, transpose_b=True)
-        logits = tf.cast(logits, tf.float32) + tf.convert_to_tensor(self.output_bias)
+        logits = tf.cast(tf.matmul(tokens, weights, transpose_b=True), tf.float32)
+        if self.use_bias:
+            logits += tf.convert_to_tensor(self.output_bias)
         return unflatten(logits, inputs)
 
     def compute_output_shape(self, input_shape):

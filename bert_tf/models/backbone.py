@@ -79,7 +79,8 @@ class Backbone(Adaptable, keras.Layer):
              "norm_position": config.norm_position, "use_bias": config.use_bias,
              "gated": config.feed_forward == "gated", **common},
             layers=_layers(config), relative=_relative(config, of_all),
-            norm=_final_norm(config), name="encoder", dtype=self.dtype_policy)
+            norm=_final_norm(config), neighbours=_neighbours(config, common), name="encoder",
+            dtype=self.dtype_policy)
         self.bilstm = self.pooler = None
         if config.bilstm:
             self.bilstm = BiLstm(config.hidden_size, seed, name="bilstm",
@@ -165,6 +166,7 @@ class Backbone(Adaptable, keras.Layer):
         """Whether `pooled_output` needs no other output of the last layer than the first."""
         return (self.config.pooling in ("dense", "first") and self.bilstm is None
                 and self.config.feed_forward != "conv"
+                and not self.config.first_conv_kernel_size
                 and self.config.relative_position != "disentangled")
 
     def _pool(self, sequence_output, input_mask):
@@ -246,3 +248,9 @@ def _final_norm(config):
     """LayerNorm at the end of a stack whose layers have theirs at the beginning."""
     return ({"epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
             if config.norm_position == "pre" else None)
+
+
+def _neighbours(config, options):
+    """The convolution beside the first layer."""
+    return ({"hidden_size": config.hidden_size, "kernel_size": config.first_conv_kernel_size,
+             "act": config.first_conv_act, **options} if config.first_conv_kernel_size else None)

@@ -6,6 +6,7 @@ from bert_tf.layers.disentangled import RelativeEmbeddings
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import as_called, as_tokens
+from bert_tf.layers.neighbours import Neighbours
 from bert_tf.layers.relative_bias import RelativeBias
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.randomness import draw_scope
@@ -35,10 +36,11 @@ class Encoder(Layer):
         layers: those of each layer that differ, a list of dicts; None where all are alike.
         relative: `(kind, arguments)` of what layers share to know distances by, see `RELATIVE`.
         norm: arguments of a LayerNorm of the last output; None for no such.
+        neighbours: arguments of `Neighbours`, beside the first layer; None for no such.
     """
 
     def __init__(self, num_hidden_layers, num_hidden_groups, block, layers=None, relative=None,
-                 norm=None, **kwargs):
+                 norm=None, neighbours=None, **kwargs):
         super().__init__(**kwargs)
         self.num_hidden_layers = num_hidden_layers
         self.num_hidden_groups = num_hidden_groups
@@ -47,12 +49,14 @@ class Encoder(Layer):
             TransformerBlock(**{**block, **(layers[i] if layers else {})}, name=f"{kind}_{i}",
                              dtype=self.dtype_policy)
             for i in range(num_hidden_groups or num_hidden_layers)]
-        self.relative = self.layer_norm = None
+        self.relative = self.layer_norm = self.neighbours = None
         if relative is not None:
             shared, name = RELATIVE[relative[0]]
             self.relative = shared(**relative[1], name=name, dtype=self.dtype_policy)
         if norm is not None:
             self.layer_norm = LayerNorm(**norm, name="LayerNorm", dtype=self.dtype_policy)
+        if neighbours is not None:
+            self.neighbours = Neighbours(**neighbours, name="conv", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the blocks and what they share."""
@@ -60,15 +64,16 @@ class Encoder(Layer):
             block.build(hidden_shape)
         if self.relative is not None:
             self.relative.build()
-        if self.layer_norm is not None:
-            self.layer_norm.build(hidden_shape)
+        for layer in (self.layer_norm, self.neighbours):
+            if layer is not None:
+                layer.build(hidden_shape)
 
     def call(self, hidden, adder=None, training=False, first_only=False, layout=None,
              return_attention_probs=True):
         """Outputs and attention probabilities of every layer."""
         tokens, own = as_tokens(hidden, adder, layout)
         relative = None if self.relative is None else self.relative.of_layout(own)
-        encoder_outputs, attention_probs = [], []
+        embedded, encoder_outputs, attention_probs = tokens, [], []
         for i in range(self.num_hidden_layers):
             block = self.blocks[i * len(self.blocks) // self.num_hidden_layers]
             last = i == self.num_hidden_layers - 1
@@ -78,6 +83,8 @@ class Encoder(Layer):
                 tokens = block(tokens, training=training, first_only=of_first, layout=own,
                                return_attention_probs=return_attention_probs, relative=relative)
             tokens, probs = tokens if return_attention_probs else (tokens, [None])
+            if i == 0 and self.neighbours is not None:
+                tokens = self.neighbours(embedded, tokens, training=training, layout=own)
             if last and self.layer_norm is not None:
                 tokens = self.layer_norm(tokens)
             output, probs = as_called(tokens, probs, own, layout, of_first)

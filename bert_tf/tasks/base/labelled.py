@@ -63,7 +63,8 @@ class LabelledModel(TakesText, Objective):
         # An LSTM on a frozen encoder is a head of its own.
         transform = features is None and config.label_head in self.with_transform
         self.head = LabelHead(num_labels, config.initializer_range, seed,
-                              _transform(config) if transform else None, dropout, name=head,
+                              _transform(config) if transform else None, dropout,
+                              config.label_head != "no_bias", name=head,
                               dtype=self.dtype_policy)
         # Built here for their paths, as in `Pretrainer`.
         with keras.name_scope("cls"):
