@@ -18,7 +18,7 @@ from bert_tf import cli
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.options import POSITIVE, REQUIRED, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.codes import PRECISIONS
-from bert_tf.storage import files, locks
+from bert_tf.storage import files, hub, locks
 
 ACTIONS = {"build": "Build an index of a corpus, or what of it is not there yet.",
            "search": "Find the passages of an index that are nearest to queries."}
@@ -71,8 +71,8 @@ def build_index(config):
     with locks.held(config.output):
         made = builder.build_index(
             config.output, options, paths, lambda: _of_passages(config),
-            {"model": files.absolute(config.model) if files.exists(config.model)
-             else config.model}, config.overwrite, config.verify_inputs)
+            {"model": config.model if hub.repository(config.model)
+             else files.absolute(config.model)}, config.overwrite, config.verify_inputs)
     print(f"{made['passages']:,} passages in {config.output}")
     return config.output
 

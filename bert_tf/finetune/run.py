@@ -4,7 +4,7 @@ A run folder holds `run.json` (what the run is), `trials/` (a folder for each tr
 (what `save_pretrained` writes), `results.json`, `predictions.jsonl`, `report/`, and of the best
 training `train_config.json` and `metrics.jsonl`; where part of the training file is held out,
 `dev_ids.json` says which; with `--test`, `test/` holds predictions and report of that; where the
-start was no model folder, `init/` or `tokenizer/` is one.
+start or the teacher was no model folder, `init/`, `tokenizer/` or `teacher/` is one.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import time
 
 import tensorflow as tf
 
+from bert_tf.converters.own_folder import own_folder
 from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
 from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
@@ -48,7 +49,7 @@ _KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_id
          *_OF_TRIAL)  # with the results
 _NEAR = 0.1  # how far the share held out may be from that asked for before a note says so
 _DIGITS = 4  # of a share
-_MADE = (RESULTS, *_KEPT, "trials", "init", "tokenizer")
+_MADE = (RESULTS, *_KEPT, "trials", "init", "teacher", "tokenizer")
 
 
 class FinetuningRun:
@@ -180,6 +181,8 @@ class FinetuningRun:
     def prepare(self, train, dev, test):
         """Find the start and make the features that all trials are trained on."""
         options = self.options
+        if options.teacher:
+            options = options.replace(teacher=own_folder(options.teacher, self.path("teacher")))
         self.type = make_type(self.task, options)
         self.start = find_start(options, self.path(), lambda: self.type.texts(train))
         longest = self.start.config.longest

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from bert_tf import cli, evaluate, finetune
+from bert_tf import cli, convert, evaluate, finetune
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
 from bert_tf.storage import files, variables
@@ -126,6 +126,17 @@ def test_other_losses(folder, run, words, monkeypatch, tmp_path):
     assert cli.run(finetune.main, command(folder, *words, name=tmp_path.name)) == 0
     results = files.read_json(str(folder / tmp_path.name / "results.json"))
     assert results["metrics"][results["monitor"]] > 0.2
+
+
+@pytest.mark.long
+def test_a_teacher_of_another_format(folder, run):
+    theirs = str(folder / "theirs")
+    convert.main(["--from", "bert_tf", str(run), "--to", "sentence_transformers", theirs])
+    assert cli.run(finetune.main, command(
+        folder, "--loss", "vectors", "--teacher", theirs, "--epochs", "1", name="taught")) == 0
+    for name, values in variables.read_variables(str(run / "model/model")).items():
+        np.testing.assert_array_equal(
+            variables.read_variables(str(folder / "taught/teacher/model"))[name], values)
 
 
 @pytest.mark.parametrize("words, code, message", [
