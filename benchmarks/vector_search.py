@@ -100,17 +100,17 @@ def speed(arguments):
 
     width = vectors.shape[1]
     lines = [row("faiss Flat", spent, expected, 0, 4 * width)]
-    for precision in ("float32", "int8", "bits"):
+    for precision in arguments.precisions:
         folder = os.path.join(arguments.work, f"index-{arguments.count}-{precision}")
         options = {"dimensions": None, "precision": precision, "shard_size": 1 << 16, "seed": 1,
-                   "approximate": precision != "bits"}
+                   "approximate": precision == "float32"}
         begun = time.process_time()
         build_index(folder, options, [corpus], lambda: lambda passages: vectors[
             int(passages[0].text):int(passages[-1].text) + 1], {})
         built = time.process_time() - begun
         index = VectorIndex(folder, verify=False)
         settings = [(True, 10, 1)] if precision != "bits" else [(True, 10, 1), (True, 50, 1)]
-        if precision != "bits":
+        if precision == "float32":
             settings += [(False, rescore, probes) for rescore, probes in itertools.product(
                 (10, 20), (64, 128, 256))]
         for exact, rescore, probes in settings:
@@ -121,8 +121,7 @@ def speed(arguments):
                 "exact" if exact and precision != "bits" else f"rescore {rescore}" + (
                     "" if exact else f" probes {probes}"))
             size = {"float32": 4 * width, "int8": width, "bits": width // 8 + width}[precision]
-            lines.append(row(name, spent, rows, built, size + (0 if precision == "bits"
-                                                               else width // 8)))
+            lines.append(row(name, spent, rows, built, size + (0 if exact else width // 8)))
     for spec in arguments.faiss:
         begun = time.process_time()
         index = faiss.index_factory(width, spec, faiss.METRIC_INNER_PRODUCT)
@@ -196,7 +195,8 @@ def main():
     parser.add_argument("--sentences", type=int, default=79_000)
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--work", default="vector_search", help="folder for vectors and indexes")
-    parser.add_argument("--faiss", nargs="*", default=["IVF4096,SQ8", "IVF4096,PQ96x4fs"])
+    parser.add_argument("--precisions", nargs="*", default=["float32", "int8", "bits"])
+    parser.add_argument("--faiss", nargs="*", default=["IVF4096,PQ96x4fs", "IVF4096,SQ8"])
     parser.add_argument("--squad", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", help="JSON file")

@@ -10,9 +10,9 @@ import numpy as np
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 
 SIMILARITIES = ("cosine", "dot")
-QUERY_BLOCK = 256
+QUERY_BLOCK = 1024
 _RESCORED = 1 << 13  # vectors that are summed anew at a time
-_BLOCK_BYTES, _BLOCK_ROWS = 1 << 25, 1 << 15  # of the corpus' vectors at a time
+_BLOCK_BYTES, _BLOCK_ROWS = 1 << 25, 1 << 13  # of the corpus' vectors at a time
 
 
 class TopK:
@@ -49,9 +49,10 @@ class TopK:
                 self._merge(scores[:, start:end], first_row + start)
 
     def _merge(self, scores, first_row):
-        queries, columns = np.nonzero(scores > self.scores[:, -1:])
-        if not len(queries):
+        places = np.flatnonzero(scores > self.scores[:, -1:])  # of one axis: twice as fast
+        if not len(places):
             return
+        queries, columns = np.divmod(places, scores.shape[1])
         touched, query = np.unique(queries, return_inverse=True)
         query = np.concatenate([np.repeat(np.arange(len(touched)), self.k), query])
         values = np.concatenate([self.scores[touched].ravel(), scores[queries, columns]])
