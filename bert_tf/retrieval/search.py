@@ -122,7 +122,7 @@ def rescored(queries, rows, vectors_of):
 
     Args:
         queries: float32 `[q, width]`.
-        rows: int64 `[q, k]`, -1 for none.
+        rows: int64 `[q, k]`, no row of a query twice, -1 for none.
         vectors_of: function from int64 `[n]`, ascending rows, to their vectors float32
             `[n, width]`.
 
@@ -130,6 +130,8 @@ def rescored(queries, rows, vectors_of):
     """
     scores = np.full(rows.shape, -np.inf, np.float32)
     ordered = np.full(rows.shape, -1, np.int64)
+    rows = np.sort(rows, axis=1)
+    none = (rows < 0).sum(axis=1)
     at_once = max(1, _RESCORED // max(rows.shape[1], 1))
     for start in range(0, len(queries), at_once):
         needed = np.unique(rows[start:start + at_once])
@@ -138,8 +140,7 @@ def rescored(queries, rows, vectors_of):
             continue
         vectors = vectors_of(needed).astype(np.float64)
         for number in range(start, min(start + at_once, len(queries))):
-            found = np.unique(rows[number])
-            found = found[found >= 0]
+            found = rows[number, none[number]:]
             of_query = (vectors[np.searchsorted(needed, found)]
                         @ queries[number].astype(np.float64)).astype(np.float32)
             order = np.argsort(-of_query, kind="stable")
