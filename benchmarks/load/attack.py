@@ -5,11 +5,15 @@
 The embedded server has two small models. From 16 connections one of them is sent what takes long
 to decode, of one kind after the other; meanwhile the health service, the status over REST and the
 other model are asked, each again and again. Prints for each kind the 50th and 99th percentile and
-the largest of the times to an answer in milliseconds, beside those of an idle server.
+the largest of the times to an answer in milliseconds, beside those of an idle server. The row
+`floor` is what gRPC's Python alone makes of the same attack: a server that drops each message and
+refuses the call, asked for its health.
 """
 
 import argparse
+import asyncio
 import collections
+import contextlib
 import gzip
 import json
 import multiprocessing
@@ -24,7 +28,7 @@ import time
 import grpc
 import httpx
 import numpy as np
-from processes import ModelServer
+from processes import ModelServer, free_port
 
 from bert_tf.serving.wire import protocol
 
@@ -140,14 +144,51 @@ def attack(kind, grpc_address, rest_address, connections, seconds, results):
     results.put({answer: said.count(answer) for answer in sorted(set(said))})
 
 
-class Watch:
-    """Asks a server, each question in a thread of its own, and keeps the times to the answers."""
+class _Drop(grpc.GenericRpcHandler):
+    """Refuses every call once its message is there, but health checks."""
 
-    def __init__(self, server):
+    def service(self, details):
+        async def answer(message, context):
+            del message  # which gRPC would keep with the error
+            if details.method != CHECK:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "dropped")
+            return b"\x08\x01"  # SERVING
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def drop_everything(address, memory):
+    """A process: the server of the floor; `memory` has its resident megabytes."""
+    import psutil
+
+    from bert_tf.serving.server.memory import reuse_large_blocks
+
+    async def serve():
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", SIZE + 4096)])
+        server.add_generic_rpc_handlers([_Drop()])
+        server.add_insecure_port(address)
+        await server.start()
+        while True:
+            memory.value = psutil.Process().memory_info().rss >> 20
+            await asyncio.sleep(0.2)
+
+    reuse_large_blocks()
+    asyncio.run(serve())
+
+
+class Watch:
+    """Asks a server, each question in a thread of its own, and keeps the times to the answers.
+
+    Args:
+        grpc_address, rest_address: of the server; without the latter it is asked for its health.
+    """
+
+    def __init__(self, grpc_address, rest_address=None):
         self._channels = []
-        self.questions = {"health": self._grpc(server, CHECK, b""),
-                          "status": self._status(server),
-                          "other": self._grpc(server, protocol.PREDICT, self._request())}
+        self.questions = {"health": self._grpc(grpc_address, CHECK, b"")}
+        if rest_address:
+            self.questions["status"] = self._status(rest_address)
+            self.questions["other"] = self._grpc(grpc_address, protocol.PREDICT, self._request())
 
     @staticmethod
     def _request():
@@ -156,15 +197,15 @@ class Watch:
         request.inputs["text"].CopyFrom(protocol.to_tensor(np.array([b"abc"], object)))
         return request.SerializeToString()
 
-    def _grpc(self, server, method, message):
-        channel = grpc.insecure_channel(server.grpc, [("grpc.use_local_subchannel_pool", 1)])
+    def _grpc(self, address, method, message):
+        channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
         self._channels.append(channel)
         call = channel.unary_unary(method)
-        return lambda: call(message, timeout=SHOT_SECONDS)
+        return lambda: call(message, timeout=SHOT_SECONDS, wait_for_ready=True)
 
     @staticmethod
-    def _status(server):
-        client = httpx.Client(base_url=server.rest, timeout=SHOT_SECONDS)
+    def _status(address):
+        client = httpx.Client(base_url=address, timeout=SHOT_SECONDS)
         return lambda: client.get("/v1/models/other").raise_for_status()
 
     def measure(self, ended):
@@ -194,6 +235,58 @@ class Watch:
         return results
 
 
+class Attack:
+    """The attackers as a process, and whoever asks meanwhile.
+
+    Args:
+        connections, seconds: how many shoot for how long.
+    """
+
+    def __init__(self, connections, seconds):
+        self._context = multiprocessing.get_context("spawn")
+        self._connections, self._seconds = connections, seconds
+
+    def run(self, kind, watch, grpc_address, rest_address=None):
+        """Shoot with a kind; the answers, and what `watch` measures until the last."""
+        results = self._context.Queue()
+        attacker = self._context.Process(target=attack, args=(
+            kind, grpc_address, rest_address, self._connections, self._seconds, results))
+        attacker.start()
+        size = results.get()
+        measured = watch.measure(lambda: not attacker.is_alive())
+        return {"bytes": size, "answers": results.get(), **measured}
+
+    def floor(self, kind):
+        """What a kind does to a server that drops everything."""
+        address, memory = f"127.0.0.1:{free_port()}", self._context.Value("q", 0)
+        server = self._context.Process(target=drop_everything, args=(address, memory))
+        server.start()
+        try:
+            watch = Watch(address)
+            watch.questions["health"]()  # it is up
+            return {"kind": kind, **self.run(kind, watch, address), "server_mb": memory.value}
+        finally:
+            server.kill()
+            server.join()
+
+
+@contextlib.contextmanager
+def served():
+    """A `ModelServer` with the two models."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        maker = multiprocessing.get_context("spawn").Process(target=save_models, args=[folder])
+        maker.start()
+        maker.join()
+        config = folder / "models.config"
+        config.write_text("model_config_list {\n%s}\n" % "".join(  # noqa: UP031 — braces
+            f'config {{ name: "{name}" base_path: "{folder / name}" model_platform: "tensorflow" }}'
+            for name in ("attacked", "other")))
+        with ModelServer(folder / "other", flags=(f"--model_config_file={config}",),
+                         signature="serving_default") as server:
+            yield server
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS))
@@ -201,35 +294,22 @@ def main():
     parser.add_argument("--seconds", type=float, default=20, help="of shooting, per kind")
     parser.add_argument("--output", help="JSON file")
     arguments = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    report = {}
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        maker = context.Process(target=save_models, args=[folder])
-        maker.start()
-        maker.join()
-        config = folder / "models.config"
-        config.write_text("model_config_list {\n%s}\n" % "".join(  # noqa: UP031 — braces
-            f'config {{ name: "{name}" base_path: "{folder / name}" model_platform: "tensorflow" }}'
-            for name in ("attacked", "other")))
-        server = ModelServer(folder / "other", flags=(f"--model_config_file={config}",),
-                             signature="serving_default")
-        with server:
-            watch = Watch(server)
-            start = time.monotonic()
-            report["idle"] = watch.measure(lambda: time.monotonic() > start + 3)
-            print(f"idle: {json.dumps(report['idle'])}", flush=True)
-            for kind in arguments.kinds:
-                results = context.Queue()
-                attacker = context.Process(target=attack, args=(
-                    kind, server.grpc, server.rest, arguments.connections, arguments.seconds,
-                    results))
-                attacker.start()
-                size = results.get()
-                measured = watch.measure(lambda running=attacker.is_alive: not running())
-                report[kind] = {"bytes": size, "answers": results.get(), **measured}
-                report[kind]["server_mb"] = server.memory() >> 20
-                print(f"{kind}: {json.dumps(report[kind])}", flush=True)
+    shooting, report = Attack(arguments.connections, arguments.seconds), {}
+
+    def tell(name, row):
+        report[name] = row
+        print(f"{name}: {json.dumps(row)}", flush=True)
+
+    with served() as server:
+        watch = Watch(server.grpc, server.rest)
+        start = time.monotonic()
+        tell("idle", watch.measure(lambda: time.monotonic() > start + 3))
+        for kind in arguments.kinds:
+            row = shooting.run(kind, watch, server.grpc, server.rest)
+            tell(kind, {**row, "server_mb": server.memory() >> 20})
+    over_grpc = [kind for kind in arguments.kinds if kind.startswith("grpc")]
+    if over_grpc:
+        tell("floor", shooting.floor(over_grpc[0]))
     if arguments.output:
         with open(arguments.output, "w", encoding="utf-8") as stream:
             json.dump({"cores": os.cpu_count(), **report}, stream, indent=1)
