@@ -287,6 +287,8 @@ class _ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 raise error("no_reload")
             if request.config.WhichOneof("config") != "model_config_list":
                 raise error("not_a_list")
+            if not request.config.model_config_list.config:
+                raise error("empty_list")
             check_roots(request.config, self._roots)
             await self._core.reload(request.config)
             return model_management_pb2.ReloadConfigResponse(status={"error_code": "OK"})

@@ -16,10 +16,12 @@ from bert_tf.serving.server.grpc_server import GrpcServer, _names_of
 pytestmark = pytest.mark.usefixtures("fake_versions")
 
 
-def reload_through(channel, folder, name):
+def reload_through(channel, folder, *names):
     request = model_management_pb2.ReloadConfigRequest()
-    request.config.model_config_list.config.add(
-        name=name, base_path=str(folder), model_platform="tensorflow")
+    request.config.model_config_list.SetInParent()  # there, if empty
+    for name in names:
+        request.config.model_config_list.config.add(
+            name=name, base_path=str(folder), model_platform="tensorflow")
     model_service_pb2_grpc.ModelServiceStub(channel).HandleReloadConfigRequest(
         request, timeout=PATIENCE)
 
@@ -47,6 +49,8 @@ def test_models_are_changed_by_those_that_are_named(tmp_path, allowed):
                                 models.with_name("models-2") / "x"):
                     with refused("PERMISSION_DENIED", "not below --reload_roots"):
                         reload_through(channel, outside, "x")
+                with refused("INVALID_ARGUMENT", "names no model"):
+                    reload_through(channel, models)
                 assert core.models() == ["m"]
                 reload_through(channel, models / "n", "n")
                 assert core.models() == ["n"]
