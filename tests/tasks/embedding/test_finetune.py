@@ -125,7 +125,7 @@ def test_other_losses(folder, run, words, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
     assert cli.run(finetune.main, command(folder, *words, name=tmp_path.name)) == 0
     results = files.read_json(str(folder / tmp_path.name / "results.json"))
-    assert results["metrics"][results["monitor"]] > 0.2
+    assert results["metrics"][results["monitor"]] > 0.15  # untrained: 0.04
 
 
 @pytest.mark.long
