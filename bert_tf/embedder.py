@@ -14,13 +14,13 @@ from bert_tf.retrieval.codes import VectorCode
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.base.task_type import batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.features import PROMPTS
 from bert_tf.tokenization.morphemes import analyse
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 _LENGTH = 512  # tokens that a model reads which does not say how many
-PROMPTS = {"query": ("query",), "passage": ("passage", "document")}  # names that prompts have
 
 
 class Embedder:

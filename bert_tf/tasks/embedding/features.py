@@ -8,7 +8,7 @@ from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tokenization.morphemes import pretokenize
 
 # Names that a model's prompts may have for what comes before queries, and before what is searched.
-_PROMPTS = {"query": ("query",), "text": ("passage", "document")}
+PROMPTS = {"query": ("query",), "passage": ("passage", "document")}
 
 
 def prompted(prompts, kind, text):
@@ -16,10 +16,10 @@ def prompted(prompts, kind, text):
 
     Args:
         prompts: of a `SentenceEmbedder`.
-        kind: `query`; `text` of what is searched; None of texts that are equals.
+        kind: `query`; `passage` of what is searched; None of texts that are equals.
         text: str.
     """
-    return next((prompts[name] for name in _PROMPTS.get(kind, ()) if name in prompts), "") + text
+    return next((prompts[name] for name in PROMPTS.get(kind, ()) if name in prompts), "") + text
 
 
 class TextTable:
@@ -71,7 +71,7 @@ def query_features(examples, model, options, teacher=None):
     """
     table = TextTable(model.prompts)
     kinds = (None, None) if any(example.is_labelled_pair or not example.positives
-                                for example in examples) else ("query", "text")
+                                for example in examples) else ("query", "passage")
     queries, rows = {}, []
     for number, example in enumerate(examples):
         query = table.add(kinds[0], example.query)

@@ -196,7 +196,7 @@ def _table(examples, prompts):
         is_query = isinstance(example, QueryExample) and not example.is_labelled_pair
         first, *others = example.texts
         rows.append([table.add("query" if is_query else None, first),
-                     *(table.add("text" if is_query else None, other) for other in others)])
+                     *(table.add("passage" if is_query else None, other) for other in others)])
     return table, rows
 
 

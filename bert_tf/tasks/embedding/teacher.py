@@ -16,10 +16,7 @@ def load_teacher(loss, student):
         UsageError: it cannot teach the student.
         BertTfError: it cannot be read.
     """
-    teacher = from_pretrained(loss.teacher)
-    if not isinstance(teacher, SentenceEmbedder):
-        raise UsageError(explain(f"--teacher {loss.teacher}, a {type(teacher).__name__}",
-                                 "an embedder, such as --task embed trains"))
+    teacher = from_pretrained(loss.teacher, SentenceEmbedder.saved_as)
     teacher.need_preprocessor()
     if loss.loss == "vectors" and teacher.width != student.width:
         raise UsageError(explain(
