@@ -60,8 +60,11 @@ def _convert(source, target):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def _round(family, size, folder):
-    """What was measured of one family: `weights_bytes`, the conversions, `no_byte_changed`."""
+def _round(family, size, folder, tiny):
+    """What was measured of one family: `weights_bytes`, the conversions, `no_byte_changed`.
+
+    `tiny` is what was measured of a model of hardly any weights.
+    """
     formats = ["hf", "bert_tf", *(["google", "bert_tf"] if family == "bert" else []), "hf"]
     places = [(name, os.path.join(folder, f"{family}_{number}"))
               for number, name in enumerate(formats)]
@@ -69,10 +72,13 @@ def _round(family, size, folder):
     first, last = (os.path.join(places[end][1], "model.safetensors") for end in (0, -1))
     results = {"weights_bytes": files.size(first)}
     for source, target in zip(places, places[1:], strict=False):
-        made = results[f"{source[0]} -> {target[0]}"] = _convert(source, target)
-        print(f"| {family} {size} | {results['weights_bytes'] / 1e6:.0f} MB | {source[0]} → "
-              f"{target[0]} | {made['seconds']:.1f} | {made['peak_bytes'] / 1e6:.0f} MB | "
-              f"{made['peak_bytes'] / results['weights_bytes']:.2f} |", flush=True)
+        name, weights = f"{source[0]} -> {target[0]}", results["weights_bytes"]
+        made = results[name] = _convert(source, target)
+        peak = made["peak_bytes"]
+        above = peak - tiny.get(name, made)["peak_bytes"]
+        print(f"| {family} {size} | {weights / 1e6:.0f} MB | {source[0]} → {target[0]} | "
+              f"{made['seconds']:.1f} | {peak / 1e6:.0f} MB | {peak / weights:.2f} | "
+              f"{above / weights:.2f} |", flush=True)
         if source is not places[0]:
             files.remove(source[1])
     results["no_byte_changed"] = filecmp.cmp(first, last, shallow=False)
@@ -87,12 +93,13 @@ def main():
     parser.add_argument("--folder", help="where to work (default: a temporary folder)")
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
     arguments = parser.parse_args()
-    print("| model | weights | conversion | seconds | peak | of the weights |\n"
-          "|---|---|---|---|---|---|")
+    print("| model | weights | conversion | seconds | peak | of the weights | above tiny's |\n"
+          "|---|---|---|---|---|---|---|")
     results = {}
     for family, size in [("bert", "tiny"), *((family, "base") for family in arguments.families)]:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            results[f"{family} {size}"] = _round(family, size, folder)
+            results[f"{family} {size}"] = _round(family, size, folder,
+                                                 results.get("bert tiny", {}))
     files.write_json(os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
                                   "convert.json"), results)
 
