@@ -3,6 +3,7 @@
 `PredictionService` and `ModelService` of `tensorflow-serving-api`, and `grpc.health.v1`.
 """
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -39,6 +40,7 @@ _LIMITS = {"grpc.max_concurrent_streams": 1024, "grpc.max_metadata_size": 8 << 1
            "grpc.absolute_max_metadata_size": 16 << 10, "grpc.server_handshake_timeout_ms": 20_000,
            "grpc.keepalive_time_ms": 60_000, "grpc.keepalive_timeout_ms": 20_000,
            "grpc.max_connection_idle_ms": 600_000}
+_MESSAGE_SECONDS = 120  # from a call to the end of its message, as of a body over REST
 _log = logging.getLogger(__name__)
 
 
@@ -196,7 +198,11 @@ class _PredictionService:
 
         async def decoded():
             nonlocal name
-            message = await context.read()
+            try:
+                async with asyncio.timeout(_MESSAGE_SECONDS):
+                    message = await context.read()
+            except TimeoutError as problem:
+                raise error("deadline") from problem
             if message is grpc.aio.EOF:
                 raise error("no_message")
             spec = None if api == "MultiInference" else grpc_messages.first_spec(message)

@@ -1,7 +1,9 @@
 """gRPC calls that are made to cost much, or to be no calls at all."""
 
+import asyncio
 import gc
 import sys
+import threading
 
 import grpc
 import pytest
@@ -24,8 +26,8 @@ def message(values):
 
 
 @pytest.fixture
-def channel(tmp_path):
-    """To a server of the model `m`."""
+def served(tmp_path):
+    """A channel to a server of the model `m`, and what runs coroutines in the server's loop."""
     add_version(tmp_path / "m")
     path = tmp_path / "socket"
     settings = settings_of(tmp_path, "--port=0", f"--grpc_socket_path={path}")
@@ -33,9 +35,14 @@ def channel(tmp_path):
         made = run(started(core, settings))
         try:
             with grpc.insecure_channel(f"unix:{path}") as channel:
-                yield channel
+                yield channel, run
         finally:
             run(made.stop(0))
+
+
+@pytest.fixture
+def channel(served):
+    return served[0]
 
 
 @pytest.mark.parametrize("failure", [ServingError("OUT_OF_RANGE", "no"), ZeroDivisionError()])
@@ -72,3 +79,24 @@ def test_calls_without_a_message_and_with_two(channel):
     answer = predict_pb2.PredictResponse.FromString(
         call(iter([message([1]), message([2])]), timeout=PATIENCE))
     assert tf.make_ndarray(answer.outputs["y"]).tolist() == [2]
+
+
+def test_a_message_that_does_not_arrive_is_given_up(served):
+    channel, run = served
+    call, never = channel.stream_unary(protocol.PREDICT), threading.Event()
+
+    def nothing():
+        never.wait(PATIENCE)
+        yield from ()
+
+    async def let_time_pass():
+        asyncio.get_running_loop().ahead += 121
+
+    slow = call.future(nothing(), timeout=PATIENCE)
+    try:
+        wait_until(lambda: (run(let_time_pass()), slow.done())[1], "the slow call is ended")
+        with refused("DEADLINE_EXCEEDED", "time ended"):
+            slow.result()
+        assert call(iter([message([1])]), timeout=PATIENCE)
+    finally:
+        never.set()
