@@ -93,12 +93,18 @@ def test_the_commands_of_the_page_are_understood():
     assert ran == ["bert_tf.finetune"] * 3 + ["bert_tf.evaluate"]
 
 
+def _parser_of(module):
+    return config.parser("") if module == "bert_tf.serve" else (
+        importlib.import_module(module)._parser())
+
+
 def test_the_commands_of_the_page_on_search_are_understood():
     ran = []
     for command in _commands((ROOT / "docs" / "search.md").read_text()):
         if not isinstance(command, str):
-            module, words = importlib.import_module(command[1]), command[2:]
-            parser = module._search_parser() if words[0] == "search" else module._parser()
+            words = command[2:]
+            parser = (importlib.import_module(command[1])._search_parser()
+                      if words[0] == "search" else _parser_of(command[1]))
             parser.parse_args(words[1:] if words[0] in ("build", "search") else words)
             ran.append(command[1])
     assert {"bert_tf.finetune", "bert_tf.evaluate", "bert_tf.query"} <= set(ran)
@@ -110,9 +116,7 @@ def test_the_commands_of_readme_are_understood():
         if isinstance(command, str) or command == [MAKE_DATA]:
             continue
         _, module, *arguments = command
-        parser = (config.parser("") if module == "bert_tf.serve"
-                  else importlib.import_module(module)._parser())
-        parser.parse_args(arguments)
+        _parser_of(module).parse_args(arguments)
         ran.append(module.removeprefix("bert_tf."))
     assert ran == ["pretrain", "finetune", "evaluate", "serve", "query", "query"]
 

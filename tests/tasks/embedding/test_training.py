@@ -47,7 +47,7 @@ def check_equal(loss, norm, weights, whole):
 @pytest.mark.long
 def test_two_workers_equal_the_whole_batch(whole, tmp_path):
     words = [sys.executable, str(PROGRAM), str(tmp_path)]
-    with Workers(words, Loopback(2), tmp_path, tmp_path) as workers:
+    with Workers(words, Loopback(2), tmp_path) as workers:
         assert workers.codes() == [0, 0], workers.tails()
     for index in range(2):
         weights = dict(np.load(tmp_path / f"{index}.npz"))
