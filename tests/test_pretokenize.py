@@ -223,6 +223,7 @@ def test_answers_served_of_analysed_text_are_cut_from_the_original():
     assert line["answer"] == "영화를"
 
 
+@pytest.mark.long
 def test_an_export_says_that_text_must_be_analysed(folder, tmp_path):
     from bert_tf.config import ModelConfig
     from bert_tf.errors import UsageError

@@ -223,6 +223,7 @@ def test_a_run_that_is_stopped_ends_with_the_same_weights(finished, tmp_path, mo
         np.testing.assert_array_equal(values, expected[name], name)
 
 
+@pytest.mark.long
 def test_overwrite_from_a_model_folder_with_pairs(tmp_path, capsys):
     prepare(tmp_path)
     write_table(tmp_path / "train.tsv", examples(60, pairs=True))

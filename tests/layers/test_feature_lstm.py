@@ -93,8 +93,8 @@ def test_bad_options(features, message):
 
 
 @pytest.mark.parametrize(("task", "combine"), [
-    ("tagger", "weighted_sum"), pytest.param("tagger", "concat", marks=pytest.mark.long),
-    ("classifier", "concat"), pytest.param("classifier", "weighted_sum", marks=pytest.mark.long)])
+    ("classifier", "concat"), *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        ("tagger", "weighted_sum"), ("tagger", "concat"), ("classifier", "weighted_sum")))])
 def test_the_encoder_stays_and_the_rest_learns(task, combine):
     make = {"tagger": TokenClassifier, "classifier": Classifier}[task]
     model = make(CONFIG, ["a", "b"], seed=3, features={**FEATURES, "combine": combine})

@@ -47,8 +47,12 @@ def each(request, exported):
     return exported(request.param)
 
 
+# Exports like another one: of its tokenizer's kind, or with its head.
+_LONG = ("characters", "encoder", "left_to_right", "regressor", "several")
+
+
 @pytest.fixture(scope="session", params=[
-    pytest.param(name, marks=[pytest.mark.long] * (name == "encoder"))
+    pytest.param(name, marks=[pytest.mark.long] * (name in _LONG))
     for name in sorted(set(MODELS) - {"cased"})])
 def any_export(request, exported):
     """The float32 export of every model but one, which is exported in bfloat16 only."""

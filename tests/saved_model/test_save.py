@@ -39,7 +39,8 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "files"), [
-    ("bert", ["vocab.txt"]), ("albert", ["spiece.model"]), ("gpt", ["merges.txt", "vocab.json"])])
+    ("bert", ["vocab.txt"]), ("albert", ["spiece.model"]),
+    pytest.param("gpt", ["merges.txt", "vocab.json"], marks=pytest.mark.long)])
 def test_what_a_version_holds(name, files, exported):
     export = exported(name)
     folder, model = pathlib.Path(export.version), pathlib.Path(export.folder)

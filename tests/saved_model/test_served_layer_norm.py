@@ -53,7 +53,8 @@ def test_plain_steps_under_xla():
     np.testing.assert_allclose(function(x), want, atol=5e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", [
+    "float32", pytest.param("bfloat16", marks=pytest.mark.long)])
 def test_only_exports_ask_for_their_device(exported, dtype):
     ops = used_ops(exported("bert", dtype).version)
     assert {"DeviceIndex", "FusedBatchNormV3"} <= ops

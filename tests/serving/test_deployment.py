@@ -111,6 +111,7 @@ def test_the_probes_and_metrics_are_where_the_manifests_say(server):
     assert httpx.get(server.rest + nothing, timeout=PATIENCE).status_code == 404
 
 
+@pytest.mark.long
 def test_canary_forward_and_back(server, place):
     config = place / "serving" / "models.config"
     before = (place / "serving" / "models.config.example").read_text()

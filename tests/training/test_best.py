@@ -58,7 +58,7 @@ def test_better_is_what_is_said(tiny, better, step):
         best_weights(str(tiny.root / "run"))
 
 
-@pytest.mark.parametrize("better", [max, min])
+@pytest.mark.parametrize("better", [pytest.param(max, marks=pytest.mark.long), min])
 def test_no_number_is_never_the_better_one(tiny, better):
     nan = float("nan")
     _, result = tiny.train("run", judge=Judge(nan, nan, 0.5, nan), train_steps=4, **OPTIONS,

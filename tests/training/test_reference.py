@@ -39,7 +39,8 @@ class Trajectory:
         return dataset.enumerate().map(lambda i, batch: {**batch, "first_example": size * i})
 
 
-@pytest.mark.parametrize("devices", ["one_device", "mirrored"])
+@pytest.mark.parametrize("devices", [
+    pytest.param("one_device", marks=pytest.mark.long), "mirrored"])
 def test_trajectory(shared, tmp_path, devices):
     from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
