@@ -71,7 +71,7 @@ class Embedder:
         return vectors
 
 
-def model_files(path):
+def _deciding_files(path):
     """Return the paths of the files that decide what a model gives, sorted."""
     found = find_model(path)
     if found.kind in SERVED:
@@ -85,7 +85,7 @@ def model_files(path):
 def model_digest(path):
     """Return a digest of a model's files and their names, the same wherever its folder is."""
     digest = hashlib.blake2b(digest_size=16)
-    for name in model_files(path):
+    for name in _deciding_files(path):
         digest.update(f"{os.path.basename(name)} {manifest.digest_file(name)}\n".encode())
     return digest.hexdigest()
 

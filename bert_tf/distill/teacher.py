@@ -12,8 +12,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
 from bert_tf.storage import files
+from bert_tf.tasks.embedding.task import WITHOUT_LABELS
 
-WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
 _SHARD = 1 << 15  # texts of a file
 _BATCH_TOKENS = 8192  # positions that are computed together
 

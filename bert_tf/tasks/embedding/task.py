@@ -23,7 +23,7 @@ from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
 # Models, as saved, that have no labels: their encoder makes vectors.
-_WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
+WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
 _CUTOFFS = (1, 10)  # of the recall
 _DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
@@ -44,7 +44,7 @@ class Embedding(TaskType):
     @classmethod
     def evaluates(cls, task, saved_task):
         """See `TaskType.evaluates`: pairs of texts, by any model that predicts no labels."""
-        return task.pair and saved_task in (cls.built_as, *_WITHOUT_LABELS)
+        return task.pair and saved_task in (cls.built_as, *WITHOUT_LABELS)
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -85,7 +85,7 @@ class Embedding(TaskType):
 
     def check_model(self, about, where):
         """See `TaskType.check_model`: every model that `evaluates` takes fits."""
-        if about["task"] not in _WITHOUT_LABELS:
+        if about["task"] not in WITHOUT_LABELS:
             super().check_model({"task": about["task"]}, where)
 
     def check_examples(self, examples, about, served):
