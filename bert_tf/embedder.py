@@ -78,6 +78,9 @@ def _deciding_files(path):
         folders = [found.path, os.path.join(found.path, "variables"), found.folder]
     else:
         folders = [found.folder]
+    if found.kind == "sentence_transformers":  # a module each, such as its dense layer
+        folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
+                    if files.is_folder(os.path.join(found.folder, name))]
     paths = [os.path.join(folder, name) for folder in folders for name in files.list_folder(folder)]
     return [path for path in paths if files.is_file(path)] or files.expand([f"{found.path}*"])
 
