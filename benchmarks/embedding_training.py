@@ -3,10 +3,11 @@
     python benchmarks/embedding_training.py --data SQUAD.json --peer_python PYTHON --output OUT.json
 
 The questions of a file in SQuAD's form are split by article. Both sides begin with the weights of
-all-MiniLM-L6-v2, see the same examples in batches of the same size, by the same loss (in-batch
-negatives, cosine times 20) and the same schedule, one after the other, a core each; ours is one
-`bert_tf.finetune` command. MRR@10 is that of the dev questions among all dev paragraphs, by the
-same code on both sides' vectors. `seconds` are of training and of the dev vectors after it, without
+all-MiniLM-L6-v2, or of an encoder of ours (--init), see the same examples in batches of the same
+size, by the same loss (in-batch negatives, cosine times 20) and the same schedule, one after the
+other, a core each; ours is one `bert_tf.finetune` command. MRR@10 is that of the dev questions
+among all dev paragraphs, by the same code on both sides' vectors; of ours beside BM25 and both
+fused. `seconds` are of training and of the dev vectors after it, without
 start-up; `cpu_seconds` of the whole process (ours also exports a SavedModel), on a busy machine
 the better measure.
 
@@ -51,6 +52,9 @@ def split(arguments, folder):
         paths.append(os.path.join(folder, f"{name}.jsonl"))
         files.write_json_lines(paths[-1], (
             {"query": each.query, "positive": each.positives[0]} for each in part))
+    texts = dict.fromkeys(each.positives[0] for each in parts[1])
+    files.write_json_lines(os.path.join(folder, "corpus.jsonl"),
+                           ({"id": str(row), "text": text} for row, text in enumerate(texts)))
     return *paths, parts[1]
 
 
@@ -72,31 +76,43 @@ def ours(arguments, train, dev, folder, seed):
     out = os.path.join(folder, f"ours_{seed}")
     computed = run(arguments.core, [
         sys.executable, "-m", "bert_tf.finetune", "--task", "embed", "--train", train, "--dev",
-        dev, "--init", os.path.join(folder, "minilm"), "--output_dir", out, "--export_dir",
+        dev, "--init", os.path.join(folder, "init"), "--output_dir", out, "--export_dir",
         os.path.join(folder, f"saved_{seed}"), "--epochs", arguments.epochs, "--batch_size",
         arguments.batch_size, "--learning_rate", arguments.learning_rate, "--max_seq_length",
         arguments.max_seq_length, "--seed", seed, *arguments.flags])
     results = files.read_json(os.path.join(out, "results.json"))
     return {"seconds": results["seeds"][0]["seconds"], "cpu_seconds": computed,
-            **results["metrics"]}
+            **results["metrics"], **systems(out, dev, folder)}
+
+
+def systems(model, dev, folder):
+    """`{system: MRR@10}` of BM25, and of the model's vectors and BM25 fused."""
+    out = os.path.join(folder, "systems")
+    subprocess.run([sys.executable, "-m", "bert_tf.evaluate", "--task", "retrieval", "--model",
+                    model, "--data", dev, "--corpus", os.path.join(folder, "corpus.jsonl"),
+                    "--output_dir", out, "--overwrite"], check=True, env=environment(),
+                   stdout=subprocess.DEVNULL)
+    found = files.read_json(os.path.join(out, "results.json"))["systems"]
+    return {name: found[name]["mrr@10"] for name in ("bm25", "hybrid")}
 
 
 def untouched(arguments, dev, folder):
     """The metrics of the weights as they come."""
     out = os.path.join(folder, "untouched")
     run(arguments.core, [sys.executable, "-m", "bert_tf.evaluate", "--task", "embed", "--model",
-                         os.path.join(folder, "minilm"), "--data", dev, "--output_dir", out])
+                         os.path.join(folder, "init"), "--data", dev, "--output_dir", out])
     return files.read_json(os.path.join(out, "results.json"))["metrics"]
 
 
 def peer(arguments, train, dev, examples, folder, seed):
     """The same of sentence-transformers, and its untouched metrics and versions."""
     out = os.path.join(folder, f"peer_{seed}")
+    init = os.path.join(folder, "peer_init") if arguments.init else minilm.weights()
     computed = run(arguments.core, [
-        arguments.peer_python, HERE / "peers" / "sentence_training.py", "--init",
-        minilm.weights(), "--train", train, "--dev", dev, "--output_dir", out, "--epochs",
-        arguments.epochs, "--batch_size", arguments.batch_size, "--learning_rate",
-        arguments.learning_rate, "--max_seq_length", arguments.max_seq_length, "--seed", seed])
+        arguments.peer_python, HERE / "peers" / "sentence_training.py", "--init", init, "--train",
+        train, "--dev", dev, "--output_dir", out, "--epochs", arguments.epochs, "--batch_size",
+        arguments.batch_size, "--learning_rate", arguments.learning_rate, "--max_seq_length",
+        arguments.max_seq_length, "--seed", seed])
     outcome = files.read_json(os.path.join(out, "outcome.json"))
     return {"seconds": outcome["seconds"], "cpu_seconds": computed,
             **measured(os.path.join(out, "tuned.npz"), examples)}, (
@@ -117,7 +133,15 @@ def measured(path, examples):
 def compare(arguments, folder):
     """Train both sides with all seeds; return what goes into the file."""
     train, dev, examples = split(arguments, folder)
-    minilm.convert(os.path.join(folder, "minilm"))
+    ours_init = os.path.join(folder, "init")
+    if arguments.init:
+        for form, path in (("bert_tf", ours_init), ("hf", os.path.join(folder, "peer_init"))):
+            if not files.exists(path):
+                subprocess.run([sys.executable, "-m", "bert_tf.convert", "--from", "bert_tf",
+                                arguments.init, "--to", form, path], check=True,
+                               env=environment(), stdout=subprocess.DEVNULL)
+    elif not files.exists(ours_init):
+        minilm.convert(ours_init)
     rows = {"ours": [], "peer": []}
     before = {"ours": untouched(arguments, dev, folder)}
     versions = {}
@@ -128,7 +152,8 @@ def compare(arguments, folder):
             rows["peer"].append(row)
         print(json.dumps({side: found[-1] for side, found in rows.items() if found}), flush=True)
     means = {side: {name: float(np.mean([row[name] for row in found]))
-                    for name in ("seconds", "cpu_seconds", "mrr@10")}
+                    for name in ("seconds", "cpu_seconds", "mrr@10", "bm25", "hybrid")
+                    if name in found[0]}
              for side, found in rows.items() if found}
     ratio = {f"ratio_of_{name}": means["ours"][name] / means["peer"][name]
              for name in ("seconds", "cpu_seconds")} if "peer" in means else {}
@@ -179,6 +204,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a file in SQuAD's form")
+    parser.add_argument("--init", help="model folder or run of ours (default: all-MiniLM-L6-v2)")
     parser.add_argument("--peer_python", help="an interpreter with sentence-transformers")
     parser.add_argument("--output", help="JSON file with the result")
     parser.add_argument("--folder", help="where trainings are kept (default: a temporary one)")

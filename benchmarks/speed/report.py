@@ -22,6 +22,7 @@ class Targets:
 
     def check(self, what, value, least=None, most=None):
         """Print a value and keep it; bounds may be None."""
+        value = float(value)
         missed = (least is not None and value < least) or (most is not None and value > most)
         self.held.append({"what": what, "value": value, "least": least, "most": most,
                           "missed": missed})

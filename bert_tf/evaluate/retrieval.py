@@ -74,8 +74,12 @@ class RetrievalEvaluation(Evaluation):
             add(first, lambda: reciprocal_rank_fusion(
                 [rows for _, rows in found.values()], depth))
         if reranker:
-            add(f"{first} + reranker", lambda: reranker.rerank(
+            retrievers = [rows for name, (_, rows) in found.items() if name != "hybrid"]
+            reranked = f"{first} + reranker"
+            add(reranked, lambda: reranker.rerank(
                 texts, contents, found[first][1], options.rerank or _RERANKED))
+            add(f"{reranked}, fused", lambda: reciprocal_rank_fusion(
+                [*retrievers, found[reranked][1]], depth))
         systems = {name: self._metrics(queries, rows, depth) for name, (_, rows) in found.items()}
         notes = trained_on_notes(self.run, examples) if self.run and examples else []
         return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,

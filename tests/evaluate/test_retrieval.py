@@ -80,7 +80,8 @@ def test_systems_beside_each_other(folder, tmp_path):
     assert measure(folder, tmp_path / "out", "squad.json", "--reranker", str(folder / "reranker"),
                    "--rerank", "2", model=str(folder / "embedder"), corpus=None) == 0
     results = files.read_json(str(tmp_path / "out" / "results.json"))
-    assert list(results["systems"]) == ["embedder", "bm25", "hybrid", "hybrid + reranker"]
+    assert list(results["systems"]) == ["embedder", "bm25", "hybrid", "hybrid + reranker",
+                                        "hybrid + reranker, fused"]
     assert (results["examples"], results["passages"]) == (2, 3)
     lines = [json.loads(line)
              for line in files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))]
@@ -93,9 +94,11 @@ def test_systems_beside_each_other(folder, tmp_path):
         ranked = {name: [each["id"] for each in found] for name, found in line["rankings"].items()}
         assert ranked["embedder"] == [ids[each["index"]]
                                       for each in embedder.rank(line["query"], texts)]
-        fused = {id: sum(1 / (61 + ranked[name].index(id)) for name in ("embedder", "bm25")
-                         if id in ranked[name]) for id in ids}
-        assert ranked["hybrid"] == sorted(ids, key=lambda id: (-fused[id], id))
+        for fused, names in (("hybrid", ("embedder", "bm25")), (
+                "hybrid + reranker, fused", ("embedder", "bm25", "hybrid + reranker"))):
+            sums = {id: sum(1 / (61 + ranked[name].index(id)) for name in names
+                            if id in ranked[name]) for id in ids}
+            assert ranked[fused] == sorted(ids, key=lambda id: (-sums[id], id))
         two, rest = ranked["hybrid"][:2], ranked["hybrid"][2:]
         found = reranker.rank(line["query"], [texts[ids.index(id)] for id in two])
         assert ranked["hybrid + reranker"] == [two[each["index"]] for each in found] + rest

@@ -1,0 +1,237 @@
+"""Distillation: what students keep of their teachers, and how much faster they are.
+
+    python benchmarks/distillation.py --rows layers static
+    python benchmarks/distillation.py --rows soft_labels --encoder runs/ko_mini --folder work
+
+| row | teacher | student | learns from | measured |
+|---|---|---|---|---|
+| `layers` | all-MiniLM-L6-v2, 6 layers | 3 of them | English sentences | AUC of the cosine on \
+MRPC, above one half; texts/s |
+| `static` | the same | a table | English sentences and paragraphs | MRR@10 of SQuAD's questions \
+among its paragraphs; texts/s |
+| `soft_labels` | --encoder, fine-tuned on NSMC | 2 of its layers | 674k reviews without labels | \
+accuracy on NSMC, beside that of the same size trained on NSMC alone |
+
+Each side is a command of this package, so that a stopped run goes on with --folder. Speeds are of
+vectors in bfloat16 (the static student computes nothing that could be), in turns, medians of
+--rounds. No text of NSMC's dev file is among the reviews.
+"""
+
+import argparse
+import gzip
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import minilm
+import numpy as np
+from load.processes import environment
+from sklearn.metrics import roc_auc_score
+from speed.report import Targets, finish
+
+from bert_tf.data.tables import BadRow, read_rows
+from bert_tf.embedder import Embedder
+from bert_tf.storage import files
+
+PARAGRAPH = 6  # sentences
+
+
+class Benchmark:
+    """What was asked for, the folder of all runs, and where results are kept."""
+
+    def __init__(self, arguments, folder):
+        self.arguments = arguments
+        self.folder = folder
+        self.targets = Targets()
+        self.seeds = range(1, arguments.seeds + 1)
+
+    def path(self, *names):
+        """A path in the folder."""
+        return os.path.join(self.folder, *map(str, names))
+
+    def data(self, *names):
+        """A path in the folder of the data."""
+        return os.path.join(self.arguments.shared, "data", *names)
+
+    def run(self, module, name, **flags):
+        """Run a command into the folder `name`; return its results."""
+        words = [word for flag, value in flags.items()
+                 for word in (f"--{flag}", *(value if isinstance(value, tuple) else (value,)))
+                 if word is not True]
+        subprocess.run([sys.executable, "-m", f"bert_tf.{module}", "--output_dir",
+                        self.path(name), *map(str, words)], check=True, env=environment())
+        return files.read_json(self.path(name, "results.json"))
+
+    def distill(self, name, teacher, texts, seed, **flags):
+        """Train a student into the folder `name`; return its results."""
+        return self.run("distill", name, teacher=teacher, input=texts, seed=seed,
+                        export_dir=self.path("saved", name), dtype="bfloat16", **flags)
+
+    def minilm(self):
+        """The teacher of vectors, a model folder."""
+        folder = self.path("minilm")
+        if not files.exists(folder):
+            minilm.convert(folder)
+        return folder
+
+    def english(self):
+        """A file of sentences and one of paragraphs, drawn from the corpus."""
+        sentences = list(dict.fromkeys(files.read_lines(self.data("corpus", "en_mixed.txt.gz"))))
+        paragraphs = [" ".join(sentences[at:at + PARAGRAPH])
+                      for at in range(0, len(sentences), PARAGRAPH)]
+        paths = []
+        for name, texts, most in (("sentences", sentences, self.arguments.texts),
+                                  ("paragraphs", paragraphs, self.arguments.texts // PARAGRAPH)):
+            chosen = np.random.default_rng(1).permutation(len(texts))[:most]
+            paths.append(self.path(f"{name}.txt"))
+            files.write_text(paths[-1], "".join(texts[row] + "\n" for row in chosen))
+        return paths
+
+    def speeds(self, models):
+        """`{name: texts/s}` of vectors of MRPC's sentences; `models` has paths and dtypes."""
+        texts = [text for pair in self.mrpc()[0] for text in pair]
+        embedders = {name: Embedder(path, dtype) for name, (path, dtype) in models.items()}
+        seconds = {name: [] for name in models}
+        for number in range(self.arguments.rounds + 1):
+            for name, embedder in embedders.items():
+                started = time.perf_counter()
+                embedder.vectors(texts)
+                if number:  # before it graphs are made
+                    seconds[name].append(time.perf_counter() - started)
+        return {name: len(texts) / statistics.median(found) for name, found in seconds.items()}
+
+    def mrpc(self):
+        """`(pairs, labels)` of MRPC."""
+        columns = ["#1 String", "#2 String", "Quality"]
+        rows = [[row[name] for name in columns] for _, row in read_rows(
+            self.data("mrpc", "msr_paraphrase_train.txt"), columns)
+            if not isinstance(row, BadRow)]
+        return [row[:2] for row in rows], [int(row[2]) for row in rows]
+
+    def auc(self, path):
+        """The area under the curve of the cosine of MRPC's pairs by a model."""
+        pairs, labels = self.mrpc()
+        embedder = Embedder(path)
+        first, second = (embedder.vectors(list(texts)) for texts in zip(*pairs, strict=True))
+        cosines = np.sum(first * second, 1) / (
+            np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
+        return float(roc_auc_score(labels, cosines))
+
+    def retrieval(self, name, model):
+        """MRR@10 of SQuAD's questions among its paragraphs by the vectors of a model."""
+        return self.run("evaluate", name, task="retrieval", model=model,
+                        data=self.data("squad_v2", "small_dev.json"))["metrics"]["mrr@10"]
+
+
+def layers(benchmark):
+    """Three of MiniLM's six layers."""
+    teacher, (sentences, _) = benchmark.minilm(), benchmark.english()
+    arguments = benchmark.arguments
+    found = {"teacher_auc": benchmark.auc(teacher), "student_auc": []}
+    for seed in benchmark.seeds:
+        benchmark.distill(f"layers_{seed}", teacher, (sentences,), seed, num_hidden_layers=3,
+                          objectives=tuple(arguments.objectives), epochs=arguments.epochs)
+        found["student_auc"].append(benchmark.auc(benchmark.path(f"layers_{seed}")))
+    found |= benchmark.speeds({"teacher": (teacher, "bfloat16"),
+                               "student": (benchmark.path("layers_1"), "bfloat16")})
+    benchmark.targets.check(
+        "layers: share of AUC - 0.5 on MRPC that is kept",
+        (np.mean(found["student_auc"]) - 0.5) / (found["teacher_auc"] - 0.5), 0.97)
+    benchmark.targets.check("layers: texts/s, student / teacher",
+                            found["student"] / found["teacher"], 1.8)
+    return found
+
+
+def static(benchmark):
+    """A table of vectors."""
+    teacher, texts = benchmark.minilm(), benchmark.english()
+    found = {"teacher_mrr": benchmark.retrieval("retrieval_teacher", teacher), "student_mrr": []}
+    for seed in benchmark.seeds:
+        name = f"static_{seed}"
+        benchmark.distill(name, teacher, tuple(texts), seed, static=True,
+                          batch_size=256, epochs=benchmark.arguments.static_epochs)
+        found["student_mrr"].append(benchmark.retrieval(f"retrieval_{name}", benchmark.path(name)))
+    found |= benchmark.speeds({"teacher": (teacher, "bfloat16"),
+                               "student": (benchmark.path("static_1"), None)})
+    benchmark.targets.check("static: share of MRR@10 that is kept",
+                            np.mean(found["student_mrr"]) / found["teacher_mrr"], 0.85)
+    benchmark.targets.check("static: texts/s, student / teacher",
+                            found["student"] / found["teacher"], 20)
+    return found
+
+
+def soft_labels(benchmark):
+    """A classifier of two layers that learns from its teacher's probabilities."""
+    arguments = benchmark.arguments
+    train, dev = (benchmark.data("nsmc", f"ratings_{part}.txt.gz") for part in ("train", "dev"))
+    reviews = benchmark.path("reviews.txt.gz")
+    known = {row["document"].strip() for _, row in read_rows(dev, ["document"])
+             if not isinstance(row, BadRow)}
+    texts = [text for text in files.read_lines(benchmark.data("corpus", "ko_reviews.txt.gz"))
+             if text.strip() and text.strip() not in known]
+    files.write_bytes(reviews, gzip.compress("\n".join(texts).encode(), 1, mtime=0))
+
+    def tuned(name, **flags):
+        return benchmark.run(
+            "finetune", name, task="nsmc", train=train, dev=dev, max_seq_length=64, batch_size=64,
+            dtype="bfloat16", dropout=0.1, export_dir=benchmark.path("saved", name),
+            **flags)["metrics"]["accuracy"]
+
+    small = benchmark.path("small.json")
+    config = files.read_json(os.path.join(arguments.encoder, "model", "model_config.json"))
+    files.write_json(small, {**config, "num_hidden_layers": 2})
+    found = {"reviews": len(texts), "teacher": tuned(
+        "teacher", init=arguments.encoder, epochs=arguments.teacher_epochs, learning_rate=3e-4,
+        seed=1), "alone": [], "student": []}
+    for seed in benchmark.seeds:
+        found["alone"].append(tuned(
+            f"alone_{seed}", init="scratch", config=small, vocab=os.path.join(
+                arguments.encoder, "vocab.txt"), epochs=3, learning_rate=3e-4, seed=seed))
+        benchmark.distill(f"student_{seed}", benchmark.path("teacher"), (reviews,), seed,
+                          num_hidden_layers=2, epochs=arguments.epochs, max_seq_length=64,
+                          learning_rate=3e-4)
+        found["student"].append(benchmark.run(
+            "evaluate", f"measured_{seed}", task="nsmc", data=dev,
+            model=benchmark.path(f"student_{seed}"))["metrics"]["accuracy"])
+        print(found, flush=True)
+    student = np.mean(found["student"])
+    benchmark.targets.check("soft labels: points above the same size alone",
+                            100 * (student - np.mean(found["alone"])), 1.0)
+    benchmark.targets.check("soft labels: points below the teacher",
+                            100 * (found["teacher"] - student), most=0.5)
+    return found
+
+
+ROWS = {row.__name__: row for row in (layers, static, soft_labels)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--rows", nargs="+", choices=list(ROWS), default=["layers", "static"])
+    add("--shared", default="../shared", help="folder of the data")
+    add("--encoder", help="run of a pre-trained Korean encoder, for soft_labels")
+    add("--texts", type=int, default=100_000, help="English sentences")
+    add("--objectives", nargs="+", default=["output"])
+    add("--epochs", type=int, default=1)
+    add("--static_epochs", type=int, default=5)
+    add("--teacher_epochs", type=int, default=2, help="of NSMC")
+    add("--seeds", type=int, default=1)
+    add("--rounds", type=int, default=3)
+    add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
+    add("--output", help="JSON file (default: results/distillation.json)")
+    arguments = parser.parse_args()
+    if "soft_labels" in arguments.rows and not arguments.encoder:
+        parser.error("soft_labels needs --encoder")
+    with tempfile.TemporaryDirectory() as temporary:
+        benchmark = Benchmark(arguments, files.make_folder(arguments.folder or temporary))
+        rows = {row: ROWS[row](benchmark) for row in arguments.rows}
+    return finish("distillation", arguments, benchmark.targets, rows=rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
