@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import ssl
 import threading
 from concurrent import futures
 
@@ -68,14 +69,18 @@ class ScriptedServer:
 
         Args:
             protocol: `grpc` or `rest`.
-            tls: paths of a PEM key and certificate, of gRPC.
+            tls: paths of a PEM key and certificate.
         """
         if protocol == "rest":
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _rest_handler(self))
+            if tls:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(tls[1], tls[0])
+                server.socket = context.wrap_socket(server.socket, server_side=True)
             thread = threading.Thread(target=server.serve_forever)
             thread.start()
             try:
-                yield f"http://127.0.0.1:{server.server_port}"
+                yield f"{'https' if tls else 'http'}://localhost:{server.server_port}"
             finally:
                 server.shutdown()
                 server.server_close()

@@ -6,8 +6,9 @@
 `Client` waits for answers, `AsyncClient` has the same methods as coroutines. Long lists go out in
 batches, some at a time, and come back in their order. What a server says UNAVAILABLE (503) to, as
 one that sheds load or restarts, is asked again after growing waits; other errors are told at once,
-as is that no server is there. That is the client's own doing and not a gRPC service config, so that
-both protocols do the same within one deadline, and gRPC's five attempts are no limit.
+as is that no server is there, that it speaks another protocol or that a proxy fails. That is the
+client's own doing and not a gRPC service config, so that both protocols do the same within one
+deadline, and gRPC's five attempts are no limit. `pip install bert_tf_client` installs this alone.
 """
 
 import asyncio
@@ -17,11 +18,12 @@ from concurrent import futures
 
 import tenacity
 
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.serving.client.address import Tls
 from bert_tf.serving.client.methods import Methods
 from bert_tf.serving.client.steps import RequestError
 
-__all__ = ["AsyncClient", "Client", "RequestError", "Tls"]
+__all__ = ["AsyncClient", "Client", "RequestError", "Tls", "VectorCode"]
 
 
 class Client(Methods):

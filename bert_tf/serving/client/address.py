@@ -1,15 +1,13 @@
 """What the client's protocols share: where a server is, and what a request consists of."""
 
 import dataclasses
-import ipaddress
-import socket
 import ssl
 import urllib.parse
 from collections.abc import Callable
 from typing import NamedTuple
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files
+from bert_tf.serving.client.proxies import Proxy, proxy_of
 
 _HTTP = ("http", "https")
 
@@ -73,6 +71,7 @@ class Address:
         rest: REST, else gRPC.
         host, port: of the socket.
         tls: a `Tls`, or None for an open connection.
+        proxy: the `Proxy` that leads there, or None.
     """
 
     text: str
@@ -80,6 +79,7 @@ class Address:
     host: str
     port: int
     tls: Tls | None
+    proxy: Proxy | None = None
 
     @classmethod
     def parse(cls, text, tls=None):
@@ -103,32 +103,17 @@ class Address:
                                      "localhost:8500 or http://localhost:8501"))
         if scheme == "http" and tls:
             raise UsageError(explain(f"TLS with the address {text}", "https://"))
-        return cls(text, scheme in _HTTP, host, port, tls or (Tls() if scheme == "https" else None))
+        rest, tls = scheme in _HTTP, tls or (Tls() if scheme == "https" else None)
+        return cls(text, rest, host, port, tls, proxy_of(host, rest, tls is not None))
 
     @property
     def target(self):
         """`host:port`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def loopback(self):
-        """Whether it is on this machine, to which no proxy leads."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost" or self.host.endswith(".localhost")
-
-    def unreachable(self, seconds):
-        """Why no connection comes about within so many seconds, as text; None if one does."""
-        try:
-            with socket.create_connection((self.host, self.port), seconds) as connection:
-                if self.tls:
-                    self.tls.context().wrap_socket(connection, server_hostname=self.host).close()
-        except OSError as error:
-            return error.strerror or str(error)
-        return None
-
 
 def _read(path):
+    from bert_tf.storage import files  # needed here alone: clients without certificates are small
+
     with files.open_binary(path) as stream:
         return stream.read()

@@ -28,8 +28,10 @@ class GrpcWire:
     def __init__(self, address, spec, asynchronous=False):
         self._spec = spec
         factory = grpc.aio if asynchronous else grpc
-        # Whether http_proxy, no_proxy and so on count.
-        options = (*_OPTIONS, ("grpc.enable_http_proxy", int(not address.loopback)))
+        # The address knows which one of the environment counts.
+        options = (*_OPTIONS, ("grpc.enable_http_proxy", int(address.proxy is not None)))
+        if address.proxy:
+            options += (("grpc.http_proxy", address.proxy.url),)
         if address.tls:
             ca, certificate, key = address.tls.contents()
             credentials = grpc.ssl_channel_credentials(ca, key, certificate)

@@ -32,8 +32,8 @@ class Methods(Steps):
 
     Args:
         address: `host:8500` for gRPC; `http://host:8501` or `https://host:8501` for REST.
-            `http_proxy`, `no_proxy` and so on of the environment count, except that
-            no proxy is asked for this machine.
+            `http_proxy`, `no_proxy` and so on of the environment count (see `proxies`), except
+            that no proxy is asked for this machine.
         model: its name on the server.
         version: its number, or
         label: a name that the server's configuration gives to a version; default the latest.
@@ -61,7 +61,7 @@ class Methods(Steps):
 
         Args:
             texts: str or list of str.
-            code: a `bert_tf.VectorCode` to store them by here; `VectorCode()` gives float32,
+            code: a `VectorCode` to store them by here; `VectorCode()` gives float32,
                 whatever the export stores.
         """
         texts, single = _listed(texts)

@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 from google.protobuf import json_format
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.serving.client.address import Request
 from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
@@ -39,10 +39,15 @@ class RestWire:
             path += f"/labels/{urllib.parse.quote(spec.label, safe='')}"
         self._url = f"{scheme}://{address.target}{path}"
         factory = httpx.AsyncClient if asynchronous else httpx.Client
-        # How many connections there are is the caller's to bound.
-        self._http = factory(verify=address.tls.context() if address.tls else True,
-                             trust_env=not address.loopback,  # http_proxy, no_proxy and so on
-                             limits=httpx.Limits(max_connections=None))
+        try:
+            # The address knows which proxy of the environment counts. How many connections there
+            # are is the caller's to bound.
+            self._http = factory(verify=address.tls.context() if address.tls else True,
+                                 proxy=address.proxy and address.proxy.url, trust_env=False,
+                                 limits=httpx.Limits(max_connections=None))
+        except (ValueError, ImportError, httpx.InvalidURL) as error:
+            raise UsageError(explain(f"{address.proxy}: {error}", "http://host:port",
+                                     "naming the server in no_proxy")) from error
         # Ends the connections; of an asynchronous wire an awaitable.
         self.close = self._http.aclose if asynchronous else self._http.close
 

@@ -14,6 +14,7 @@ import tenacity
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.address import Address
+from bert_tf.serving.client.diagnosis import diagnose
 from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire import results as wire_results
 from bert_tf.serving.wire.request import ServingError, Spec
@@ -25,7 +26,7 @@ _DESCRIBE = "describe"  # the signature that tells what a client must know
 _TEXTS = ("text", "text_a", "text_b", "question", "context", "query", "passage")
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
-_CONNECT_SECONDS = 5.0  # for finding out why there is no connection
+_DIAGNOSIS_SECONDS = 5.0  # for finding out why there is no answer
 _ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
 
 
@@ -181,20 +182,19 @@ class Steps:
         return request.read(answer)
 
     def _refusal(self, error, begun):
-        """What a wire's error means: what to raise; that no server is there is not tried again.
+        """What a wire's error means: what to raise. No server, or another one, is not tried again.
 
         Args:
             begun: `time.monotonic()` when it was first asked.
         """
         refusal = self._wire.refusal(error)
         if refusal.code == "UNAVAILABLE" and not self._reached:
-            reason = self._address.unreachable(_CONNECT_SECONDS)
-            if reason:
+            found = diagnose(self._address, _DIAGNOSIS_SECONDS)
+            if found:
                 waited = time.monotonic() - begun
+                received, *advice = found
                 return RequestError(refusal.code, explain(
-                    f"no server answers at {self._address.text}: {reason} (waited {waited:.1f} s)",
-                    "a server that has loaded its models: before that it may have no open port",
-                    "again soon, another address, or starting one: python -m bert_tf.serve --help"))
+                    f"{received} (waited {waited:.1f} s)", *advice))
         return refusal
 
     def _attempts(self, kind, end):
@@ -218,7 +218,8 @@ class Steps:
         try:
             yield
         except ServingError as error:
-            raise RequestError(error.code, f"{self._address.text}, model {self._spec.name}: "
+            proxy = f" through {self._address.proxy}" if self._address.proxy else ""
+            raise RequestError(error.code, f"{self._address.text}{proxy}, model {self._spec.name}: "
                                            f"{error.message} ({error.code})") from error
 
 

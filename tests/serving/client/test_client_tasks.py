@@ -196,3 +196,12 @@ def test_a_version_by_number(task_models):
     with Client(task_models.server.address, "bert", version=1) as client:
         assert client.metadata()["version"] == 1
         assert client.embed(["a"]).shape[0] == 1
+
+
+def test_the_other_protocol_s_port(task_models):
+    server = task_models.server
+    for address, spoken in ((f"http://{server.address}", "gRPC"),
+                            (server.rest.removeprefix("http://"), "REST")):
+        with (Client(address, "bert", retries=100) as client,
+              pytest.raises(RequestError, match=f"{address} speaks {spoken} without TLS")):
+            client.status()
