@@ -121,7 +121,7 @@ def _embeddings(config):
         shapes[f"{name}/token_type_embeddings"] = (config.type_vocab_size, width)
     if config.position_embedding == "learned":
         shapes[f"{name}/position_embeddings"] = (config.max_position_embeddings, width)
-    if config.family != "gpt":
+    if config.family not in ("gpt", "static"):
         shapes |= _layer_norm(f"{name}/LayerNorm", width, config.use_bias)
     return shapes
 

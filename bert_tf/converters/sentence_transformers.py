@@ -1,8 +1,17 @@
-"""Folders of sentence-transformers: a Hugging Face encoder, and how its states become vectors."""
+"""Folders of sentence-transformers: a Hugging Face encoder, and how its states become vectors.
 
+Or a table of vectors without an encoder, see `static_embedding`.
+"""
+
+import dataclasses
 import os
 
-from bert_tf.converters import hf_safetensors, safetensors_file, weight_files
+from bert_tf.converters import (
+    hf_safetensors,
+    safetensors_file,
+    static_embedding,
+    weight_files,
+)
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MODULES
@@ -20,6 +29,7 @@ _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
 _ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
 _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
 _PACKAGE = "sentence_transformers.models"
+_STATIC = "StaticEmbedding"
 
 
 def read(path):
@@ -32,6 +42,11 @@ def read(path):
     path = checksums.opened(path, own=False)
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
+    prompts = _read_prompts(os.path.join(path, _PROMPTS))
+    if kinds[0] == _STATIC:
+        found = static_embedding.read(folders[0])
+        return dataclasses.replace(found, task=found.task | {
+            "normalize": kinds[-1] == "Normalize"} | ({"prompts": prompts} if prompts else {}))
     encoder = hf_safetensors.read_encoder(folders[0])
     config = encoder.config
     task = {"task": "embedder", "pooling": _read_pooling(folders[1], config),
@@ -43,7 +58,6 @@ def read(path):
     tensors = encoder.tensors
     if "Dense" in kinds:
         task["dense"], tensors = _read_dense(folders[kinds.index("Dense")], config, tensors)
-    prompts = _read_prompts(os.path.join(path, _PROMPTS))
     if prompts:
         task["prompts"] = prompts
     return Checkpoint(config, task, tensors, encoder.tokenizer, encoder.dropped, encoder.notes)
@@ -59,30 +73,33 @@ def write(checkpoint, path):
         raise UsageError(explain(f"a model of the task {task['task']!r} as a folder of "
                                  "sentence-transformers", "an embedder",
                                  "from_pretrained(folder, 'embedder', …).save_pretrained(NAME)"))
-    mode = _check(task, checkpoint.config)
+    static = checkpoint.config.family == "static"
     dense = task.get("dense")
-    width = checkpoint.config.hidden_size
-    names = ["Transformer", "Pooling", *(["Dense"] if dense else ()),
-             *(["Normalize"] if task["normalize"] else ())]
+    names = [_STATIC] if static else ["Transformer", "Pooling", *(["Dense"] if dense else ())]
+    names += ["Normalize"] if task["normalize"] else []
     places = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
+    mode = None if static else _check(task, checkpoint.config)
     with checksums.new_folder(path) as temporary:
-        hf_safetensors.write_model(hf_safetensors.encoder_of(checkpoint), temporary)
+        if static:
+            static_embedding.write(checkpoint, temporary)
+        else:
+            hf_safetensors.write_model(hf_safetensors.encoder_of(checkpoint), temporary)
+            length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
+            files.write_json(os.path.join(temporary, _OPTIONS),
+                             {"max_seq_length": length, "do_lower_case": False})
         files.write_json(os.path.join(temporary, MODULES), [
             {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
             for i, (name, place) in enumerate(zip(names, places, strict=True))])
-        length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
-        files.write_json(os.path.join(temporary, _OPTIONS),
-                         {"max_seq_length": length, "do_lower_case": False})
         files.write_json(os.path.join(temporary, _PROMPTS), {
             "prompts": task.get("prompts") or {}, "default_prompt_name": None})
         for name, place in zip(names[1:], places[1:], strict=True):
             folder = files.make_folder(os.path.join(temporary, place))
             if name == "Pooling":
                 files.write_json(os.path.join(folder, _CONFIG), {
-                    "word_embedding_dimension": width,
+                    "word_embedding_dimension": checkpoint.config.hidden_size,
                     **{flag: mode == theirs for flag, theirs in _FLAGS.items()}})
             if name == "Dense":
-                _write_dense(folder, dense, width, checkpoint.tensors)
+                _write_dense(folder, dense, checkpoint.config.hidden_size, checkpoint.tensors)
     return []
 
 
@@ -96,9 +113,11 @@ def _read_modules(path, source):
         raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     usual = ["Transformer", "Pooling", "Dense", "Normalize"]
-    if kinds[:2] != usual[:2] or kinds != [kind for kind in usual if kind in kinds]:
+    encoder = kinds[:2] == usual[:2] and kinds == [kind for kind in usual if kind in kinds]
+    if not encoder and kinds not in ([_STATIC], [_STATIC, "Normalize"]):
         raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
-                                 "Transformer, Pooling, perhaps Dense, perhaps Normalize"))
+                                 "Transformer, Pooling, perhaps Dense, perhaps Normalize; or "
+                                 "StaticEmbedding, perhaps Normalize"))
     for module in modules:
         if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
             raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))
