@@ -177,19 +177,18 @@ def soft_labels(benchmark):
     def tuned(name, **flags):
         return benchmark.run(
             "finetune", name, task="nsmc", train=train, dev=dev, max_seq_length=64, batch_size=64,
-            dtype="bfloat16", dropout=0.1, export_dir=benchmark.path("saved", name),
-            **flags)["metrics"]["accuracy"]
+            dtype="bfloat16", dropout=0.1, epochs=arguments.label_epochs, learning_rate=3e-4,
+            export_dir=benchmark.path("saved", name), **flags)["metrics"]["accuracy"]
 
     small = benchmark.path("small.json")
     config = files.read_json(os.path.join(arguments.encoder, "model", "model_config.json"))
     files.write_json(small, {**config, "num_hidden_layers": 2})
     found = {"reviews": len(texts), "teacher": tuned(
-        "teacher", init=arguments.encoder, epochs=arguments.teacher_epochs, learning_rate=3e-4,
-        seed=1), "alone": [], "student": []}
+        "teacher", init=arguments.encoder, seed=1), "alone": [], "student": []}
     for seed in benchmark.seeds:
         found["alone"].append(tuned(
             f"alone_{seed}", init="scratch", config=small, vocab=os.path.join(
-                arguments.encoder, "vocab.txt"), epochs=3, learning_rate=3e-4, seed=seed))
+                arguments.encoder, "vocab.txt"), seed=seed))
         benchmark.distill(f"student_{seed}", benchmark.path("teacher"), (reviews,), seed,
                           num_hidden_layers=2, epochs=arguments.epochs, max_seq_length=64,
                           learning_rate=3e-4)
@@ -219,7 +218,7 @@ def main():
     add("--objectives", nargs="+", default=["output"])
     add("--epochs", type=int, default=1)
     add("--static_epochs", type=int, default=5)
-    add("--teacher_epochs", type=int, default=2, help="of NSMC")
+    add("--label_epochs", type=int, default=2, help="of the teacher and of the size alone on NSMC")
     add("--seeds", type=int, default=1)
     add("--rounds", type=int, default=3)
     add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
