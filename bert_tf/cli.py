@@ -30,6 +30,7 @@ COMMANDS = {
     "index": "an index of a corpus, and search in it",
     "export": "a trained model as a SavedModel for tensorflow_model_server",
     "serve": "serve SavedModels as tensorflow_model_server does",
+    "gateway": "offer other servers' protocols for a TensorFlow Serving",
     "query": "ask a served model",
     "convert": "a model from one format to another",
     "visualize": "draw what a model, its tokenizer or its training does",

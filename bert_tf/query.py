@@ -19,6 +19,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.serving.wire.key_file import read_keys
 from bert_tf.serving.wire.results import outputs_of, plain, preferred, results_by_name
 from bert_tf.storage import files
 
@@ -50,6 +51,7 @@ def _parser():
     add("--ca_file", metavar="FILE", help="PEM certificates to check the server's with")
     add("--cert_file", metavar="FILE", help="PEM certificate of the client")
     add("--key_file", metavar="FILE", help="its PEM key")
+    add("--api_key_file", metavar="FILE", help="a file with a key, where the server asks for one")
     return parser
 
 
@@ -69,7 +71,8 @@ def main(argv=None):
     with Client(arguments.address, arguments.model, version=arguments.version,
                 label=arguments.label, timeout=arguments.timeout,
                 batch_size=arguments.batch_size, pretokenize=arguments.pretokenize,
-                tls=Tls(*keys) if arguments.tls or any(keys) else None) as client:
+                tls=Tls(*keys) if arguments.tls or any(keys) else None,
+                api_key=arguments.api_key_file and read_keys(arguments.api_key_file)[0]) as client:
         texts = iter(arguments.texts or files.read_lines("/dev/stdin"))
         if arguments.query is not None:
             _rank(client, arguments, list(texts))

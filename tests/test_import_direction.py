@@ -78,8 +78,9 @@ def test_task_folders_know_of_each_other_nothing():
     assert len(folders - {"__pycache__"}) > 4 and not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("room, others", [("wire", set()), ("client", {"wire"}),
-                                          ("server", {"wire"})])
+@pytest.mark.parametrize("room, others", [
+    ("wire", set()), ("client", {"wire"}), ("apis", {"wire"}), ("server", {"wire", "apis"}),
+    ("gateway", {"wire", "apis", "client", "server"})])
 def test_server_and_client_share_the_wire_and_nothing_else(room, others):
     wrong = [f"{path.name} imports {name}"
              for path in (PACKAGE / "serving" / room).glob("*.py") for name in _imports(path)
@@ -104,7 +105,8 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
                                     "bert_tf.create_data",
                                     "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
                                     "bert_tf.finetune.__main__", "bert_tf.evaluate",
-                                    "bert_tf.serve", "bert_tf.query",
+                                    "bert_tf.serve", "bert_tf.query", "bert_tf.gateway",
+                                    "bert_tf.serving.gateway.run",
                                     "bert_tf.visualize",
                                     "bert_tf.visualization.served_attention",
                                     "bert_tf.serving.client",

@@ -14,6 +14,7 @@ import tensorflow as tf
 from bert_tf.tasks.base.signature import IDS, TEXT, Signature, result
 from bert_tf.tasks.registry import type_signatures
 
+SPECIAL_TOKENS = 2  # of a single text
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _ENCODED = {"tokens": result("tokens", text="tokens", vector="sequence_output",
                              count="num_tokens"),
@@ -33,7 +34,8 @@ def signatures(served):
 
 def common_signatures(served):
     """Return `{name: Signature}` of what every model has, whatever its task."""
-    by_text = {"encode": Signature(encode, TEXT, results=_ENCODED)}
+    by_text = {"encode": Signature(encode, TEXT, results=_ENCODED),
+               "count_tokens": Signature(count_tokens, TEXT)}
     return {**(by_text if served.tokenizer is not None else {}),
             "encode_ids": Signature(encode, IDS, results=_ENCODED),
             "describe": Signature(describe, TEXT, results=_DESCRIPTION)}
@@ -54,6 +56,15 @@ def encode(served, **inputs):
             "pooled_output": outputs["pooled_output"], **served.read_tokens(inputs)}
 
 
+def count_tokens(served, text):
+    """Return `num_tokens` int32 `[B]`: of each whole text, `[CLS]` and `[SEP]` among them.
+
+    Nothing is truncated, so that a server can tell which texts are too long for the window.
+    """
+    pieces = served.tokenizer.tokenize(text).row_lengths()
+    return {"num_tokens": tf.cast(pieces, tf.int32) + SPECIAL_TOKENS}
+
+
 def describe(served, text):
     """Return `description` string `[B]`: for each row of `text`, which is not read, the same JSON.
 
@@ -72,12 +83,14 @@ def description(served):
         classifier's `labels`, `pair` (texts come as `text_a` and `text_b`), `pretokenize`
         (`"morphemes"` where the caller has to split text into them, else None), `lower_case` and
         `strip_accents`, which the graph does, `mask_token` (None where no text is taken), `dtype`
-        that the graph computes in, `seq_length` of the window, `top_k`, `max_new_tokens`, the
-        options of `embedding` (of `VectorPooling`, and of a `VectorCode` where vectors are stored
-        small), and `results`: by signature what its outputs mean, see
-        `Signature.results`.
+        that the graph computes in, `seq_length` of the window, `long` (what becomes of longer
+        texts, as of `TextPreprocessor`), `pair_tokens` (the special tokens of a pair), `prompts` of
+        an embedder, `top_k`, `max_new_tokens`, the options of `embedding` (of `VectorPooling`, and
+        of a `VectorCode` where vectors are stored small), and `results`: by signature what its
+        outputs mean, see `Signature.results`.
     """
     model, tokenizer = served.model, served.tokenizer
+    preprocessor = getattr(model, "preprocessor", None)
     options = getattr(tokenizer, "options", {})  # of a SentencePiece one
     return {
         "task": model.saved_as, "problem": getattr(model, "problem", None),
@@ -88,7 +101,9 @@ def description(served):
                                  not options.get("keep_accents", True)),
         "mask_token": tokenizer and tokenizer.vocabulary.special_tokens[-1],
         "dtype": keras.backend.standardize_dtype(model.compute_dtype),
-        "seq_length": served.seq_length, "top_k": served.top_k,
+        "seq_length": served.seq_length, "long": getattr(preprocessor, "long", "head"),
+        "pair_tokens": tokenizer and SPECIAL_TOKENS + tokenizer.vocabulary.pair_separators,
+        "prompts": getattr(model, "prompts", {}), "top_k": served.top_k,
         "max_new_tokens": served.max_new_tokens,
         "embedding": {**served.pooling.options(), **served.code.options()},
         "results": {name: signature.results for name, signature in signatures(served).items()

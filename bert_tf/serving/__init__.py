@@ -1,7 +1,8 @@
 """Served models over the wire: the client, and a server for where the binary is absent.
 
-`wire` is between bytes and arrays, for both sides; `client` asks; `server` answers. A request to
-predict goes this way, each step in the file of that name:
+`wire` is between bytes and arrays, for both sides; `client` asks; `server` answers; `apis` are the
+protocols of other servers, which `server` answers as well, and `gateway` in front of another
+server. A request to predict goes this way, each step in the file of that name:
 
 1. `server/http_limits` bounds the connection and `server/rest_server` reads path and body, or
    `server/grpc_server` takes the message; both let `server/core` see that the model is there.

@@ -31,6 +31,7 @@ SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "predict": PREDICTED, "rank": {"score": ("float32", 1)},
     "classify": {"classes": ("string", 2), "scores": ("float32", 2)},
     "regress": {"outputs": ("float32", 1)}, "describe": {"description": ("string", 1)},
+    "count_tokens": {"num_tokens": ("int32", 1)},
     "answer": {"answer": ("string", 1), "score": ("float32", 1), "start": ("int32", 1),
                "end": ("int32", 1), "answers": ("string", 2), "scores": ("float32", 2),
                "starts": ("int32", 2),
@@ -100,6 +101,14 @@ def test_encode_is_the_keras_model_on_the_real_tokens(each):
         assert [token.decode() for token in answer["tokens"][row, :length]] == [
             pieces[number] for number in ids]
         assert set(answer["tokens"][row, length:]) <= {b""}
+
+
+def test_tokens_are_counted_of_whole_texts(exported):
+    export = exported("bert")
+    texts = [*texts_of(export), "the quick brown fox " * SEQ_LENGTH]
+    pieces = export.tokenizer.tokenize(tf.constant(texts)).to_list()
+    counts = export.call("count_tokens", text=texts)["num_tokens"]
+    assert counts.tolist() == [len(row) + 2 for row in pieces] and counts[-1] > SEQ_LENGTH
 
 
 def test_word_pieces(exported):

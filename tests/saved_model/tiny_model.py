@@ -89,7 +89,7 @@ _EVERY = ("serving_default", "describe")
 _ALL = (*_EVERY, "embed", "embed_ids", "encode", "encode_ids")
 MODELS = {
     "bert": (word_piece, lambda tokenizer: Pretrainer(config_of(tokenizer), seed=7),
-             (*_ALL, "fill_mask", "next_sentence")),
+             (*_ALL, "fill_mask", "next_sentence", "count_tokens")),
     "cased": (lambda: word_piece(lower_case=False),
               lambda tokenizer: Pretrainer(config_of(tokenizer), None, seed=7),
               (*_ALL, "fill_mask")),
@@ -108,12 +108,12 @@ MODELS = {
                       (*_EVERY, "embed", "generate_ids", "sample_ids", "generate", "sample")),
     "classifier": (word_piece,
                    lambda tokenizer: Classifier(config_of(tokenizer), LABELS, seed=7),
-                   (*_EVERY, "predict", "classify")),
+                   (*_EVERY, "predict", "classify", "count_tokens")),
     "several": (word_piece,  # labels a pair
                 lambda tokenizer: Classifier(config_of(tokenizer), LABELS, "multi_label", seed=7,
                                              preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH,
                                                                            pair=True)),
-                (*_EVERY, "predict", "classify")),
+                (*_EVERY, "predict", "classify", "count_tokens")),
     "regressor": (word_piece,
                   lambda tokenizer: Classifier(config_of(tokenizer), ["likeness"], "regression",
                                                seed=7, preprocessor=TextPreprocessor(tokenizer,
@@ -123,7 +123,7 @@ MODELS = {
                lambda tokenizer: Classifier(config_of(tokenizer), ["relevance"], "regression",
                                             seed=7, preprocessor=TextPreprocessor(
                                                 tokenizer, SEQ_LENGTH, pair=True)),
-               (*_EVERY, "rank")),
+               (*_EVERY, "rank", "count_tokens")),
     "span": (word_piece,
              lambda tokenizer: QuestionAnswering(config_of(tokenizer), 4, 5, -0.5, seed=7,
                                     preprocessor=QuestionPreprocessor(tokenizer, SEQ_LENGTH, 4, 6)),

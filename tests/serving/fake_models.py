@@ -142,11 +142,11 @@ def states(core, name="m"):
 
 
 @contextlib.contextmanager
-def rest_of(core, run, settings=None):
-    """The address of a REST server in the core's loop; `settings` as of `make_app`."""
+def rest_of(core, run, settings=None, **options):
+    """The address of a REST server in the core's loop; `settings` and so on as of `make_app`."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        made = uvicorn.Server(uvicorn.Config(make_app(core, settings), log_level="critical",
-                                             lifespan="off"))
+        made = uvicorn.Server(uvicorn.Config(make_app(core, settings, **options),
+                                             log_level="critical", lifespan="off"))
         made.capture_signals = contextlib.nullcontext
 
         async def start():

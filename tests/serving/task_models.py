@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from server_harness import Server
+from server_harness import BINARY, Server
 from tensorflow_serving.config import model_server_config_pb2
 from tiny_model import (
     SEQ_LENGTH,
@@ -70,5 +70,6 @@ def serve_tasks(made_once, folder):
             name=name, base_path=os.path.dirname(version), model_platform="tensorflow")
     path = folder / "models.config"
     path.write_text(str(config))
-    return TaskModels(Server(f"--model_config_file={path}", "--enable_batching=true"),
+    own = [] if BINARY else ["--api=openai,tei"]
+    return TaskModels(Server(f"--model_config_file={path}", "--enable_batching=true", *own),
                       {name: Caller(version) for name, version in versions.items()})

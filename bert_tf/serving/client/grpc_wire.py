@@ -21,12 +21,14 @@ class GrpcWire:
         address: an `Address`.
         spec: a `Spec`: the model, its version or label.
         asynchronous: a request's `send` gives an awaitable.
+        api_key: that is shown to the server, or None.
     """
 
     errors = (grpc.RpcError,)
 
-    def __init__(self, address, spec, asynchronous=False):
+    def __init__(self, address, spec, asynchronous=False, api_key=None):
         self._spec = spec
+        self._metadata = api_key and (("authorization", f"Bearer {api_key}"),)
         factory = grpc.aio if asynchronous else grpc
         # The address knows which one of the environment counts.
         options = (*_OPTIONS, ("grpc.enable_http_proxy", int(address.proxy is not None)))
@@ -95,7 +97,8 @@ class GrpcWire:
             spec.version.value = self._spec.version
         elif self._spec.label is not None:
             spec.version_label = self._spec.label
-        return self._calls[path](request.SerializeToString(), timeout=seconds)
+        return self._calls[path](request.SerializeToString(), timeout=seconds,
+                                 metadata=self._metadata)
 
 
 def _parse(message, data):

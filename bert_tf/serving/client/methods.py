@@ -45,6 +45,7 @@ class Methods(Steps):
             default the model is asked, once, by the signature `describe` if it has that.
         pad_to: tokens to which rows of ids are padded: the model's window, where the server merges
             requests, which have to be of one length then. By default the longest row of a call.
+        api_key: one of the server's `--api_key_file`, where it has that.
         tls: a `Tls`: an encrypted gRPC connection, or the certificates for `https://`.
 
     Raises:

@@ -26,11 +26,12 @@ class RestWire:
         address: an `Address`.
         spec: a `Spec`: the model, its version or label.
         asynchronous: a request's `send` gives an awaitable.
+        api_key: that is shown to the server, or None.
     """
 
     errors = (httpx.HTTPError,)
 
-    def __init__(self, address, spec, asynchronous=False):
+    def __init__(self, address, spec, asynchronous=False, api_key=None):
         scheme = "https" if address.tls else "http"
         path = f"/v1/models/{urllib.parse.quote(spec.name, safe='')}"
         if spec.version is not None:
@@ -42,7 +43,8 @@ class RestWire:
         try:
             # The address knows which proxy of the environment counts. How many connections there
             # are is the caller's to bound.
-            self._http = factory(verify=address.tls.context() if address.tls else True,
+            self._http = factory(headers=api_key and {"authorization": f"Bearer {api_key}"},
+                                 verify=address.tls.context() if address.tls else True,
                                  proxy=address.proxy and address.proxy.url, trust_env=False,
                                  limits=httpx.Limits(max_connections=None))
         except (ValueError, ImportError, httpx.InvalidURL) as error:

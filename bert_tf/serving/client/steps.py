@@ -17,6 +17,7 @@ from bert_tf.serving.client.address import Address
 from bert_tf.serving.client.diagnosis import diagnose
 from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire import results as wire_results
+from bert_tf.serving.wire.key_file import KEY
 from bert_tf.serving.wire.request import ServingError, Spec
 from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 from bert_tf.tokenization.texts import text_list
@@ -49,8 +50,13 @@ class Steps:
     _asynchronous = False
 
     def __init__(self, address, model, *, version=None, label=None, timeout=60.0, retries=5,
-                 batch_size=32, concurrency=4, pretokenize=None, pad_to=None, tls=None):
+                 batch_size=32, concurrency=4, pretokenize=None, pad_to=None, tls=None,
+                 api_key=None):
         self._address = Address.parse(address, tls)
+        if api_key is not None and not KEY.fullmatch(api_key):  # which is not shown
+            raise UsageError(explain("an api_key with blanks or other characters than ASCII",
+                                     "letters, digits and signs"))
+        self._api_key = api_key
         if version is not None and label is not None:
             raise UsageError(explain(f"version={version} and label={label!r}", "one of them"))
         for name, value, least in (("retries", retries, 0), ("batch_size", batch_size, 1),
@@ -77,7 +83,7 @@ class Steps:
             from bert_tf.serving.client.rest_wire import RestWire as Wire
         else:
             from bert_tf.serving.client.grpc_wire import GrpcWire as Wire
-        return Wire(self._address, self._spec, self._asynchronous)
+        return Wire(self._address, self._spec, self._asynchronous, self._api_key)
 
     def rows(self, name, **inputs):
         """Rows that the signature `name` answers, offsets being those of the texts as given."""

@@ -6,15 +6,18 @@ Names, defaults and meanings of the flags are those of TensorFlow Serving 2.20
 
 import argparse
 import dataclasses
-import ipaddress
 import logging
 import os
 from typing import Any
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
-from bert_tf.serving.server import text_protos
+from bert_tf.serving.apis.keys import Keys
+from bert_tf.serving.apis.settings import ApiSettings
+from bert_tf.serving.server import flag_types, text_protos
+from bert_tf.serving.server.flag_types import add as _add
 from bert_tf.serving.server.tls import ServerTls
+from bert_tf.serving.wire.request import Limits
 from bert_tf.storage import files
 
 MAX_MESSAGE_BYTES = 64 << 20  # of a request; TensorFlow Serving takes 2 GB
@@ -61,6 +64,7 @@ class Settings:
         ssl: a `ServerTls`, or None for connections in the clear.
         monitoring_path: of the metrics, or None.
         max_message_bytes: of a request.
+        keys: `Keys` that let clients in, or None for all.
     """
 
     flags: argparse.Namespace
@@ -69,6 +73,21 @@ class Settings:
     ssl: ServerTls | None = None
     monitoring_path: str | None = None
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    keys: Any = None
+
+    @property
+    def limits(self):
+        """The `Limits` of a request."""
+        return Limits(self.flags.max_request_rows, self.max_message_bytes,
+                      self.flags.max_text_bytes)
+
+    @property
+    def apis(self):
+        """The `ApiSettings`, or None where there are no such protocols."""
+        flags = self.flags
+        return ApiSettings(flags.api, self.limits, flags.rest_api_timeout_in_ms / 1000,
+                           flags.max_request_tokens,
+                           flags.rest_api_enable_cors_support) if flags.api else None
 
     @property
     def reload_roots(self):
@@ -78,21 +97,16 @@ class Settings:
             for one in self.models.model_config_list.config}))
 
 
-def is_loopback(host):
-    """Whether an address is reached from this machine only."""
-    return host == "localhost" or ipaddress.ip_address(host).is_loopback
-
-
 def parser(doc):
     """The parser of the flags of `tensorflow_model_server`."""
     result = cli.Parser("serve", doc)
     group = result.add_argument_group("ports")
-    _add(group, "host", _host, "127.0.0.1", "address to listen on, of either protocol; 0.0.0.0 or "
-         ":: for all of the machine's: see SECURITY.md. tensorflow_model_server has no such flag "
-         "and listens on all")
-    _add(group, "port", _port, 8500, "for gRPC; 0 for none, with --grpc_socket_path")
+    _add(group, "host", flag_types.host, "127.0.0.1", "address to listen on, of either protocol; "
+         "0.0.0.0 or :: for all of the machine's: see SECURITY.md. tensorflow_model_server has no "
+         "such flag and listens on all")
+    _add(group, "port", flag_types.port, 8500, "for gRPC; 0 for none, with --grpc_socket_path")
     _add(group, "grpc_socket_path", str, None, "Unix socket for gRPC, beside --port")
-    _add(group, "rest_api_port", _port, 0, "for REST and the page for people; 0 for none")
+    _add(group, "rest_api_port", flag_types.port, 0, "for REST and the page for people; 0 for none")
     _add(group, "rest_api_timeout_in_ms", int, 30000, "time for a REST request")
     _add(group, "rest_api_enable_cors_support", bool, False, "allow pages of other origins")
     _add(group, "enable_serialization_as_tensor_content", bool, False,
@@ -104,9 +118,10 @@ def parser(doc):
     _add(group, "max_connections", cli.positive, 1000, "at the same time, of either protocol")
     _add(group, "max_request_rows", cli.positive, 4096, "texts or other rows of a request")
     _add(group, "max_text_bytes", cli.positive, 1 << 20, "of one text of a request")
-    _add(group, "search_indexes", _names, (), "folders of bert_tf.index, with commas, that the "
-         "page searches: each built by --model saved_models/NAME/VERSION; not a flag of "
+    _add(group, "search_indexes", flag_types.names, (), "folders of bert_tf.index, with commas, "
+         "that the page searches: each built by --model saved_models/NAME/VERSION; not a flag of "
          "tensorflow_model_server")
+    flag_types.add_apis(result)
     group = result.add_argument_group("models")
     _add(group, "model_config_file", str, None, "ModelServerConfig with the models")
     _add(group, "model_config_file_poll_wait_seconds", int, 0,
@@ -119,11 +134,11 @@ def parser(doc):
          "seconds between looks for versions; 0: look once")
     _add(group, "max_num_load_retries", cli.natural, 5, "tries after a version failed to load")
     _add(group, "load_retry_interval_micros", int, 60_000_000, "time between them")
-    _add(group, "allow_reload", _names, (), "whose HandleReloadConfigRequest is taken, with "
-         "commas: loopback, of clients on this machine, unix, through --grpc_socket_path, cn:NAME, "
-         "with a certificate of that common name; default: nobody's")
-    _add(group, "reload_roots", _names, (), "folders below which it may name models, with commas; "
-         "default: those that hold the models of the start")
+    _add(group, "allow_reload", flag_types.names, (), "whose HandleReloadConfigRequest is taken, "
+         "with commas: loopback, of clients on this machine, unix, through --grpc_socket_path, "
+         "cn:NAME, with a certificate of that common name; default: nobody's")
+    _add(group, "reload_roots", flag_types.names, (), "folders below which it may name models, "
+         "with commas; default: those that hold the models of the start")
     _add(group, "saved_model_tags", str, "serve", "of the graph in a SavedModel, with commas")
     _add(group, "enable_model_warmup", bool, True, "run assets.extra/tf_serving_warmup_requests")
     _add(group, "num_request_iterations_for_warmup", int, 0, "runs of each; 0: one")
@@ -172,40 +187,6 @@ def _add_ineffective(result):
         _add(group, name, kind, default, argparse.SUPPRESS)
 
 
-def _add(group, name, kind, default, about):
-    if kind is bool:
-        # As in TensorFlow: --flag, --flag=true, --flag=false.
-        group.add_argument(f"--{name}", type=_truth, nargs="?", const=True, default=default,
-                           metavar="true|false", help=about)
-    else:
-        group.add_argument(f"--{name}", type=kind, default=default, help=about,
-                           metavar="TEXT" if kind is str else "N")
-
-
-def _truth(text):
-    values = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in values:
-        raise argparse.ArgumentTypeError(explain(text, "true or false"))
-    return values[text.lower()]
-
-
-def _names(text):
-    return tuple(filter(None, text.split(",")))
-
-
-def _port(text):
-    return cli.number(text, int, lambda value: 0 <= value < 2**16, "a port from 0 to 65535")
-
-
-def _host(text):
-    try:
-        is_loopback(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(explain(
-            text, "an IP address of this machine, or localhost")) from None
-    return text
-
-
 def settings(flags):
     """The `Settings` of parsed flags; their files are read.
 
@@ -226,10 +207,14 @@ def settings(flags):
     if flags.rest_api_port and flags.rest_api_port == flags.port:
         raise UsageError(explain(f"--rest_api_port={flags.port} and --port={flags.port}",
                                  "two different ports"))
+    if flags.api and not flags.rest_api_port:
+        raise UsageError(explain("--api without --rest_api_port", "a port for these protocols"))
     _check_reload(flags, ssl)
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)
-    return Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None)
+    keys = flags.api_key_file and Keys.read(flags.api_key_file) or None
+    return Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None,
+                    keys=keys)
 
 
 def _check_reload(flags, ssl):

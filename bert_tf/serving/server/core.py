@@ -10,7 +10,7 @@ from bert_tf.serving.server.model_store import ModelStore
 from bert_tf.serving.server.models import Models, VersionStatus
 from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import Limits, Spec
+from bert_tf.serving.wire.request import Spec
 
 __all__ = ["Core", "VersionStatus"]
 
@@ -36,8 +36,7 @@ class Core:
         self._batcher = Batcher(settings.batching, self.metrics,
                                 settings.flags.grpc_max_threads)
         self._decoder = Decoder()
-        self._limits = Limits(settings.flags.max_request_rows, settings.max_message_bytes,
-                              settings.flags.max_text_bytes)
+        self._limits = settings.limits
 
     async def decode(self, function, data, *arguments, deadline=None):
         """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes."""
@@ -51,6 +50,12 @@ class Core:
     def input_types(self, spec):
         """`{signature: {input: number of its DataType}}` of the version that would answer."""
         return self._models.find(spec).loaded.input_types
+
+    def most_rows(self, spec):
+        """Rows that a request to the version may have, which its batches set; None for any."""
+        batching = self._models.find(spec).batching
+        return batching and (batching.max_batch_size if batching.split else
+                             batching.execution_size)
 
     async def predict(self, spec, inputs, outputs=(), deadline=None):
         """Run a signature.

@@ -28,6 +28,7 @@ from tensorflow_serving.apis import (
 from bert_tf.errors import BertTfError, explain
 from bert_tf.serving.server import config
 from bert_tf.serving.server.codec import AT_ONCE, encoded
+from bert_tf.serving.server.flag_types import is_loopback
 from bert_tf.serving.server.wanted_versions import check_roots
 from bert_tf.serving.wire import grpc_messages, tensor_proto
 from bert_tf.serving.wire.grpc_messages import read_spec
@@ -65,7 +66,9 @@ class GrpcServer:
                    "grpc.max_send_message_length": -1, **_LIMITS,
                    "grpc.max_allowed_incoming_connections": flags.max_connections,
                    **dict(config.channel_arguments(flags))}
-        self._server = grpc.aio.server(options=list(options.items()))
+        self._server = grpc.aio.server(
+            interceptors=[_KeyInterceptor(settings.keys)] if settings.keys else None,
+            options=list(options.items()))
         self._server.add_generic_rpc_handlers([_PredictionService(
             core, flags.enable_serialization_as_tensor_content).handler()])
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
@@ -159,6 +162,28 @@ async def _answering(context, ended=lambda status: None):
         await context.abort(grpc.StatusCode[status], told.message)
     finally:
         ended(status)
+
+
+class _KeyInterceptor(grpc.aio.ServerInterceptor):
+    """Lets nobody without a key in, but to the health service."""
+
+    def __init__(self, keys):
+        self._keys = keys
+
+    async def intercept_service(self, continuation, handler_call_details):
+        """See gRPC; what is refused is refused before its message is received."""
+        if not handler_call_details.method.startswith("/grpc.health.v1.Health/"):
+            given = dict(handler_call_details.invocation_metadata).get("authorization", "")
+            try:
+                self._keys.check(given.encode() if isinstance(given, str) else given)
+            except ServingError as problem:
+                code, message = grpc.StatusCode[problem.code], problem.message
+
+                async def refuse(_, context):
+                    await context.abort(code, message)
+
+                return grpc.stream_unary_rpc_method_handler(refuse)
+        return await continuation(handler_call_details)
 
 
 class _PredictionService:
@@ -308,7 +333,7 @@ def _names_of(context):
     if kind == "unix":
         return {"unix", *names}
     host = urllib.parse.unquote(address).rpartition(":")[0].strip("[]")
-    return {"loopback", *names} if config.is_loopback(host) else names
+    return {"loopback", *names} if is_loopback(host) else names
 
 
 def write_spec(spec, model_spec):

@@ -8,7 +8,6 @@ Paths and codes are those of `tensorflow_serving/model_servers/http_rest_api_han
 `http_rest_api_util.cc` and `http_server.cc`.
 """
 
-import contextlib
 import dataclasses
 import json
 import logging
@@ -23,8 +22,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tensorflow_serving.apis import get_model_metadata_pb2
 
+from bert_tf.serving.apis.app import Apis
+from bert_tf.serving.apis.body import Bodies
+from bert_tf.serving.apis.keys import KeyGuard
+from bert_tf.serving.apis.settings import HEALTH, ApiSettings
 from bert_tf.serving.server import page
 from bert_tf.serving.server.codec import encoded
+from bert_tf.serving.server.core_backend import CoreBackend
 from bert_tf.serving.server.metrics import CONTENT_TYPE
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec, TooLargeError
@@ -44,7 +48,6 @@ _JSON = (b"content-type", b"application/json")
 _CORS = [(b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"POST, GET"),
          (b"access-control-allow-headers", b"Content-Type")]
 _INT64_MAX = 2 ** 63 - 1
-_MOST_HELD = 1 << 30  # bytes of bodies of all clients that arrive or are decoded
 _log = logging.getLogger(__name__)
 
 
@@ -63,7 +66,8 @@ class RestSettings:
     cors: bool = False
 
 
-def make_app(core, settings=None, attention=None, metrics_path=None, indexes=None):
+def make_app(core, settings=None, attention=None, metrics_path=None, indexes=None, apis=None,
+             keys=None):
     """The ASGI application.
 
     Args:
@@ -72,23 +76,32 @@ def make_app(core, settings=None, attention=None, metrics_path=None, indexes=Non
         attention: draws what models attend to, as of `page.routes`; None for no such pages.
         metrics_path: where the metrics are; None for nowhere.
         indexes: a `ServedIndexes` that the page searches; None for none.
+        apis: `ApiSettings` of other servers' protocols; None for none.
+        keys: `Keys` that let clients in; None for all.
     """
+    settings = settings or RestSettings()
+    bodies = Bodies(settings.max_body_bytes)
+
     async def metrics(request):
         return Response(core.metrics.text(), media_type=CONTENT_TYPE)
 
     routes = [Route(metrics_path, metrics)] if metrics_path else []
-    return Starlette(routes=routes + page.routes(core, attention, indexes), middleware=[
-        Middleware(RestApi, core=core, settings=settings or RestSettings())])
+    app = Starlette(routes=routes + page.routes(core, attention, indexes), middleware=[
+        Middleware(RestApi, core=core, settings=settings, bodies=bodies)])
+    if apis is None and keys is None:
+        return app
+    app = Apis(app, CoreBackend(core), apis or ApiSettings(), bodies)
+    return app if keys is None else KeyGuard(app, keys, {*HEALTH, metrics_path}, app.refuse)
 
 
 class RestApi:
     """ASGI middleware that answers `/v1/…` and passes everything else on."""
 
-    def __init__(self, app, core, settings):
+    def __init__(self, app, core, settings, bodies=None):
         self.app = app
         self.core = core
         self.settings = settings
-        self._held = 0  # bytes of bodies that are not decoded yet
+        self._bodies = bodies or Bodies(settings.max_body_bytes)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http" or not scope["path"].lower().startswith("/v1/"):
@@ -159,8 +172,7 @@ class RestApi:
         return results
 
     async def _decoded(self, scope, receive, deadline, function, *arguments):
-        packed = b"gzip" in dict(scope["headers"]).get(b"content-encoding", b"")
-        async with self._body(scope, receive) as body:
+        async with self._bodies.read(scope, receive) as (body, packed):
             return await self.core.decode(function, body, packed, *arguments, deadline=deadline)
 
     def _status(self, spec):
@@ -182,31 +194,6 @@ class RestApi:
             "metadata": {"signature_def": json_format.MessageToDict(
                 signature_map, preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True)}})
-
-    @contextlib.asynccontextmanager
-    async def _body(self, scope, receive):
-        """The request's body, as it came; bytes that count as held until the block ends."""
-        limit, headers = self.settings.max_body_bytes, dict(scope["headers"])
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > limit:
-            raise error("rest_too_large", limit=limit)
-        parts, size, more = [], 0, True
-        try:
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise error("rest_disconnected")
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                self._held += len(parts[-1])
-                if size > limit:
-                    raise error("rest_too_large", limit=limit)
-                if self._held > _MOST_HELD:
-                    raise error("rest_busy")
-                more = message.get("more_body", False)
-            yield b"".join(parts)
-        finally:
-            self._held -= size
 
 
 def _spec(match):

@@ -1,23 +1,18 @@
 """The embedded server: one event loop with gRPC, REST and the models behind them."""
 
 import asyncio
-import contextlib
 import logging
 import signal
-import socket
 
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.server import config, memory
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
 from bert_tf.serving.wire.request import ServingError
 
 DRAIN_SECONDS = 30  # for requests that are under way when the server is told to stop
-# Longer than clients and proxies keep an idle connection, so that it is they who close it: what is
-# sent while the server closes is lost.
-KEEP_ALIVE_SECONDS = 75
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +49,7 @@ async def _serve(settings, attention, indexes):
     core = Core(settings)
     # Ports first: that one is in use is to be known before models are loaded.
     grpc_server = GrpcServer(core, settings)
-    rest = _RestServer(core, settings, attention, indexes) if flags.rest_api_port else None
+    rest = _http_server(core, settings, attention, indexes) if flags.rest_api_port else None
     told = asyncio.ensure_future(stopping.wait())
     try:
         loading = asyncio.ensure_future(core.reload(settings.models))
@@ -108,55 +103,15 @@ async def _watch_config(core, settings):
                            isinstance(problem, BertTfError | ServingError))
 
 
-class _RestServer:
-    """The REST application in the server's event loop; its port is taken when it is made."""
+def _http_server(core, settings, attention, indexes):
+    """The `HttpServer` of REST, the page and other servers' protocols."""
+    from bert_tf.serving.server.http_server import HttpServer
+    from bert_tf.serving.server.rest_server import RestSettings, make_app
 
-    def __init__(self, core, settings, attention, indexes):
-        import uvicorn
-
-        from bert_tf.serving.server.http_limits import bounded
-        from bert_tf.serving.server.rest_server import RestSettings, make_app
-
-        flags = settings.flags
-        app = make_app(core, RestSettings(flags.rest_api_timeout_in_ms, settings.max_message_bytes,
-                                          flags.rest_api_enable_cors_support), attention,
-                       settings.monitoring_path, indexes)
-        self._socket = _listen(flags.host, flags.rest_api_port)
-        self.port = self._socket.getsockname()[1]
-        server = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", ws="none",
-            http=bounded(flags.max_connections, settings.max_message_bytes),
-            proxy_headers=False, server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=DRAIN_SECONDS)
-        server.load()
-        server.ssl = settings.ssl and settings.ssl.context()  # it would read files by itself
-        self._server = uvicorn.Server(server)
-        self._server.capture_signals = contextlib.nullcontext  # the server's own handlers stay
-        self._running = None
-
-    async def start(self):
-        self._running = asyncio.ensure_future(self._server.serve([self._socket]))
-        while not self._server.started and not self._running.done():
-            await asyncio.sleep(0.01)
-
-    async def stop(self):
-        if self._running is None:
-            self._socket.close()
-            return
-        self._server.should_exit = True
-        await self._running
-
-
-def _listen(host, port):
-    # The protocol is named, or the event loop would leave small answers waiting (TCP_NODELAY).
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as problem:
-        listening.close()
-        raise BertTfError(explain(
-            f"cannot listen on {host}, port {port}, for REST: {problem.strerror}",
-            attempt="another --rest_api_port or --host")) from problem
-    return listening
+    flags = settings.flags
+    app = make_app(core, RestSettings(flags.rest_api_timeout_in_ms, settings.max_message_bytes,
+                                      flags.rest_api_enable_cors_support), attention,
+                   settings.monitoring_path, indexes, settings.apis, settings.keys)
+    return HttpServer(app, flags.host, flags.rest_api_port, "rest_api_port",
+                      flags.max_connections, settings.max_message_bytes,
+                      settings.ssl and settings.ssl.context())

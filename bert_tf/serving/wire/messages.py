@@ -77,12 +77,37 @@ _BY_CODE = {
         "json_batch": "output {name} has another batch axis than the rest, or none; ask with "
                       "inputs instead of instances",
         "json_unwritable_type": "output {name} has type {dtype}, which JSON cannot give",
+        # The protocols of other servers.
+        "field_missing": "{field} is missing; expected {wanted}",
+        "field": "{field} is {value}; expected {wanted}",
+        "field_unknown": "there is no field {field}; expected {wanted}",
+        "field_empty": "{field} is empty; expected {wanted}",
+        "field_size": "{field} holds a text of {given} bytes; expected at most {wanted}",
+        "too_many_inputs": "{field} holds {given} inputs; expected at most {wanted}",
+        "too_long": "input {place} has {given} tokens; the model reads {wanted}; try "
+                    "truncate: true",
+        "too_many_tokens": "a request of {given} tokens; expected at most {wanted}",
+        "texts_of_row": "a row of {given} texts; model {name} reads {wanted}",
+        "no_prompt": "prompt_name is {value}; expected {wanted}",
+        "other_scores": "{field} asks for {value!r}; model {name} gives scores of {wanted}",
+        "cannot_count": "truncate: false of model {name}, whose export cannot count tokens; try "
+                        "exporting it again",
+        "no_vectors": "model {name} gives no vector of a text",
+        "no_ids": "model {name} gives no vector of token ids",
+        "no_ranks": "model {name} is no reranker",
+        "no_labels": "model {name} gives no labels",
         # Requests to classify and regress, and their answers.
         "json_example": "example {value}; expected an object of features",
         "json_feature": "feature {name} holds {value}; expected text, numbers or base64",
         "json_feature_kinds": "feature {name} mixes types",
         "json_no_results": "the signature gave no results"},
+    "UNAUTHENTICATED": {
+        "no_key": "no API key; expected the header Authorization: Bearer KEY",
+        "wrong_key": "the API key is not one of this server's"},
     "NOT_FOUND": {
+        "no_model": "there is no model {name}",
+        "no_models": "there is no model yet",
+        "several_models": "several models can be meant: {names}; try /models/NAME before the path",
         "not_found": "no version is available: {request}",
         "no_version": "model {name} has no version {version}",
         "no_versions": "model {name} has no versions",
@@ -103,6 +128,8 @@ _BY_CODE = {
     "UNAVAILABLE": {
         "queue_full": "too many requests wait for a batch",
         "rest_busy": "too much of other requests is still arriving",
+        "unhealthy": "no model can be asked",
+        "no_server": "the server of the models does not answer",
         "stopping": "the server is shutting down"},
     "UNIMPLEMENTED": {
         "multi_method": "method {method}; expected tensorflow/serving/classify or …/regress",
@@ -111,6 +138,7 @@ _BY_CODE = {
     "INTERNAL": {
         "not_loaded": "the version could not be loaded; the log says why",
         "failed": "the model failed; the server's log says why",
+        "not_finite": "the model gave numbers that are not finite",
         "predict_method": "signature {signature} has method {method!r}, which is none for Predict",
         "rest_internal": "The server failed; its log says why"},
     "DATA_LOSS": {

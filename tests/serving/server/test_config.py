@@ -46,6 +46,22 @@ def test_hosts():
         _settings("--model_base_path=/m", "--host=nowhere.example")
 
 
+def test_protocols_of_other_servers(written):
+    flags = ["--model_base_path=/m", "--rest_api_port=8501"]
+    assert _settings(*flags).apis is _settings(*flags).keys is None
+    apis = _settings(*flags, "--api=openai,tei", "--max_request_tokens=5",
+                     "--rest_api_timeout_in_ms=500", "--max_request_rows=7").apis
+    assert (apis.apis, apis.max_tokens, apis.timeout) == (("openai", "tei"), 5, 0.5)
+    assert apis.limits.rows == 7
+    with pytest.raises(UsageError, match="soap; expected openai or tei"):
+        _settings(*flags, "--api=openai,soap")
+    with pytest.raises(UsageError, match="--api without --rest_api_port"):
+        _settings(flags[0], "--api=tei")
+    assert _settings(*flags, f"--api_key_file={written('key')}").keys is not None
+    with pytest.raises(UsageError, match="holds no key"):
+        _settings(*flags, f"--api_key_file={written('')}")
+
+
 @pytest.mark.parametrize("given, expected", [
     ("--enable_batching", True), ("--enable_batching=true", True), ("--enable_batching=1", True),
     ("--enable_batching=false", False), ("--enable_batching=0", False)])

@@ -1,0 +1,111 @@
+"""What the protocols need of whoever runs the models, and what they know of a model."""
+
+import dataclasses
+import functools
+from typing import Protocol
+
+from bert_tf.retrieval.codes import VectorCode
+
+EMBEDS, RANKS, CLASSIFIES = "embedding", "reranker", "classifier"
+
+
+class Backend(Protocol):
+    """Runs models. All methods raise `ServingError`."""
+
+    def names(self):
+        """Sorted names of the models."""
+
+    async def about(self, name):
+        """The `About` of a model; NOT_FOUND where it is not there."""
+
+    async def run(self, name, signature, inputs, deadline):
+        """Ask a signature.
+
+        Args:
+            name, signature: of the model and in it.
+            inputs: `{name: list of str, or int array [B, S]}`.
+            deadline: a value of `time.monotonic()`, or None.
+
+        Returns: `{output: array}` with the batch as the first axis, numbers at least.
+        """
+
+    async def decode(self, function, data, *arguments, deadline=None):
+        """`function(data, *arguments, limits)`, of large data in another process."""
+
+    def count(self, name, api, status, seconds):
+        """Count a request, as of `Metrics.request`."""
+
+    async def is_ready(self):
+        """Whether a model can be asked."""
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """What is known of a model.
+
+    Attributes:
+        name: of the model.
+        version: its number.
+        signatures: `{name: names of the inputs}`.
+        description: what its signature `describe` says; {} where it has none.
+    """
+
+    name: str
+    version: int
+    signatures: dict
+    description: dict
+
+    def answers(self, signature, *inputs):
+        """Whether there is a signature with these inputs."""
+        return set(self.signatures.get(signature, ())) == set(inputs)
+
+    @functools.cached_property
+    def tasks(self):
+        """What it can do, of `EMBEDS`, `RANKS` and `CLASSIFIES`; what it is for comes first."""
+        found = []
+        if self.answers("rank", "query", "passage"):
+            found.append(RANKS)
+        if self.answers("predict", *self.texts) and (self.labels or self.is_regression):
+            found.append(CLASSIFIES)
+        if self.answers("embed", "text") and self._embedding.get("pooling") != "none":
+            found.append(EMBEDS)
+        return tuple(found)
+
+    @property
+    def texts(self):
+        """The inputs of `predict`."""
+        return ("text_a", "text_b") if self.description.get("pair") else ("text",)
+
+    @property
+    def labels(self):
+        return self.description.get("labels") or []
+
+    @property
+    def is_regression(self):
+        return self.description.get("problem") == "regression"
+
+    @property
+    def window(self):
+        """Tokens of a text at most, or None: not known, or longer ones are read in windows."""
+        return self.description.get("seq_length") if not self.reads_all else None
+
+    @property
+    def reads_all(self):
+        return self.description.get("long") == "windows"
+
+    @property
+    def prompts(self):
+        return self.description.get("prompts") or {}
+
+    @property
+    def pooling(self):
+        return self._embedding.get("pooling") or "mean"
+
+    @functools.cached_property
+    def code(self):
+        """The `VectorCode` of its vectors."""
+        return VectorCode.from_options(self._embedding)
+
+    @property
+    def _embedding(self):
+        return self.description.get("embedding") or {}

@@ -1,0 +1,245 @@
+"""What the protocols have in common: vectors, ranks and labels of texts, and counts of tokens."""
+
+import asyncio
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_tf.retrieval.codes import VectorCode
+from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS, About, Backend
+from bert_tf.serving.apis.refusal import Kind, refusal
+from bert_tf.serving.wire.messages import error
+from bert_tf.serving.wire.request import ServingError
+
+_COUNTS, _ENCODES = "count_tokens", "encode"
+_ID_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+_SPECIAL = 2  # tokens that stand around a single text
+_CANNOT = {EMBEDS: "no_vectors", RANKS: "no_ranks", CLASSIFIES: "no_labels"}
+
+
+class Call(NamedTuple):
+    """A request on its way.
+
+    Attributes:
+        backend: `Backend`.
+        about: `About` of the model that is asked.
+        deadline: a value of `time.monotonic()`, or None.
+        max_tokens: of a request.
+    """
+
+    backend: Backend
+    about: About
+    deadline: float | None
+    max_tokens: int
+
+    async def run(self, signature, **inputs):
+        """Ask a signature of the model, as of `Backend.run`."""
+        outputs = await self.backend.run(self.about.name, signature, inputs, self.deadline)
+        if not all(np.isfinite(each).all() for each in outputs.values() if each.dtype.kind == "f"):
+            raise error("not_finite")  # JSON has no such numbers
+        return outputs
+
+    def need(self, task):
+        """Refuse a model that cannot do a task."""
+        if task not in self.about.tasks:
+            raise refusal(_CANNOT[task], Kind.UNFIT, "model", name=self.about.name)
+
+
+async def find(backend, name, field="model"):
+    """The `About` of a model that a request names."""
+    try:
+        return await backend.about(name)
+    except ServingError as problem:
+        if problem.code != "NOT_FOUND":
+            raise
+        raise refusal("no_model", Kind.NO_MODEL, field, name=name) from problem
+
+
+async def only(backend, task):
+    """The `About` of the one model that a request which names none can mean.
+
+    That is the only one made for the task, else the only one that can do it.
+
+    Args:
+        task: `EMBEDS`, `RANKS` or `CLASSIFIES`; None for any.
+    """
+    found = []
+    for name in backend.names():
+        try:
+            found.append(await backend.about(name))
+        except ServingError as problem:
+            if problem.code != "NOT_FOUND":  # that one is loading
+                raise
+    able = [about for about in found if task is None or task in about.tasks]
+    for fit in ([about for about in able if about.tasks[:1] == (task,)], able):
+        if len(fit) == 1:
+            return fit[0]
+    if able:
+        raise refusal("several_models", Kind.NO_MODEL, "model",
+                      names=", ".join(about.name for about in able))
+    if found and task is not None:
+        raise refusal(_CANNOT[task], Kind.UNFIT, "model", name=" or ".join(
+            about.name for about in found))
+    raise refusal("no_models", Kind.NO_MODEL, "model")
+
+
+async def embed(call, texts, *, truncate=True, prompt=None):
+    """Vectors of texts.
+
+    Args:
+        texts: list of str.
+        truncate: whether longer texts lose their ends; else they are refused.
+        prompt: name of one of the model's prompts, which comes before each text.
+
+    Returns: float32 `[N, W]`, and the number of tokens that were read.
+    """
+    call.need(EMBEDS)
+    if prompt is not None:
+        if prompt not in call.about.prompts:
+            raise refusal("no_prompt", Kind.FIELD, "prompt_name", value=prompt,
+                          wanted=", ".join(call.about.prompts) or "none: the model has no prompts")
+        texts = [call.about.prompts[prompt] + text for text in texts]
+    outputs, tokens = await _counted(call, "embed", {"text": texts}, truncate)
+    return _vectors(call, outputs), tokens
+
+
+async def embed_ids(call, rows, *, truncate=True):
+    """As `embed`, of rows of token ids as `embed_ids` takes them, special ones among them."""
+    if not call.about.answers("embed_ids", *_ID_INPUTS):
+        raise refusal("no_ids", Kind.UNFIT, "input", name=call.about.name)
+    window = call.about.description.get("seq_length")
+    sizes = [len(row) for row in rows]
+    if not truncate:
+        _check_long(call, sizes)
+    tokens = _check_all(call, sizes)
+    longest = min(max(sizes), window or call.max_tokens // len(rows))
+    ids, mask = np.zeros([2, len(rows), longest], np.int32)
+    for place, row in enumerate(rows):
+        row = row[:longest]
+        ids[place, :len(row)] = row
+        mask[place, :len(row)] = 1
+    outputs = await call.run("embed_ids", input_word_ids=ids, input_mask=mask,
+                             input_type_ids=np.zeros_like(ids))
+    return _vectors(call, outputs), tokens
+
+
+def _vectors(call, outputs):
+    vectors = outputs["embedding"]
+    if vectors.ndim != 2:
+        raise refusal("no_vectors", Kind.UNFIT, "model", name=call.about.name)
+    return call.about.code.decode(vectors)
+
+
+def scaled(vectors, dimensions=None, field="dimensions"):
+    """Vectors of length 1, of the first components if `dimensions` says so (Matryoshka)."""
+    width = vectors.shape[-1]
+    if dimensions is not None and dimensions > width:
+        raise refusal("field", Kind.FIELD, field, value=dimensions,
+                      wanted=f"at most {width}, the width of the model's vectors")
+    if dimensions is not None and dimensions < width:
+        return VectorCode(dimensions=dimensions).encode(vectors)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
+
+
+async def rank(call, query, documents, *, truncate=True):
+    """How relevant documents are to a query.
+
+    Returns: float `[N]`, logits, and the number of tokens that were read.
+    """
+    call.need(RANKS)
+    outputs, tokens = await _counted(
+        call, "rank", {"query": [query] * len(documents), "passage": documents}, truncate)
+    return outputs["score"].astype(np.float64), tokens
+
+
+async def classify(call, rows, *, truncate=True):
+    """Labels of texts or pairs of texts.
+
+    Args:
+        rows: list of tuples of one or two str, as the model takes them.
+
+    Returns: float `[N, labels]`: probabilities, of one label logits; and the tokens read.
+    """
+    about = call.about
+    if about.tasks[:1] == (RANKS,):
+        names, signature = ("query", "passage"), "rank"
+    else:
+        call.need(CLASSIFIES)
+        names, signature = about.texts, "predict"
+    for row in rows:
+        if len(row) != len(names):
+            raise refusal("texts_of_row", Kind.FIELD, "inputs", given=len(row),
+                          wanted=len(names), name=about.name)
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    outputs, tokens = await _counted(call, signature, columns, truncate)
+    found = outputs.get("probabilities")
+    return (outputs["score"][:, np.newaxis] if found is None else found).astype(np.float64), tokens
+
+
+def logistic(values):
+    """Scores from 0 to 1 of logits."""
+    return 0.5 * (1 + np.tanh(0.5 * np.asarray(values, np.float64)))
+
+
+async def _counted(call, signature, columns, truncate):
+    """What a signature answers to columns of texts, and the number of tokens that it read.
+
+    They are counted before it runs where the request may be refused for them, else meanwhile.
+    """
+    rows = len(next(iter(columns.values())))
+    window = call.about.window
+    may_refuse = not truncate or window is None or rows * window > call.max_tokens
+    if not may_refuse:
+        outputs, sizes = await asyncio.gather(
+            call.run(signature, **columns), _token_counts(call, columns))
+        return outputs, sum(_read(call, sizes))
+    sizes = await _token_counts(call, columns)
+    if not truncate:
+        if _COUNTS not in call.about.signatures:
+            raise refusal("cannot_count", Kind.FIELD, "truncate", name=call.about.name)
+        _check_long(call, sizes)
+    tokens = _check_all(call, sizes)
+    return await call.run(signature, **columns), tokens
+
+
+async def _token_counts(call, columns):
+    """The tokens of each row, none truncated, with the special ones.
+
+    In an export that lacks a signature that counts `encode` does, at the price of computing twice
+    and up to the window alone; where there is neither, nothing is counted.
+    """
+    about = call.about
+    names = [name for name in (_COUNTS, _ENCODES) if about.answers(name, "text")]
+    texts = list(dict.fromkeys(text for column in columns.values() for text in column))
+    if not names:
+        return [0] * len(next(iter(columns.values())))
+    outputs = await call.run(names[0], text=texts)
+    counts = dict(zip(texts, outputs["num_tokens"].tolist(), strict=True))
+    rows = zip(*columns.values(), strict=True)
+    if len(columns) == 1:
+        return [counts[text] for text, in rows]
+    special = (about.description.get("pair_tokens") or _SPECIAL + 1) - 2 * _SPECIAL
+    return [counts[one] + counts[other] + special for one, other in rows]
+
+
+def _read(call, sizes):
+    window = call.about.window
+    return sizes if window is None else [min(size, window) for size in sizes]
+
+
+def _check_long(call, sizes):
+    window = call.about.window
+    for place, size in enumerate(sizes):
+        if window is not None and size > window:
+            raise refusal("too_long", Kind.TOO_LONG, "input", place=place, given=size,
+                          wanted=window)
+
+
+def _check_all(call, sizes):
+    """The tokens that are read of a request; too many are refused."""
+    tokens = sum(_read(call, sizes))
+    if tokens > call.max_tokens:
+        raise refusal("too_many_tokens", Kind.TOO_LONG, "input", given=tokens,
+                      wanted=call.max_tokens)
+    return tokens

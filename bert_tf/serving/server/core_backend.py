@@ -1,0 +1,99 @@
+"""The server's own models, as the protocols of other servers ask for them."""
+
+import asyncio
+import json
+import threading
+
+import numpy as np
+
+from bert_tf.errors import BertTfError
+from bert_tf.serving.apis.backend import About
+from bert_tf.serving.wire.messages import quoted
+from bert_tf.serving.wire.request import ServingError, Spec
+from bert_tf.tokenization.morphemes import MORPHEMES, analyse
+
+_DESCRIBE = "describe"  # the signature that tells what a client must know
+_PART = 128  # rows of a request that a model is asked at a time
+_ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
+
+
+class CoreBackend:
+    """A `Backend`.
+
+    Args:
+        core: `Core`.
+    """
+
+    def __init__(self, core):
+        self._core = core
+        self._known = {}  # model: the definitions of the version, `About`
+        self.decode = core.decode
+
+    def names(self):
+        """See `Backend`."""
+        return self._core.models()
+
+    async def is_ready(self):
+        """See `Backend`."""
+        return any(state.state == "AVAILABLE" for name in self.names()
+                   for state in self._states(name))
+
+    def _states(self, name):
+        try:
+            return self._core.status(name)
+        except ServingError:  # it has no versions yet
+            return []
+
+    async def about(self, name):
+        """See `Backend`; asked once of each version."""
+        spec, definitions = self._core.metadata(Spec(name))
+        known = self._known.get(name)
+        if known is None or known[0] is not definitions:
+            description = {}
+            if _DESCRIBE in definitions:
+                _, told = await self._core.predict(
+                    Spec(name, spec.version, signature=_DESCRIBE),
+                    {"text": np.array([b""], object)})
+                description = json.loads(told["description"][0])
+            signatures = {key: tuple(each.inputs) for key, each in definitions.items()}
+            known = self._known[name] = (
+                definitions, About(name, spec.version, signatures, description))
+        return known[1]
+
+    async def run(self, name, signature, inputs, deadline):
+        """See `Backend`. Of a model of morphemes the texts are split into them here."""
+        about = await self.about(name)
+        texts = {key: values for key, values in inputs.items() if type(values) is list}
+        if texts and about.description.get("pretokenize") == MORPHEMES:
+            texts = await asyncio.to_thread(_analysed, texts)
+        arrays = {**inputs, **{key: _bytes(values) for key, values in texts.items()}}
+        spec = Spec(name, signature=signature)
+        rows = len(next(iter(arrays.values())))
+        step = min(_PART, self._core.most_rows(spec) or _PART)
+        if rows <= step:
+            _, outputs = await self._core.predict(spec, arrays, deadline=deadline)
+            return outputs
+        # Part by part: others are answered meanwhile, and no batch is too small for a request.
+        parts = []
+        for start in range(0, rows, step):
+            part = {key: values[start:start + step] for key, values in arrays.items()}
+            parts.append((await self._core.predict(spec, part, deadline=deadline))[1])
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+    def count(self, name, api, status, seconds):
+        """See `Backend`."""
+        self._core.count(name, api, "REST", status, seconds)
+
+
+def _bytes(texts):
+    array = np.empty(len(texts), object)
+    array[:] = [text.encode() for text in texts]
+    return array
+
+
+def _analysed(texts):
+    try:
+        with _ANALYSER:
+            return {key: analyse(values) for key, values in texts.items()}
+    except BertTfError as problem:
+        raise quoted("UNIMPLEMENTED", str(problem)) from problem

@@ -1,0 +1,66 @@
+"""Cohere's rerank in front of fake models."""
+
+import numpy as np
+import pytest
+
+DOCUMENTS = ["a cat", "two black cats", "the black cat", ""]
+SCORES = [1, 1, 2, 0]  # words that `QUERY` has as well
+QUERY = "black cat"
+
+
+def _logistic(values):
+    return 1 / (1 + np.exp(-np.float64(values)))
+
+
+def test_version_2(post, backend):
+    status, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS)
+    assert status == 200
+    assert [row["index"] for row in body["results"]] == [2, 0, 1, 3]  # of equal ones the earlier
+    np.testing.assert_allclose([row["relevance_score"] for row in body["results"]],
+                               _logistic([2, 1, 1, 0]))
+    assert body["meta"] == {
+        "api_version": {"version": "2"}, "billed_units": {"search_units": 1},
+        # [CLS] query [SEP] document [SEP], in words of which the window has eight.
+        "tokens": {"input_tokens": 7 + 8 + 8 + 5}}
+    _, body = post("/v2/rerank", model="ranker", query=QUERY, documents=DOCUMENTS, top_n=1)
+    assert [row["index"] for row in body["results"]] == [2]
+    assert backend.counted == [("ranker", "rerank", "OK")] * 2
+
+
+def test_version_1(post):
+    documents = [*DOCUMENTS[:1], *({"text": text} for text in DOCUMENTS[1:])]
+    status, body = post("/v1/rerank", query=QUERY, documents=documents, return_documents=True,
+                        rank_fields=["text"], max_chunks_per_doc=10)
+    assert status == 200 and body["meta"]["api_version"] == {"version": "1"}
+    assert [row["document"]["text"] for row in body["results"]] == [
+        DOCUMENTS[place] for place in (2, 0, 1, 3)]
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"model": "embedder"}, "model embedder is no reranker"),
+    ({"query": ""}, "query is empty; expected text with something in it"),
+    ({"documents": []}, "documents is empty; expected a list of strings"),
+    ({"documents": [5]}, "documents is 5; expected a string"),
+    ({"documents": "a"}, "documents is 'a'; expected a list of strings"),
+    ({"documents": ["a"] * 101}, "documents holds 101 inputs; expected at most 100"),
+    ({"top_n": 0}, "top_n is 0; expected at least 1"),
+    ({"max_tokens_per_doc": 7}, "max_tokens_per_doc is 7; expected at least 8, the model's window, "
+                                "to which a query and a document are truncated"),
+    ({"relevant_spans": {}}, "there is no field relevant_spans; expected model, query, documents, "
+                             "top_n, max_tokens_per_doc, priority, truncate"),
+    ({"documents": ["word " * 20], "truncate": False},
+     "input 0 has 25 tokens; the model reads 8; try truncate: true"),
+])
+def test_wrong_fields(post, fields, message):
+    status, body = post("/v2/rerank", **{
+        "model": "ranker", "query": QUERY, "documents": ["a"], **fields})
+    assert (status, body) == (400, {"message": message})
+
+
+def test_a_document_without_text_and_a_model_that_is_not_there(post):
+    status, body = post("/v1/rerank", query=QUERY, documents=[{"title": "a"}])
+    assert (status, body) == (400, {"message": "documents is None; expected a string"})
+    status, body = post("/v1/rerank", query=QUERY, documents=["a"], rank_fields=["title"])
+    assert status == 400 and body["message"].startswith("rank_fields is other names")
+    status, body = post("/v2/rerank", model="none", query=QUERY, documents=["a"])
+    assert (status, body) == (404, {"message": "there is no model none"})

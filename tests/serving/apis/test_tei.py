@@ -1,0 +1,130 @@
+"""The API of text-embeddings-inference in front of fake models."""
+
+import numpy as np
+import pytest
+from fake_backend import EMBEDDER, MOODS, RANKER, FakeBackend, serving, vector
+
+from bert_tf.serving.wire.messages import error
+
+
+def _unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def test_vectors(served, post, backend):
+    response = served[0].post("/embed", json={"inputs": ["a tree", "나무"]})
+    expected = np.stack([vector("a tree"), vector("나무")])
+    np.testing.assert_allclose(response.json(), _unit(expected), rtol=1e-6)
+    assert response.headers["x-compute-tokens"] == "7"
+    assert response.headers["x-compute-characters"] == "8"
+    assert post("/embed", inputs="나무", normalize=False)[1] == [expected[1].tolist()]
+    assert backend.counted == [("embedder", "embed", "OK")] * 2
+    # The model made for vectors is meant, unless the path names another.
+    assert post("/models/moods/embed", inputs="나무")[0] == 200
+    assert backend.asked[-1][0] == "moods"
+
+
+def test_a_prompt_comes_before_each_text(post):
+    assert post("/embed", inputs=["a"], prompt_name="query", normalize=False)[1] == [
+        vector("query: a").tolist()]
+    status, body = post("/embed", inputs=["a"], prompt_name="none")
+    assert (status, body) == (422, {"error": "prompt_name is none; expected query",
+                                    "error_type": "Validation"})
+
+
+def test_similarity(post):
+    _, cosines = post("/similarity", inputs={
+        "source_sentence": "a tree", "sentences": ["a tree", "나무"]})
+    vectors = _unit(np.stack([vector("a tree"), vector("나무")]))
+    np.testing.assert_allclose(cosines, vectors @ vectors[0], rtol=1e-6)
+    status, body = post("/similarity", inputs={"source_sentence": "a", "sentences": []})
+    assert (status, body) == (400, {
+        "error": "inputs.sentences is empty; expected a list of strings", "error_type": "Empty"})
+
+
+def test_ranks(post):
+    texts = ["a cat", "the black cat"]
+    assert post("/rerank", query="black cat", texts=texts, raw_scores=True, return_text=True)[1] \
+        == [{"index": 1, "text": texts[1], "score": 2.0},
+            {"index": 0, "text": texts[0], "score": 1.0}]
+    _, ranks = post("/rerank", query="black cat", texts=texts)
+    np.testing.assert_allclose([row["score"] for row in ranks],
+                               1 / (1 + np.exp([-2.0, -1.0])))
+    assert "text" not in ranks[0]
+
+
+def test_labels(post):
+    expected = [{"label": "glad", "score": 0.5}, {"label": "sad", "score": 0.25},
+                {"label": "calm", "score": 0.25}]
+    assert post("/models/moods/predict", inputs="a")[1] == expected
+    assert post("/models/moods/predict", inputs=[["a"], ["b"]])[1] == [expected] * 2
+    pair = [{"label": "yes", "score": 0.5}, {"label": "no", "score": 0.25}]
+    assert post("/models/pairs/predict", inputs=["a", "b"])[1] == pair
+    assert post("/models/pairs/predict", inputs=[["a", "b"]])[1] == [pair]
+    assert post("/models/ranker/predict", inputs=["a", "a b"], raw_scores=True)[1] == [
+        {"label": "relevance", "score": 1.0}]
+
+
+@pytest.mark.parametrize(("path", "fields", "status", "kind", "message"), [
+    ("/embed", {"inputs": []}, 400, "Empty", "inputs is empty"),
+    ("/embed", {"inputs": ""}, 400, "Empty", "inputs is empty"),
+    ("/embed", {"inputs": ["a"] * 101}, 413, "Validation", "inputs holds 101 inputs"),
+    ("/embed", {"inputs": 5}, 422, "Validation", "inputs is 5"),
+    ("/embed", {}, 422, "Validation", "inputs is missing"),
+    ("/embed", {"inputs": "word " * 20, "truncate": False}, 422, "Validation", "has 22 tokens"),
+    ("/embed", {"inputs": "a", "truncation_direction": "Left"}, 422, "Validation",
+     "truncation_direction is 'Left'; expected Right"),
+    ("/embed", {"inputs": "a", "dimensions": 9}, 422, "Validation", "dimensions is 9"),
+    ("/models/none/embed", {"inputs": "a"}, 404, "Validation", "no model none"),
+    ("/models/embedder/rerank", {"query": "a", "texts": ["b"]}, 424, "Backend",
+     "embedder is no reranker"),
+    ("/models/embedder/predict", {"inputs": "a"}, 424, "Backend", "embedder gives no labels"),
+    ("/predict", {"inputs": "a"}, 404, "Validation", "several models can be meant: moods, pairs, "
+     "ranker; try /models/NAME before the path"),
+    ("/models/moods/predict", {"inputs": ["a", "b"]}, 422, "Validation", "reads 1"),
+    ("/models/moods/predict", {"inputs": ["a", "b", "c"]}, 422, "Validation", "a pair of strings"),
+    ("/models/moods/predict", {"inputs": []}, 400, "Empty", "inputs is empty"),
+    ("/models/moods/predict", {"inputs": [[]]}, 422, "Validation", "a pair of strings"),
+    ("/models/moods/predict", {"inputs": "a", "raw_scores": True}, 422, "Validation",
+     "model moods gives scores of softmax"),
+    ("/rerank", {"query": "a", "texts": []}, 400, "Empty", "texts is empty"),
+])
+def test_what_is_refused(post, path, fields, status, kind, message):
+    found, body = post(path, **fields)
+    assert (found, body["error_type"]) == (status, kind) and message in body["error"]
+
+
+@pytest.mark.parametrize(("name", "status", "kind"), [
+    ("queue_full", 429, "Overloaded"), ("failed", 424, "Backend"), ("deadline", 504, "Backend")])
+def test_what_a_server_in_trouble_says(post, backend, name, status, kind):
+    backend.problem = error(name)
+    found, body = post("/embed", inputs="a")
+    assert (found, body["error_type"]) == (status, kind)
+
+
+def test_info_and_health(served):
+    client = served[0]
+    assert client.get("/models/moods/info").json()["model_type"] == {"classifier": {
+        "id2label": {"0": "sad", "1": "glad", "2": "calm"},
+        "label2id": {"sad": 0, "glad": 1, "calm": 2}}}
+    about = client.get("/models/embedder/info").json()
+    assert about["model_type"] == {"embedding": {"pooling": "mean"}}
+    assert (about["max_input_length"], about["max_client_batch_size"]) == (8, 100)
+    assert client.get("/info").status_code == 404  # of which one?
+    assert client.get("/health").status_code == 200
+
+
+def test_a_server_of_one_model_needs_no_names():
+    for about, fields in ((EMBEDDER, {"inputs": "a"}), (RANKER, {"query": "a", "texts": ["a"]}),
+                          (MOODS, {"inputs": "a"})):
+        backend = FakeBackend(about)
+        with serving(backend) as client:
+            assert client.get("/info").json()["model_id"] == about.name
+            assert client.post("/", json=fields).status_code == 200
+        backend.close()
+    backend = FakeBackend()
+    with serving(backend) as client:
+        assert client.get("/health").json() == {
+            "error": "no model can be asked", "error_type": "Unhealthy"}
+        assert client.post("/embed", json={"inputs": "a"}).status_code == 404
+    backend.close()

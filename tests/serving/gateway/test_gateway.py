@@ -1,0 +1,119 @@
+"""The gateway in front of a server that does what a test says, and in front of none."""
+
+import json
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import tensorflow as tf
+from fake_backend import serving
+from scripted_server import MODEL, Refusal, ScriptedServer
+from server_harness import free_ports
+
+from bert_tf import cli, gateway
+from bert_tf.serving.gateway.client_backend import ClientBackend
+from bert_tf.serving.server.codec import Decoder
+from bert_tf.serving.server.metrics import Metrics
+from bert_tf.serving.wire.request import Limits
+
+LIMITS = Limits(100, 1 << 20, 1000)
+_TEXT = {"text": (tf.string, [None])}
+SIGNATURES = {"embed": (_TEXT, {"embedding": (tf.float32, [None, 2])}),
+              "count_tokens": (_TEXT, {"num_tokens": (tf.int32, [None])}),
+              "describe": (_TEXT, {"description": (tf.string, [None])})}
+DESCRIPTION = json.dumps({"seq_length": 4, "embedding": {"pooling": "mean"}})
+
+
+def _answer(signature, inputs):
+    texts = inputs["text"]
+    if signature == "describe":
+        return {"description": np.array([DESCRIPTION] * len(texts), object)}
+    if signature == "count_tokens":
+        return {"num_tokens": np.int32([len(text) for text in texts])}
+    return {"embedding": np.float32([[len(text), 0] for text in texts])}
+
+
+@pytest.fixture
+def posting():
+    """`posting(address)`: a context of `post(**fields)` to `/v1/embeddings` of a gateway."""
+    import contextlib
+
+    @contextlib.contextmanager
+    def posting(address, **options):
+        backend = ClientBackend(address, [MODEL], Decoder(), LIMITS, Metrics(), **options)
+        with serving(backend, timeout=20) as client:
+            yield lambda **fields: client.post("/v1/embeddings", json={"model": MODEL, **fields})
+
+    return posting
+
+
+def test_a_model_is_asked_what_it_is_once(posting):
+    scripted = ScriptedServer(_answer, SIGNATURES)
+    with scripted.running("grpc") as address, posting(address) as post:
+        for _ in range(3):
+            body = post(input=["abc", "abcdefgh"]).json()
+            assert body["usage"]["prompt_tokens"] == 3 + 4
+            assert [row["embedding"] for row in body["data"]] == [[1, 0]] * 2
+        # The client asks for the description once as well.
+        assert scripted.requests <= 2 + 3 * 2
+        assert post(input="abcdefgh", truncate=False).status_code == 400
+
+
+def test_what_the_server_refuses_is_told_without_where_it_is(posting):
+    codes = []
+
+    def answer(signature, inputs):
+        if signature == "embed":
+            raise Refusal(codes[-1], 500, "of the server")
+        return _answer(signature, inputs)
+
+    with ScriptedServer(answer, SIGNATURES).running("grpc") as address, posting(address) as post:
+        for code, status in ((grpc.StatusCode.INVALID_ARGUMENT, 400),
+                             (grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
+                             (grpc.StatusCode.INTERNAL, 500)):
+            codes.append(code)
+            response = post(input="a")
+            assert response.status_code == status
+            assert response.json()["error"]["message"] == "of the server"
+        # Whom the server lets in is the gateway's affair.
+        codes.append(grpc.StatusCode.UNAUTHENTICATED)
+        response = post(input="a")
+        assert response.status_code == 503
+        assert response.json()["error"]["message"] == "the server of the models does not answer"
+
+
+def test_no_server(posting, caplog):
+    address = f"localhost:{free_ports(1)[0]}"
+    with posting(address) as post:
+        response = post(input="a")
+        assert response.status_code == 503 and "localhost" not in response.text
+        base = str(response.url).removesuffix("/v1/embeddings")
+        assert httpx.get(f"{base}/health", timeout=60).status_code == 503
+    assert address in caplog.text
+
+
+def test_a_model_that_the_server_lacks(posting):
+    def metadata(self, request, context):
+        context.abort(grpc.StatusCode.NOT_FOUND, "no version is available")
+
+    import scripted_server
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripted_server._Prediction, "GetModelMetadata", metadata)
+        with ScriptedServer().running("grpc") as address, posting(address) as post:
+            response = post(input="a")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize(("flags", "message"), [
+    ([], "--models"), (["--models=,"], "a gateway without models"),
+    (["--models=m", "--api=soap"], "soap; expected openai or tei"),
+    (["--models=m", "--address=nowhere"], "the address 'nowhere'"),
+    (["--models=m", "--api_key_file=/none/keys"], "/none/keys"),
+    (["--models=m", "--port=65536"], "a port from 0 to 65535"),
+])
+def test_usage(flags, message, capsys):
+    assert cli.run(gateway.main, flags) in (1, 2)
+    assert message in capsys.readouterr().err
