@@ -90,7 +90,7 @@ def test_a_table_for_people(task_models, capsys):
     (["classifier", "a", "--pair", "b"], "--pair for the signature serving_default"),
     (["several", "a"], "expected --pair, or two texts with a tab between them"),
     (["bert", "a", "--signature", "embed_ids"], "expected a signature of text"),
-    (["bert", "a", "--signature", "tags"], "--signature tags; expected one of describe")])
+    (["bert", "a", "--signature", "tags"], "--signature tags; expected one of count_tokens")])
 def test_what_does_not_fit_the_model(task_models, arguments, message, capsys):
     assert cli.run(query.main, [*arguments, "--address", task_models.server.address]) == 2
     assert message in capsys.readouterr().err
