@@ -26,6 +26,7 @@ COMMANDS = {
     "finetune": "a table of labelled text to a measured, exported model",
     "distill": "a smaller model that learns from a larger one",
     "evaluate": "measure a fine-tuned model on labelled examples",
+    "predict": "predictions for tables and text of any size",
     "mine_negatives": "hard negatives for queries, from a corpus",
     "index": "an index of a corpus, and search in it",
     "export": "a trained model as a SavedModel for tensorflow_model_server",

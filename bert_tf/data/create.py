@@ -4,16 +4,10 @@ The bytes written depend on the text, the vocabulary and the options only, not o
 processes. A killed run is continued: shards that are there are kept.
 """
 
-import collections
-import concurrent.futures
-import contextlib
 import dataclasses
 import itertools
-import multiprocessing
 import os
-import signal
 import sys
-import threading
 
 from tqdm import tqdm
 
@@ -24,6 +18,7 @@ from bert_tf.data.documents import expand_inputs
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
+from bert_tf.data.processes import in_order
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
@@ -162,59 +157,13 @@ def _make_locally(plan, num_processes, progress):
     with tqdm(desc="examples", total=plan.size, unit="B", unit_scale=True,
               disable=not progress) as bar:
         tasks = ((chunk, plan.path(chunk)) for chunk in chunks)
-        for chunk, path in _in_processes(tasks, plan.options, plan.tokenizer, num_processes):
+        start = _start if num_processes == 1 else _start_process
+        for (chunk, path), _ in in_order(tasks, _make, start, (plan.options, plan.tokenizer),
+                                         num_processes, "made examples"):
             made.append(shard_facts(chunk, path))
             bar.update(chunk.size)
         bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk
     return made
-
-
-def _in_processes(tasks, options, source, num_processes):
-    """Make the shard of each (chunk, path) that is not there; yield the pairs, in order."""
-    if num_processes == 1:
-        _start(options, source)
-        for chunk, path in tasks:
-            _make(chunk, path)
-            yield chunk, path
-        return
-    executor = concurrent.futures.ProcessPoolExecutor(
-        num_processes, multiprocessing.get_context("spawn"), _start_process,
-        (options, source))
-    waiting = collections.deque()
-    try:
-        with _interrupts_ignored():
-            for _ in range(num_processes):
-                executor.submit(int)  # start them while the first chunks are read
-        for chunk, path in tasks:
-            waiting.append((chunk, path, executor.submit(_make, chunk, path)))
-            if len(waiting) > num_processes + 1:
-                yield _finished(*waiting.popleft())
-        while waiting:
-            yield _finished(*waiting.popleft())
-    except concurrent.futures.process.BrokenProcessPool as error:
-        raise BertTfError(explain(
-            "a process died while it made examples, perhaps out of memory (finished shards "
-            "are kept)", attempt="the same command with fewer --num_processes")) from error
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _interrupts_ignored():
-    """Let processes started here inherit that Ctrl-C is the parent's to handle."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _finished(chunk, path, future):
-    future.result()
-    return chunk, path
 
 
 _maker = None
@@ -228,18 +177,12 @@ def _start(options, source):
 def _start_process(options, source):
     import tensorflow as tf
 
-    threading.Thread(target=_die_with_parent, daemon=True).start()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _start(options, source)
 
 
-def _die_with_parent():
-    """End where the parent was killed: nobody is left to work for."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
-
-
-def _make(chunk, path):
+def _make(task):
+    chunk, path = task
     if not files.exists(path):
         _maker(chunk, path)

@@ -49,8 +49,8 @@ def suffix(path):
 
 
 def is_table(path):
-    """Return whether the name of a file is that of a table."""
-    return suffix(path) in _TABLES
+    """Return whether a file is a table, by its name, or one of Parquet by what is in it."""
+    return suffix(path) in _TABLES or written_as(path) is not None
 
 
 def written_as(path):

@@ -28,6 +28,7 @@ from bert_tf.storage import files
 
 _MISSING = object()
 _SAMPLE = 100  # objects whose fields are the names of their file's columns
+_PARQUET_ROWS = 4096  # that are in memory as objects
 
 
 class BadRow(BertTfError):
@@ -121,6 +122,13 @@ def column_names(path, form=AS_FOUND):
     fields = next(quoted_rows([first], form.delimiter), []) if quoted else first.split("\t")
     names = [name.strip() for name in fields]
     return (list(map(str, range(len(names)))) if form.header is False else names), form
+
+
+def read_text_lines(path, form=AS_FOUND):
+    """Yield `(where, {"text": line})` of a file that is no table, as `read_rows` does."""
+    for number, line in enumerate(files.read_lines(path, form.encoding), 1):
+        if line.strip():
+            yield f"{path} line {number}", {"text": line}
 
 
 def _object_reader(path):
@@ -220,7 +228,9 @@ def _parquet_rows(path, _):
                                   attempt="pip install bert_tf[parquet], or CSV")) from error
     with files.staged(path) as local:
         try:
-            batches = parquet.ParquetFile(local).iter_batches()
+            # Ahead would be read the whole file.
+            stored = parquet.ParquetFile(local, pre_buffer=False)
+            batches = stored.iter_batches(_PARQUET_ROWS)
             items = (item for batch in batches for item in batch.to_pylist())
             for number, item in enumerate(items, 1):
                 yield f"{path} row {number}", item

@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import json
 
-from bert_tf.data.table_form import TableForm, suffix
+from bert_tf.data.table_form import suffix
 from bert_tf.data.tables import BadRow, column_names, read_rows
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.corpus import Passage, read_corpus
@@ -53,7 +53,7 @@ def read_retrieval(options):
         UsageError: columns or flags are missing.
         BertTfError: a file cannot be read, or a query has no relevant passage in the corpus.
     """
-    form = TableForm(options.delimiter, options.encoding, options.header)
+    form = options.form()
     corpus = None if options.corpus is None else list(
         read_corpus(files.expand(options.corpus), form))
     by_ids = _judged(options, form) if options.qrels else _with_ids(options, form)

@@ -18,6 +18,7 @@ from bert_tf.finetune.config import (
     TableOptions,
     TagOptions,
 )
+from bert_tf.finetune.known import RUN, completed, known_options
 from bert_tf.finetune.results import (
     PREDICTIONS,
     REPORT,
@@ -37,8 +38,6 @@ from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
-RUN = "run.json"
-_FORM = ("delimiter", "encoding", "header")  # options about a table
 # Of the options of a fine-tuning those that an evaluation heeds.
 _HEEDED = {field.name for options in (InputOptions, LongTextOptions, TagOptions, AnswerOptions,
                                       FeatureOptions, TableOptions)
@@ -91,37 +90,16 @@ class Evaluation:
     def find(self):
         """Find the model and complete the options; return the files that the results depend on."""
         self.found = find_model(self.options.model)
-        folder = self.found.folder
-        parent, name = os.path.split(folder)
-        self.run = parent if name == "model" else folder  # of a SavedModel what is kept of it
-        self.complete()
-        return [self.options.data, *files_in(folder)]
+        self.run, known = known_options(self.found)
+        if self.options.task is None and known.get("task") is None:
+            raise UsageError(explain(f"--model {self.options.model} does not say what it was "
+                                     "fine-tuned for", "--task"))
+        self.options = completed(self.options, known)
+        return [self.options.data, *files_in(self.found.folder)]
 
     def write(self, task_type, examples, predictions):
         """Write what `measure` gave beside the results."""
         write_measured(task_type, examples, predictions, self.path())
-
-    def complete(self):
-        """Take from the run what no flag says: its task, its columns, how its tables are written.
-
-        The columns are those of the run's task: of another one they have other names.
-
-        Raises:
-            UsageError: no task is told.
-        """
-        options = self.options
-        path = os.path.join(self.run, RESULTS)
-        known = read_results(self.run) if files.exists(path) else {}
-        if options.task is None and "task" not in known:
-            raise UsageError(explain(f"--model {options.model} does not say what it was "
-                                     "fine-tuned for", "--task"))
-        if options.task in (None, known.get("task")):
-            record = os.path.join(self.run, RUN)
-            trained = manifest.read(record)["options"] if files.exists(record) else {}
-            values = {"task": known["task"], **{name: trained.get(name) for name in _FORM}, **{
-                f"{name}_column": column for name, column in known.get("columns", {}).items()}}
-            self.options = options.replace(**{name: value for name, value in values.items()
-                                              if getattr(options, name) is None})
 
     def measure(self):
         """`(results, (task_type, examples, predictions))`, the first for `results.json`."""

@@ -58,7 +58,7 @@ def _freeze(text):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TableOptions(Options):
+class ColumnOptions(Options):
     """Where a table has what and how it is written."""
 
     text_column: str | None = option(
@@ -80,20 +80,29 @@ class TableOptions(Options):
     header: bool | None = option(
         None, "whether the first row holds names, where columns are numbers",
         otherwise="detected by its label")
-    skip_bad_rows: bool = option(False, "skip invalid examples, and count them")
 
     def columns(self):
         """The named columns as `{"text", "text_b", "label", "id"}`, without those not given."""
         given = {name: getattr(self, f"{name}_column") for name in COLUMNS}
         return {name: column for name, column in given.items() if column is not None}
 
+    def form(self):
+        """The `TableForm` of the options."""
+        return TableForm(self.delimiter, self.encoding, self.header)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableOptions(ColumnOptions):
+    """The same of labelled examples."""
+
+    skip_bad_rows: bool = option(False, "skip invalid examples, and count them")
+
     def read_examples(self, task, path):
         """Read the examples of a `Task` in a file: `(examples, number of those skipped)`."""
         from bert_tf.tasks.base.read_examples import read_examples
 
         skipped = [] if self.skip_bad_rows else None
-        form = TableForm(self.delimiter, self.encoding, self.header)
-        examples = read_examples(task, path, self.columns(), form, skipped)
+        examples = read_examples(task, path, self.columns(), self.form(), skipped)
         return examples, len(skipped or ())
 
 

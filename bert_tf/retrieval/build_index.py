@@ -58,19 +58,11 @@ def build_index(folder, options, paths, embed, facts, overwrite=False, verify=Fa
     if files.is_remote(folder):
         raise UsageError(explain(f"an index at {folder}", "a local folder, whose files are mapped "
                                  "into memory"))
-    record, begun = (os.path.join(folder, name) for name in (MANIFEST, BEGUN))
-    manifest.check_own(record if files.exists(record) else begun,
-                       (APPROXIMATE, shard_name(0)), "shard_size")
-    files.clean_temporary(folder)
-    found = manifest.finished(record, options, paths, overwrite, verify)
+    found = manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify,
+                             option="precision", made=lambda: _made(folder))
     if found:
         print(f"{folder}: this index is there already; nothing to do")
         return found
-    if files.exists(record) or not manifest.finished(begun, options, paths, overwrite, verify):
-        for name in [record, begun, *_shards(folder), os.path.join(folder, APPROXIMATE)]:
-            files.remove(name)
-        files.make_folder(folder)
-        manifest.write(begun, options, paths)
     count = _write_shards(folder, options, paths, embed())
     folders = _shards(folder)
     scale = shard_about(folders[0])["scale"]
@@ -84,10 +76,10 @@ def build_index(folder, options, paths, embed, facts, overwrite=False, verify=Fa
         with tqdm.tqdm(desc="approximate search", total=count, unit_scale=True) as bar:
             approximate.build(Codes(folders, precision, code.decode),
                               os.path.join(folder, APPROXIMATE), options["seed"], bar.update)
+    sums = [f"{os.path.basename(shard)}/{checksums.NAME}" for shard in folders]
     return manifest.write(
-        record, options, paths, **facts, passages=count, shards=len(folders), scale=scale,
-        files=checksums.facts(folder, [*made, *(f"{os.path.basename(shard)}/{checksums.NAME}"
-                                                for shard in folders)]))
+        os.path.join(folder, MANIFEST), options, paths, **facts, passages=count,
+        shards=len(folders), scale=scale, files=checksums.facts(folder, [*made, *sums]))
 
 
 def _write_shards(folder, options, paths, embed):
@@ -121,6 +113,12 @@ def _is_whole(path):
         files.remove(path)
         return False
     return True
+
+
+def _made(folder):
+    """Return the names of what a build makes, which is there."""
+    return [name for name in files.list_folder(folder)
+            if name == APPROXIMATE or name.startswith("shard-")]
 
 
 def _shards(folder):

@@ -16,7 +16,7 @@ import itertools
 import os
 
 from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, suffix, written_as
-from bert_tf.data.tables import BadRow, NoColumn, read_rows
+from bert_tf.data.tables import BadRow, NoColumn, read_rows, read_text_lines
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
 
@@ -71,12 +71,7 @@ def _rows(path, form):
     if suffix(path) == ".json" and isinstance(value := files.read_json(path, form.encoding), dict):
         yield from _paragraphs(path, value)
         return
-    if not is_table(path) and written_as(path) is None:
-        for number, line in enumerate(files.read_lines(path, form.encoding), 1):
-            if line.strip():
-                yield f"{path} line {number}", str(number), {"text": line}
-        return
-    for where, row in _table(path, form):
+    for where, row in _table(path, form) if is_table(path) else read_text_lines(path, form):
         if isinstance(row, BadRow):
             raise row
         yield where, where.rpartition(" ")[2], row

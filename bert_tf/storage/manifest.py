@@ -127,6 +127,37 @@ def finished(path, options, inputs=(), overwrite=False, verify=False):
                              attempt="another output folder, or --overwrite"))
 
 
+def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=False, *, option,
+            made):
+    """Return the manifest of a stage that finished in a folder, else make the folder ready for it.
+
+    What the same stage made before it was killed stays there, whatever another one made does not.
+
+    Args:
+        folder: path.
+        record, begun: names of the manifest, which is written last, and of the file that holds
+            what was begun, in the form of a manifest.
+        options, inputs, overwrite, verify: as of `finished`.
+        option: as of `check_own`.
+        made: function without arguments that gives the names of what the stage makes in the
+            folder, as far as it is there.
+
+    Raises: as `check_own` and `finished`.
+    """
+    record, begun = os.path.join(folder, record), os.path.join(folder, begun)
+    check_own(record if files.exists(record) else begun, made(), option)
+    files.clean_temporary(folder)
+    found = finished(record, options, inputs, overwrite, verify)
+    if found:
+        return found
+    if files.exists(record) or not finished(begun, options, inputs, overwrite, verify):
+        for path in [*(os.path.join(folder, name) for name in made()), record]:
+            files.remove(path)
+        files.make_folder(folder)
+        write(begun, options, inputs)
+    return None
+
+
 @contextlib.contextmanager
 def replacing(folder, names, begun):
     """Take files and folders out of a folder for new ones; put them back where these are refused.

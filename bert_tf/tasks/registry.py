@@ -72,6 +72,15 @@ def make_type(task, options, saved_task=None):
         task, options)
 
 
+def answering_signatures(name):
+    """Return the signatures that predict for texts what a task of that name is about; none of an
+    unknown one."""
+    task = tasks().get(name)
+    if task is None:
+        return ()
+    return importlib.import_module(f"{TYPES[task.type]}.task").TYPE.answered_by
+
+
 def model_classes():
     """Return `{name in task.json: Keras model class}`."""
     return {model.saved_as: model for module in _modules("task") for model in module.TYPE.models}

@@ -25,6 +25,7 @@ class TaskType:
     """
 
     models = ()  # Keras model classes: the first is fine-tuned, all can be evaluated
+    answered_by = ()  # signatures of a SavedModel that predict for unlabelled texts, the first best
     built_as = None  # `saved_as` of the class that an evaluated model is built as; None: its own
 
     def __init__(self, task, options):

@@ -22,6 +22,7 @@ class Classification(TaskType):
     """Tasks of a `Classifier`."""
 
     models = (Classifier,)
+    answered_by = ("predict",)
 
     def __init__(self, task, options):
         super().__init__(task, options)

@@ -39,6 +39,7 @@ class Embedding(TaskType):
     """
 
     models = (SentenceEmbedder, TextEncoder)
+    answered_by = ("embed",)
     built_as = SentenceEmbedder.saved_as
 
     @classmethod

@@ -34,6 +34,7 @@ class QuestionAnsweringType(TaskType):
     """
 
     models = (QuestionAnswering,)
+    answered_by = ("answer",)
 
     def __init__(self, task, options):
         super().__init__(task, options)

@@ -27,6 +27,7 @@ class Ranking(TaskType):
     """Tasks of a `Ranker`; cross-encoders that others trained and embedders are evaluated, too."""
 
     models = (Ranker,)
+    answered_by = ("rank",)
 
     def __init__(self, task, options):
         super().__init__(task, options)

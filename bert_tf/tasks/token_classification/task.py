@@ -32,6 +32,7 @@ class TokenClassification(TaskType):
     """
 
     models = (TokenClassifier,)
+    answered_by = ("tag",)
 
     def __init__(self, task, options):
         super().__init__(task, options)

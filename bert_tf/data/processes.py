@@ -1,0 +1,79 @@
+"""Work divided among processes of this machine, its results in order."""
+
+import collections
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+
+from bert_tf.errors import BertTfError, explain
+
+
+def in_order(tasks, work, start, arguments, num_processes, what):
+    """Yield `(task, work(task))` of each task, in order; a few more than `num_processes` are read
+    ahead.
+
+    Args:
+        tasks: iterable of what can be pickled.
+        work: function of a module.
+        start: function of a module, called once in each process before `work`.
+        arguments: of `start`.
+        num_processes: 1 works in this process.
+        what: of an error: what the processes did.
+
+    Raises:
+        BertTfError: a process died; or whatever `start` and `work` raise.
+    """
+    if num_processes == 1:
+        start(*arguments)
+        for task in tasks:
+            yield task, work(task)
+        return
+    context = multiprocessing.get_context("spawn")
+    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, _start,
+                                                      (start, arguments))
+    waiting = collections.deque()
+    try:
+        with _interrupts_ignored():
+            for _ in range(num_processes):
+                executor.submit(int)  # start them while the first tasks are read
+        for task in tasks:
+            waiting.append((task, executor.submit(work, task)))
+            if len(waiting) > num_processes + 1:
+                task, future = waiting.popleft()
+                yield task, future.result()
+        while waiting:
+            task, future = waiting.popleft()
+            yield task, future.result()
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise BertTfError(explain(
+            f"a process died while it {what}, perhaps out of memory (finished shards are kept)",
+            attempt="the same command with fewer --num_processes")) from error
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _interrupts_ignored():
+    """Let processes started here inherit that Ctrl-C is the parent's to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _start(start, arguments):
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    start(*arguments)
+
+
+def _die_with_parent():
+    """End where the parent was killed: nobody is left to work for."""
+    multiprocessing.parent_process().join()
+    os._exit(1)

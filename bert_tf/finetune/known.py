@@ -1,0 +1,40 @@
+"""What a fine-tuning says to those that use its model: its task, its columns, the form of its
+tables."""
+
+import os
+
+from bert_tf.saved_model.source import RESULTS, read_results
+from bert_tf.storage import files, manifest
+
+RUN = "run.json"
+_FORM = ("delimiter", "encoding", "header")  # options about a table
+
+
+def known_options(found):
+    """Return `(run, options)`.
+
+    Args:
+        found: of `find_model`, of whatever kind.
+
+    Returns: the run's folder, of a SavedModel what is kept of it; and a dict of options by their
+        names, `task` and those of `ColumnOptions`, None for what the run does not say. It is empty
+        of a model of no run.
+    """
+    parent, name = os.path.split(found.folder)
+    run = parent if name == "model" else found.folder
+    if not files.exists(os.path.join(run, RESULTS)):
+        return run, {}
+    results, record = read_results(run), os.path.join(run, RUN)
+    trained = manifest.read(record)["options"] if files.exists(record) else {}
+    return run, {"task": results.get("task"), **{name: trained.get(name) for name in _FORM},
+                 **{f"{name}_column": column
+                    for name, column in results.get("columns", {}).items()}}
+
+
+def completed(options, known):
+    """Return options with what they leave open taken from `known_options`, of its own task only: of
+    another one columns have other names."""
+    if options.task not in (None, known.get("task")):
+        return options
+    return options.replace(**{name: value for name, value in known.items()
+                              if getattr(options, name) is None})

