@@ -1,6 +1,8 @@
 """What a model at a path says of texts, whatever its task: ours, of other formats, a SavedModel."""
 
+import contextlib
 import functools
+import itertools
 import json
 
 import numpy as np
@@ -46,6 +48,8 @@ class Predictor:
             what the model is for.
         dtype: what it computes in, `float32` or `bfloat16`; None for float32, of a SavedModel as
             exported.
+        strategy: a `tf.distribute.Strategy` whose replicas get a batch each, such as
+            `MirroredStrategy` of several GPUs; None for one device.
 
     Attributes:
         signature: the name of the signature that answers.
@@ -57,20 +61,24 @@ class Predictor:
         BertTfError: a file is missing or damaged.
     """
 
-    def __init__(self, model, task=None, dtype=None):
+    def __init__(self, model, task=None, dtype=None, strategy=None):
         served = find_model(model).kind in SERVED
         if served and dtype is not None:
             raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {model}",
                                      attempt="an export with that dtype"))
-        known = _exported(model) if served else _built(model, dtype or "float32")
+        with strategy.scope() if strategy else contextlib.nullcontext():
+            known = _exported(model) if served else _built(model, dtype or "float32")
         self.signature = known.choose(model, task)
-        self.inputs = _in_order(known.inputs[self.signature])
+        self.inputs = known.inputs[self.signature]
         self._results = known.results[self.signature]
         self._pretokenize = known.described.get("pretokenize")
         self._most = known.most_characters(self._results)
-        self._function = with_constant_kernels(known.function(self.signature))
+        self._at_once = strategy.num_replicas_in_sync if strategy else 1
+        function = known.function(self.signature)
+        self._ask = _on_replicas(strategy, function) if strategy else _on_one(
+            function, known.specs[self.signature])
         self._kept = known  # its variables
-        self._probe = self._rows({name: ["a"] for name in self.inputs})[0]
+        [[self._probe]] = self._rows([{name: ["a"] for name in self.inputs}])
         self.columns = list(self._values(self._probe))
 
     def __call__(self, texts, done=None):
@@ -95,18 +103,20 @@ class Predictor:
         sizes = sum(np.minimum([len(text) for text in column], self._most)
                     for column in read.values()) if count else np.zeros(0)
         found = {name: [None] * count for name in self.columns}
-        for places in by_length(sizes, _BATCH_CHARACTERS):
-            rows = self._rows({name: [column[place] for place in places]
-                               for name, column in read.items()})
-            for place, row in zip(places, rows, strict=True):
-                if self._pretokenize:
-                    own, analysed = ({name: column[place] for name, column in of.items()}
-                                     for of in (texts, read))
-                    row = in_original(row, self._results, own, analysed)
-                for name, value in self._values(row).items():
-                    found[name][place] = value
-            if done is not None:
-                done(len(places))
+        batches = iter(by_length(sizes, _BATCH_CHARACTERS))
+        while group := list(itertools.islice(batches, self._at_once)):
+            answers = self._rows([{name: [column[place] for place in places]
+                                   for name, column in read.items()} for places in group])
+            for places, rows in zip(group, answers, strict=True):
+                for place, row in zip(places, rows, strict=True):
+                    if self._pretokenize:
+                        own, analysed = ({name: column[place] for name, column in of.items()}
+                                         for of in (texts, read))
+                        row = in_original(row, self._results, own, analysed)
+                    for name, value in self._values(row).items():
+                        found[name][place] = value
+                if done is not None:
+                    done(len(places))
         return {name: self._column(name, values) for name, values in found.items()}
 
     def schema(self):
@@ -138,10 +148,11 @@ class Predictor:
                                                   texts.items()), "as many of each"))
         return texts
 
-    def _rows(self, texts):
-        """Ask for a batch; return a dict of outputs for each row."""
-        outputs = self._function(**{name: known_strings(column)
-                                    for name, column in texts.items()})
+    def _rows(self, batches):
+        """Ask for batches, one for each replica; return for each a dict of outputs of every row."""
+        return [rows_of(self._checked(outputs), self._results) for outputs in self._ask(batches)]
+
+    def _checked(self, outputs):
         outputs = {name: value.numpy() for name, value in outputs.items()}
         for name, result in self._results.items():
             for output in outputs_of(result) if result["kind"] in _FINITE else ():
@@ -149,7 +160,7 @@ class Predictor:
                 if values.dtype.kind == "f" and not np.isfinite(values).all():
                     raise BertTfError(explain(f"the model gives a {name} that is not finite",
                                               "a model that was trained without overflow"))
-        return rows_of(outputs, self._results)
+        return outputs
 
     def _values(self, row):
         """Return the columns of one row."""
@@ -163,11 +174,43 @@ class Predictor:
         return np.stack(values) if values and name == self.vector else values
 
 
-def known_strings(column):
-    """Return a list of str as a string tensor `[n]`."""
+def _tensors(texts):
+    """Return a dict of lists of str as one of string tensors `[n]`."""
     import tensorflow as tf
 
-    return tf.constant(column, tf.string)
+    return {name: tf.constant(column, tf.string) for name, column in texts.items()}
+
+
+def _on_one(function, specs):
+    """Return a function from a list of one batch, a dict of lists, to that of its outputs."""
+    import tensorflow as tf
+
+    if not isinstance(function, tf.types.experimental.ConcreteFunction):
+        with computed_by(served_layer_norm):
+            function = function.get_concrete_function(**specs)
+    function = with_constant_kernels(function)
+    return lambda batches: [function(**_tensors(texts)) for texts in batches]
+
+
+def _on_replicas(strategy, function):
+    """Return the same for a batch, or none, for each replica."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def run(texts):
+        with computed_by(served_layer_norm):
+            return strategy.run(lambda texts: function(**texts), args=(texts,))
+
+    def ask(batches):
+        tensors = [_tensors(texts) for texts in batches]
+        texts = strategy.experimental_distribute_values_from_function(
+            lambda replica: tensors[min(replica.replica_id_in_sync_group, len(tensors) - 1)])
+        outputs = {name: strategy.experimental_local_results(value)
+                   for name, value in run(texts).items()}
+        return [{name: values[number] for name, values in outputs.items()}
+                for number in range(len(batches))]
+
+    return ask
 
 
 class _Known:
@@ -175,20 +218,23 @@ class _Known:
 
     Attributes:
         described: dict, see `signatures.description`.
-        inputs: `{signature: names of its inputs}`, of those that take nothing but text.
+        specs: `{signature: {input: TensorSpec}}`, of those that take nothing but text.
+        inputs: `{signature: names of its inputs}` of these, in their usual order.
         results: `{signature: {name: result}}` of these.
-        function: function from a signature's name to a `ConcreteFunction`.
+        function: function from a signature's name to what computes it: a `ConcreteFunction`, or a
+            `tf.function`.
     """
 
     def __init__(self, described, specs, results, function, reading, owner=None):
         self.described, self.function, self.reading, self.owner = (
             described, function, reading, owner)
-        self.inputs = {name: tuple(inputs) for name, inputs in specs.items()
-                       if name != DEFAULT and _in_order(inputs) and any(
-                           result["kind"] != "json" for result in results.get(name, {}).values())}
+        self.specs = {name: inputs for name, inputs in specs.items()
+                      if name != DEFAULT and _in_order(inputs) and any(
+                          result["kind"] != "json" for result in results.get(name, {}).values())}
+        self.inputs = {name: _in_order(inputs) for name, inputs in self.specs.items()}
         self.results = {name: {key: result for key, result in results[name].items()
-                               if result["kind"] != "json"} for name in self.inputs}
-        self._default = next((name for name in self.inputs
+                               if result["kind"] != "json"} for name in self.specs}
+        self._default = next((name for name in self.specs
                               if results[name] == results.get(DEFAULT)), None)
 
     def choose(self, model, task):
@@ -228,9 +274,7 @@ def _built(path, dtype):
     rows = signatures(served)
 
     def function(name):
-        with computed_by(served_layer_norm):
-            return tf.function(functools.partial(rows[name].function, served), autograph=False
-                               ).get_concrete_function(**rows[name].inputs)
+        return tf.function(functools.partial(rows[name].function, served), autograph=False)
 
     preprocessor = getattr(served.model, "preprocessor", None)
     return _Known(description(served), {name: row.inputs for name, row in rows.items()},

@@ -47,9 +47,14 @@ def _parser():
 def main(argv=None):
     config = PredictConfig(**vars(_parser().parse_args(argv)))
     made = predict(config)
+
+    from bert_tf.finetune.results import shown
+
     print(f"{made['rows']:,} rows in {made['shards']:,} files of {config.output_dir}/predictions")
     if made["bad_rows"]:
         print(f"{made['bad_rows']:,} bad rows in {config.output_dir}/bad_rows.jsonl")
+    if made["metrics"]:
+        print(f"{made['labelled']:,} labelled rows: {shown(made['metrics'])}")
 
 
 cli.make_callable(__name__, predict)

@@ -20,11 +20,14 @@ from bert_tf.embedder import model_digest
 from bert_tf.errors import BertTfError, explain
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model
+from bert_tf.predict.measure import measure
 from bert_tf.predict.progress import count_rows
 from bert_tf.predict.rows import Rows
 from bert_tf.predict.writer import FORMATS
 from bert_tf.predictor import Predictor
 from bert_tf.storage import checksums, files, manifest
+from bert_tf.tasks.registry import answering_signatures
+from bert_tf.training.strategy import make_strategy
 
 MANIFEST, BEGUN, PREDICTIONS, BAD_ROWS = (
     "manifest.json", "begun.json", "predictions", "bad_rows.jsonl")
@@ -63,7 +66,7 @@ class Prediction:
             print(f"{self.path()}: this is predicted already; nothing to do")
             return before
         # What the options or the columns are wrong for leaves nothing behind.
-        predictor = Predictor(options.model, options.task, options.dtype)
+        predictor = _load(options)
         rows = Rows(paths, predictor.inputs, options.columns(), options.form(),
                     options.shard_size)
         writer = FORMATS[options.format](rows, predictor)
@@ -74,9 +77,11 @@ class Prediction:
             shards, count = self._predict(rows, predictor, writer, bad)
         if not count:
             raise bad.first or BertTfError(explain(f"{', '.join(paths)}: no rows", "one or more"))
+        metrics, labelled = self._metrics(rows, predictor, writer)
         return manifest.write(
             self.path(MANIFEST), stored, paths, model=options.model, signature=predictor.signature,
-            rows=count, bad_rows=bad.count, shards=len(shards), command=self.command,
+            rows=count, bad_rows=bad.count, shards=len(shards), metrics=metrics,
+            labelled=labelled, command=self.command,
             files=checksums.facts(self.path(), [BAD_ROWS, *(
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
 
@@ -116,6 +121,21 @@ class Prediction:
                 if not alone:
                     bar.update(len(block.places))
         return shards, count
+
+
+    def _metrics(self, rows, predictor, writer):
+        """Return what `measure` does; of vectors nothing."""
+        if predictor.signature not in answering_signatures(self.task):
+            return {}, 0
+
+        def ignore(where, error):
+            pass
+
+        convert = _converter(rows, self.options.format, ignore)
+        shards = ((convert(block).places, writer.read(self.shard(block.number, writer.suffix)))
+                  for block in rows.blocks(ignore))
+        return measure(self.task, "chosen" in predictor.columns, rows, self.options.columns(),
+                       shards)
 
 
 class BadRows:
@@ -163,6 +183,14 @@ def _converter(rows, form, bad):
     return lambda block: carried.convert(block, bad)
 
 
+def _load(options):
+    """Return the `Predictor`; of several GPUs each is a replica."""
+    import tensorflow as tf
+
+    strategy = make_strategy() if len(tf.config.list_logical_devices("GPU")) > 1 else None
+    return Predictor(options.model, options.task, options.dtype, strategy)
+
+
 _predictor = _writer = _done = None  # of this process
 
 
@@ -194,4 +222,4 @@ def _start_process(options, writer, groups, taken):
         taken.value += 1
     os.sched_setaffinity(0, group)
     tf.config.threading.set_intra_op_parallelism_threads(len(group))
-    _start_alone(Predictor(options.model, options.task, options.dtype), writer, None)
+    _start_alone(_load(options), writer, None)

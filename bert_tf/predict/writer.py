@@ -38,6 +38,11 @@ class JsonLines:
         """Return the rows of a file that `write` wrote; None of a damaged one."""
         return sum(len(lines) for lines in files.read_line_blocks(path))
 
+    def read(self, path):
+        """Yield the predictions of a file, a dict for each row."""
+        for row in map(json.loads, files.read_lines(path)):
+            yield {name: row[written] for name, written in self.names.items()}
+
 
 class Parquet:
     """A table in one row group, see `carried` for its types; arguments: see `JsonLines`."""
@@ -45,8 +50,8 @@ class Parquet:
     suffix = ".parquet"
 
     def __init__(self, rows, predictor):
-        names = predicted_names(rows.names, predictor.columns)
-        self.predicted = [field.with_name(names[field.name]) for field in predictor.schema()]
+        self.names = predicted_names(rows.names, predictor.columns)
+        self.predicted = [field.with_name(self.names[field.name]) for field in predictor.schema()]
 
     def write(self, path, block, predictions):
         """See `JsonLines.write`; the block's columns are arrays."""
@@ -71,6 +76,14 @@ class Parquet:
                 return parquet.read_metadata(local).num_rows
         except (ArrowException, OSError):
             return None
+
+    def read(self, path):
+        """See `JsonLines.read`."""
+        from pyarrow import parquet
+
+        with files.staged(path) as local:
+            table = parquet.read_table(local, columns=list(self.names.values()))
+        yield from table.rename_columns(list(self.names)).to_pylist()
 
 
 class Npy:

@@ -17,7 +17,8 @@ PATIENCE = 900  # seconds that a process may take at most
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "matplotlib.pyplot",
             "bert_tf.pretrain.run", "bert_tf.pretrain.report", "bert_tf.finetune.run",
-            "bert_tf.evaluate.run", "bert_tf.saved_model.save", "bert_tf.tasks.pretrained",
+            "bert_tf.evaluate.run", "bert_tf.predict.run", "bert_tf.saved_model.save",
+            "bert_tf.tasks.pretrained",
             "bert_tf.converters.ours", "bert_tf.converters.hf_safetensors",
             "bert_tf.converters.google_tf1", "bert_tf.data.create")
 

@@ -4,6 +4,14 @@ import pytest
 from faults.forked import Forker
 from faults.kill_and_resume import kill_pretraining
 from faults.kill_commands import kill_commands
+from faults.kill_predict import kill_predict
+
+
+@pytest.mark.long
+def test_a_killed_prediction_ends_with_the_same_bytes(tmp_path):
+    lines = []
+    with Forker() as forker:
+        assert kill_predict(forker, tmp_path, 2, 4, say=lines.append) == 2, lines
 
 
 @pytest.mark.long

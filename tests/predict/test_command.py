@@ -38,7 +38,8 @@ def loaded(model):
 def same_predictor(monkeypatch, loaded):
     import bert_tf.predict.run
 
-    monkeypatch.setattr(bert_tf.predict.run, "Predictor", lambda model, task, dtype: loaded[task])
+    monkeypatch.setattr(bert_tf.predict.run, "Predictor", lambda model, task, dtype, strategy:
+                        loaded["embed" if task == "embed" else None])
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_predictions_stand_beside_the_columns_in_order(model, table, tmp_path, c
     made = examples(COUNT, seed=3)
     expected = bert_tf.from_pretrained(model).classify([each.text_a for each in made])
     for form in ("parquet", "jsonl"):
-        assert run(model, table, tmp_path / form, "--format", form) == 0
+        assert run(model, table, tmp_path / form, "--format", form, "--task", "classify") == 0
         rows = read(tmp_path / form)
         assert [(row["text"], row["label"]) for row in rows] == [
             (each.text_a, each.label) for each in made]
@@ -83,19 +84,25 @@ def test_predictions_stand_beside_the_columns_in_order(model, table, tmp_path, c
             assert row["score"] == max(row["probabilities"].values())
         assert [path.name for path in parts(tmp_path / form)] == [
             f"part-0000{number}.{form}" for number in range(3)]
-    assert f"{COUNT} rows in 3 files" in capsys.readouterr().out
+    right = np.mean([one.label == each["label"]
+                     for one, each in zip(made, expected, strict=True)])
+    printed = capsys.readouterr().out
+    assert f"{COUNT} rows in 3 files" in printed and f"accuracy {right:.4f}" in printed
+    about = checksums.read_sealed(str(tmp_path / "jsonl/manifest.json"))
+    assert (about["metrics"]["accuracy"], about["labelled"], about["rows"]) == (right, COUNT, COUNT)
     schema = parquet.read_schema(parts(tmp_path / "parquet")[0])
     assert schema.field("probabilities").type == pa.struct(
         [(label, pa.float32()) for label in LABELS])
     # Once is enough; another result is not replaced, nor is what is damaged reused.
-    assert run(model, table, tmp_path / "jsonl", "--format", "jsonl") == 0
+    words = ["--format", "jsonl", "--task", "classify"]
+    assert run(model, table, tmp_path / "jsonl", *words) == 0
     assert "nothing to do" in capsys.readouterr().out
-    assert run(model, table, tmp_path / "jsonl") == 2
+    assert run(model, table, tmp_path / "jsonl", "--task", "classify") == 2
     assert "(format was 'jsonl', now 'parquet')" in capsys.readouterr().err
     parts(tmp_path / "jsonl")[1].write_text("{}\n")
-    assert run(model, table, tmp_path / "jsonl", "--format", "jsonl") == 1
+    assert run(model, table, tmp_path / "jsonl", *words) == 1
     assert "part-00001.jsonl is damaged" in capsys.readouterr().err
-    assert run(model, table, tmp_path / "jsonl", "--format", "jsonl", "--overwrite") == 0
+    assert run(model, table, tmp_path / "jsonl", *words, "--overwrite") == 0
     assert read(tmp_path / "jsonl") == rows
 
 

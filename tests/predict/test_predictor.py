@@ -6,6 +6,7 @@ import functools
 import numpy as np
 import pyarrow as pa
 import pytest
+from harness import mirrored
 from tiny_model import TEXTS, Traced, export_once, save_model
 
 import bert_tf
@@ -42,7 +43,9 @@ def of_entities(model, found):
 
 
 @pytest.mark.parametrize("name, exported, check", [
-    ("several", True, of_pairs), ("several", False, of_pairs), ("span", False, of_questions),
+    ("several", True, of_pairs),
+    pytest.param("several", False, of_pairs, marks=pytest.mark.long),
+    pytest.param("span", False, of_questions, marks=pytest.mark.long),
     pytest.param("span", True, of_questions, marks=pytest.mark.long),
     ("tagger", False, of_entities),
     pytest.param("tagger", True, of_entities, marks=pytest.mark.long)])
@@ -62,6 +65,7 @@ def test_it_predicts_what_the_model_does(made_once, name, exported, check):
     assert predictor.vector is None
 
 
+@pytest.mark.long
 def test_a_pretrained_model_has_its_signatures_for_tasks(tmp_path):
     folder = save_model(str(tmp_path / "model"))
     filled = bert_tf.Predictor(folder, "fill_mask")(READ)["masks"]
@@ -85,24 +89,35 @@ def test_vectors_are_those_of_sentence_transformers(shared):
                                    expected["sentence_embeddings"], atol=1e-5)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("exported", [True, False])
+def test_replicas_get_a_batch_each(made_once, exported, monkeypatch):
+    monkeypatch.setattr("bert_tf.predictor._BATCH_CHARACTERS", 100)  # several batches, oddly many
+    path = export_once(made_once, "tagger")[exported]
+    texts = READ * 5
+    found = bert_tf.Predictor(path, strategy=mirrored(2))(texts)["entities"]
+    for row, expected in zip(found, bert_tf.Predictor(path)(texts)["entities"], strict=True):
+        for one, other in zip(row, expected, strict=True):
+            close(one, other)
+
+
 @pytest.mark.parametrize("texts, message", [
-    ({"question": ["a"]}, "texts question; expected question and context"),
-    ({"question": ["a"], "context": ["a", "b"]}, "1 of question and 2 of context; expected as"),
-    ({"question": ["a"], "context": [None]}, r"context\[0\] is None; expected a string"),
-    (["a"], "texts for a model of pairs; expected a dict of question and context")])
+    ({"text_a": ["a"]}, "texts text_a; expected text_a and text_b"),
+    ({"text_a": ["a"], "text_b": ["a", "b"]}, "1 of text_a and 2 of text_b; expected as"),
+    ({"text_a": ["a"], "text_b": [None]}, r"text_b\[0\] is None; expected a string"),
+    (["a"], "texts for a model of pairs; expected a dict of text_a and text_b")])
 def test_what_is_no_text_for_it_is_refused(made_once, texts, message):
-    predictor = questions(export_once(made_once, "span")[0])
     with pytest.raises(UsageError, match=message):
-        predictor(texts)
+        pairs(export_once(made_once, "several")[0])(texts)
 
 
 @functools.cache
-def questions(folder):
+def pairs(folder):
     return bert_tf.Predictor(folder)
 
 
 def test_what_is_not_finite_is_refused(made_once):
-    predictor = bert_tf.Predictor(export_once(made_once, "several")[0])
+    predictor = pairs(export_once(made_once, "several")[0])
     for weight in predictor._kept.owner.model.trainable_weights:
         weight.assign(np.full(weight.shape, np.nan))
     with pytest.raises(BertTfError, match="the model gives a label that is not finite"):

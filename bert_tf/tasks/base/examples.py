@@ -40,6 +40,10 @@ class Example(abc.ABC):
         """Its labels as a sentence names them, a set of str."""
         return {f"label {name!r}" for name in self.label_names}
 
+    def without_text(self):
+        """Return the same with its labels alone, for metrics."""
+        return self
+
     @abc.abstractmethod
     def given(self):
         """Return what `predictions.jsonl` holds of it: a dict with its text and `gold`, its label.
@@ -65,6 +69,10 @@ class TextExample(Example):
     def content(self):
         """See `Example.content`."""
         return [self.text_a, self.text_b]
+
+    def without_text(self):
+        """See `Example.without_text`."""
+        return TextExample(self.id, "", label=self.label)
 
     @property
     def label_names(self):

@@ -26,6 +26,7 @@ class TaskType:
 
     models = ()  # Keras model classes: the first is fine-tuned, all can be evaluated
     answered_by = ()  # signatures of a SavedModel that predict for unlabelled texts, the first best
+    measures_rows = False  # whether a row of a table is an example, which has a `prediction`
     built_as = None  # `saved_as` of the class that an evaluated model is built as; None: its own
 
     def __init__(self, task, options):
@@ -83,6 +84,17 @@ class TaskType:
 
         Raises:
             UsageError: it has no signature that takes such examples.
+        """
+        raise NotImplementedError
+
+    def prediction(self, example, row):
+        """Return what `predict` does of one example, as far as `metrics` reads it.
+
+        Args:
+            example: an `Example`.
+            row: what a signature of `answered_by` gives of it, as `Predictor` has it: a dict.
+
+        Returns: a dict; None where its label is none of the model's.
         """
         raise NotImplementedError
 

@@ -23,6 +23,7 @@ class Classification(TaskType):
 
     models = (Classifier,)
     answered_by = ("predict",)
+    measures_rows = True
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -143,6 +144,17 @@ class Classification(TaskType):
                                if value >= CHOSEN_FROM]}
         label = labels[int(np.argmax(values))]
         return {"id": example.id, "label": label, "score": scores[label], "scores": scores}
+
+    def prediction(self, example, row):
+        """See `TaskType.prediction`."""
+        if example.label is None:
+            return None
+        if self.problem == "regression":
+            return {"score": row["score"]}
+        if not set(self._names(example)) <= set(row["probabilities"]):
+            return None
+        chosen = {"labels": row["chosen"]} if self.problem == "multi_label" else {}
+        return {"label": row["label"], "scores": dict.fromkeys(row["probabilities"]), **chosen}
 
     def metrics(self, examples, predictions):
         """See `TaskType.metrics`: of numbers, of several labels, or of one."""

@@ -40,6 +40,10 @@ class SpanExample(Example):
         """See `Example.described_labels`."""
         return {f"a question with{'out' * self.is_impossible} an answer"}
 
+    def without_text(self):
+        """See `Example.without_text`."""
+        return dataclasses.replace(self, question="", context="", group=None)
+
     def given(self):
         """See `Example.given`; `gold` has all labelled answers, none where there is none."""
         return {"question": self.question, "context": self.context,

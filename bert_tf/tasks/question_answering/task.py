@@ -35,6 +35,7 @@ class QuestionAnsweringType(TaskType):
 
     models = (QuestionAnswering,)
     answered_by = ("answer",)
+    measures_rows = True
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -124,6 +125,10 @@ class QuestionAnsweringType(TaskType):
         if threshold is None:
             threshold = about.get("null_threshold")
         return _answered(ask, examples, threshold)
+
+    def prediction(self, example, row):
+        """See `TaskType.prediction`."""
+        return {"id": example.id, "answer": row["answer"] or ""}
 
     def metrics(self, examples, predictions):
         """Return `{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is

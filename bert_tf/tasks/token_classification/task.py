@@ -33,6 +33,7 @@ class TokenClassification(TaskType):
 
     models = (TokenClassifier,)
     answered_by = ("tag",)
+    measures_rows = True
 
     def __init__(self, task, options):
         super().__init__(task, options)
@@ -136,6 +137,11 @@ class TokenClassification(TaskType):
                                                                 strict=True)]
                 lines[row] = _line(examples[row], _tags(examples[row], entities), entities)
         return lines
+
+    def prediction(self, example, row):
+        """See `TaskType.prediction`: the tags of the entities, as of `predict_served`."""
+        return {"tags": _tags(example, [(entity["start"], entity["end"], entity["label"], None)
+                                        for entity in row["entities"]])}
 
     def metrics(self, examples, predictions):
         """Return the metrics of `tagging_metrics`; of characters also `character_f1`, see

@@ -1,0 +1,61 @@
+"""Metrics of predictions of rows that have the label that they are about."""
+
+from bert_tf.data.tables import BadRow, NoColumn
+from bert_tf.finetune.config import FinetuneConfig
+from bert_tf.tasks.registry import find_task, make_type, tasks
+
+
+def measure(name, several, rows, columns, shards):
+    """Measure what was predicted, as `evaluate` does.
+
+    Args:
+        name: of the task, or None.
+        several: whether the model gives a text any number of labels.
+        rows: the `Rows` of the input.
+        columns: `{"label": …, …}`, those of another name than the task's own.
+        shards: iterable of `(places, predicted)`: for each shard the file and line of its rows,
+            and an iterable of dicts of what was predicted of them.
+
+    Returns: `{metric: float}`, and the number of rows with a label; `{}` and 0 where there is no
+        column with labels, or the task is none of rows.
+    """
+    if name not in tasks():
+        return {}, 0
+    task = find_task(name, several and find_task(name).several is not None)
+    task_type = make_type(task, FinetuneConfig(task=name, train="", dev="", output_dir="",
+                                               text_b_column=columns.get("text_b")))
+    if not task_type.measures_rows:
+        return {}, 0
+    examples, predictions = [], []
+    predicted = ((place, row) for places, found in shards
+                 for place, row in zip(places, found, strict=True))
+    try:
+        for example, row in _beside(_labelled(task, rows, columns), predicted):
+            prediction = None if isinstance(example, BadRow) else task_type.prediction(example,
+                                                                                       row)
+            if prediction is not None:
+                examples.append(example.without_text())
+                predictions.append(prediction)
+    except NoColumn:
+        return {}, 0
+    return (task_type.metrics(examples, predictions) if examples else {}), len(examples)
+
+
+def _labelled(task, rows, columns):
+    """Yield `(place, example or BadRow)` of every row of all tables."""
+    columns = {**task.columns, **columns} if task.columns else {}
+    for source in rows.sources:
+        if source.is_table and source.names:
+            for (place, _), example in zip(
+                    source.rows(rows.text_columns.values()),
+                    task.read(source.path, columns, source.form), strict=False):
+                yield place, example
+
+
+def _beside(labelled, predicted):
+    """Yield `(example, row)` of the places that both have, which come in the same order."""
+    wanted, row = next(predicted, (None, None))
+    for place, example in labelled:
+        if place == wanted:
+            yield example, row
+            wanted, row = next(predicted, (None, None))
