@@ -182,7 +182,6 @@ def _start_process(options, source):
     _start(options, source)
 
 
-def _make(task):
-    chunk, path = task
+def _make(chunk, path):
     if not files.exists(path):
         _maker(chunk, path)

@@ -12,11 +12,11 @@ from bert_tf.errors import BertTfError, explain
 
 
 def in_order(tasks, work, start, arguments, num_processes, what):
-    """Yield `(task, work(task))` of each task, in order; a few more than `num_processes` are read
+    """Yield `(task, work(*task))` of each task, in order; a few more than `num_processes` are read
     ahead.
 
     Args:
-        tasks: iterable of what can be pickled.
+        tasks: iterable of tuples, the arguments of `work`; of what can be pickled.
         work: function of a module.
         start: function of a module, called once in each process before `work`.
         arguments: of `start`.
@@ -29,7 +29,7 @@ def in_order(tasks, work, start, arguments, num_processes, what):
     if num_processes == 1:
         start(*arguments)
         for task in tasks:
-            yield task, work(task)
+            yield task, work(*task)
         return
     context = multiprocessing.get_context("spawn")
     executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, _start,
@@ -40,7 +40,7 @@ def in_order(tasks, work, start, arguments, num_processes, what):
             for _ in range(num_processes):
                 executor.submit(int)  # start them while the first tasks are read
         for task in tasks:
-            waiting.append((task, executor.submit(work, task)))
+            waiting.append((task, executor.submit(work, *task)))
             if len(waiting) > num_processes + 1:
                 task, future = waiting.popleft()
                 yield task, future.result()

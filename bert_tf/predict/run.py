@@ -194,8 +194,7 @@ def _load(options):
 _predictor = _writer = _done = None  # of this process
 
 
-def _work(task):
-    path, block = task
+def _work(path, block):
     _writer.write(path, block, _predictor(block.texts, _done))
 
 

@@ -227,11 +227,11 @@ def test_what_was_interrupted_goes_on(model, table, tmp_path, monkeypatch, capsy
     expected = {path.name: path.read_bytes() for path in parts(tmp_path / "whole")}
     work, done = module._work, []
 
-    def dies(task):
+    def dies(path, block):
         if len(done) == 2:
             raise KeyboardInterrupt
-        done.append(task[0])
-        return work(task)
+        done.append(path)
+        return work(path, block)
 
     monkeypatch.setattr(module, "_work", dies)
     assert run(model, table, tmp_path / "out") == 130
