@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.data.documents import expand_inputs, read_documents
 from bert_tf.data.task_input import TaskInput
 from bert_tf.distill.distiller import Distiller
-from bert_tf.distill.student import build_student, output_axes
+from bert_tf.distill.student import build_student, output_axes, scale_table
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import model_files
@@ -122,6 +122,8 @@ class DistillationRun:
         if options.init:
             features = self.own_features(texts, student, teacher, features)
         answers = self.projected(answers, student)
+        if options.static:
+            scale_table(student, features["train"], answers["train"])
         data = {}
         for name, part in features.items():
             part.rows["teacher_output"] = answers[name]

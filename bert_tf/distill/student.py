@@ -11,6 +11,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.load import from_pretrained
 
 _HEAD_SIZE = 64  # of a narrower student whose width the teacher's does not divide
+_SCALED_BY = 4096  # texts that tell how long a static student's vectors have to be
 _RARE = 1e-3  # what a token's weight is halved at (Arora et al. 2017, section 3)
 
 
@@ -174,6 +175,28 @@ def _fill_table(student, teacher, counts):
     weights = _RARE / (_RARE + frequency)
     (table,) = student.encoder.weights
     table.assign((vectors * weights[:, np.newaxis]).astype(np.float32))
+
+
+def scale_table(student, features, answers):
+    """Lengthen a static student's vectors so that means of them are as long as the teacher's.
+
+    By least squares over the first texts. Vectors of single tokens are longer than those of texts
+    and shorter than what a mean of many needs, and tokens that the text lacks are not learned.
+
+    Args:
+        student: of `build_student`.
+        features: `Features` of the train texts.
+        answers: float32 `[n, width]`, the teacher's.
+    """
+    options, (table,) = student.options(), student.encoder.weights
+    if options["normalize"]:
+        return
+    vectors, ids = table.numpy(), features.rows["input_word_ids"]
+    rows = [ids[row][~np.isin(ids[row], options["special_ids"])]
+            for row in range(min(len(features), _SCALED_BY))]
+    means = np.stack([vectors[row].mean(0) if len(row) else np.zeros(vectors.shape[1], np.float32)
+                      for row in rows])
+    table.assign(vectors * max(np.sum(means * answers[:len(means)]) / np.sum(means**2), 1e-3))
 
 
 def output_axes(vectors, width):

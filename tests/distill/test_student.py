@@ -6,10 +6,11 @@ from sentiment import examples, tokenizer
 from teachers import classifier, embedder
 
 from bert_tf.config import ModelConfig
+from bert_tf.data.task_input import Features, Ragged
 from bert_tf.distill.complete import complete
 from bert_tf.distill.config import DistillConfig
 from bert_tf.distill.projection import principal_axes
-from bert_tf.distill.student import build_student, kept_layers, student_config
+from bert_tf.distill.student import build_student, kept_layers, scale_table, student_config
 from bert_tf.errors import UsageError
 
 TEXTS = [each.text_a for each in examples(20)]
@@ -119,3 +120,19 @@ def test_windows_stay_windows():
     with pytest.raises(UsageError, match="the others a window.*--keep_layers 0 1 2"):
         student_config(teacher, options(keep_layers=(1, 3, 5)))
     assert student_config(teacher, options(keep_layers=(0, 1, 5)))[1] == (0, 1, 5)
+
+
+def test_means_of_a_static_students_vectors_become_as_long_as_the_teachers():
+    teacher = embedder(2)
+    student, _ = build(teacher, static=True)
+    student.pooling.normalize = False
+    (table,) = student.encoder.weights
+    before = table.numpy()
+    random = np.random.default_rng(1)
+    special = teacher.preprocessor.tokenizer.vocabulary
+    rows = [[special.cls_id, *random.integers(5, len(before), 4), special.sep_id]
+            for _ in range(20)]
+    means = np.stack([before[row[1:-1]].mean(0) for row in rows])
+    scale_table(student, Features({"input_word_ids": Ragged.of_rows(rows)}, np.arange(20)),
+                2.5 * means)
+    np.testing.assert_allclose(table.numpy(), 2.5 * before, rtol=1e-5)
