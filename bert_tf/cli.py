@@ -178,6 +178,13 @@ def parser_of(command, doc, options):
     return parser
 
 
+def with_beam_options(parser, argv):
+    """Return `(arguments, beam_options)`: a dict, and Beam's own flags, which follow `--`."""
+    argv = sys.argv[1:] if argv is None else argv
+    own = _end(argv)
+    return vars(parser.parse_args(argv[:own])), tuple(argv[own + 1:])
+
+
 def command_line(command, options):
     """The command that does what an `Options` object says, as a text for a shell."""
     words = ["python", "-m", f"bert_tf.{command}"]

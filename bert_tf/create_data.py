@@ -45,10 +45,8 @@ def _parser():
 
 
 def main(argv=None):
-    argv = sys.argv[1:] if argv is None else argv
-    own = argv.index("--") if "--" in argv else len(argv)
-    arguments = vars(_parser().parse_args(argv[:own]))
-    made = create_examples(CreateDataConfig(**arguments, beam_options=argv[own + 1:]))
+    arguments, beam_options = cli.with_beam_options(_parser(), argv)
+    made = create_examples(CreateDataConfig(**arguments, beam_options=beam_options))
     for split, facts in made["splits"].items():
         if facts["num_examples"]:
             print(f"{split}: {facts['num_examples']:,} examples from {facts['num_documents']:,} "

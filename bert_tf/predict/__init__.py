@@ -8,6 +8,9 @@ for, or another of its signatures (--task embed). Input are tables by the names 
 and text, a text a line; the output has all columns of the input and, as Parquet, JSON lines or
 .npy, the predictions, in the order of the input. A command that was interrupted, or killed, goes on
 where it was; the bytes are those of an undisturbed one. docs/prediction.md tells more.
+
+With --runner beam Apache Beam does the work, by --num_processes workers; what follows `--` are
+Beam's own flags.
 """
 
 from bert_tf import cli
@@ -45,7 +48,8 @@ def _parser():
 
 
 def main(argv=None):
-    config = PredictConfig(**vars(_parser().parse_args(argv)))
+    arguments, beam_options = cli.with_beam_options(_parser(), argv)
+    config = PredictConfig(**arguments, beam_options=beam_options)
     made = predict(config)
 
     from bert_tf.finetune.results import shown

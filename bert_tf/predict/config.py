@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bert_tf.data.options import RUNNERS
 from bert_tf.finetune.config import ColumnOptions
 from bert_tf.options import POSITIVE, REQUIRED, WriteOptions, option
 
@@ -33,3 +34,7 @@ class PredictConfig(ColumnOptions, WriteOptions):
            "on it", POSITIVE)
     shard_size: int = option(16384, "rows of the input that become a file of predictions",
                              POSITIVE)
+    runner: str = option(
+        "local", "local: processes of this machine; beam: Apache Beam (extra: beam), whose own "
+                 "flags follow after --; the files are the same", choices=RUNNERS)
+    beam_options: tuple[str, ...] = option((), "Beam's own flags", flag=False)

@@ -180,10 +180,11 @@ def test_errors_of_workers_are_ours(parts, vocab, options, tmp_path, capfd):
 
 def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    monkeypatch.delitem(sys.modules, "bert_tf.data.beam_runner")
     import bert_tf.data
 
-    monkeypatch.delattr(bert_tf.data, "beam_runner")
+    for name in ("beam_runner", "beam_pipelines"):
+        monkeypatch.delitem(sys.modules, f"bert_tf.data.{name}")
+        monkeypatch.delattr(bert_tf.data, name)
     handlers = list(logging.root.handlers)
     with pytest.raises(UsageError, match=r"needs Apache Beam.*pip install 'bert_tf\[beam\]'"):
         create_examples(input=parts, vocab=vocab, output_dir=str(tmp_path / "data"), **options,

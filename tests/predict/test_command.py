@@ -7,66 +7,15 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
+from predicted import COUNT, LABELS, bad_rows, parts, read, run
 from pyarrow import parquet
-from sentiment import config, examples, tokenizer, write_table
+from sentiment import examples, tokenizer
 
 import bert_tf
-from bert_tf import cli, predict
 from bert_tf.storage import checksums, files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tasks.classification.model import Classifier
 
-LABELS = ["bad", "good"]
-COUNT = 40
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("predict") / "model")
-    Classifier(config(num_hidden_layers=1), LABELS, seed=4,
-               preprocessor=TextPreprocessor(tokenizer(), 8)).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def loaded(model):
-    """One `Predictor` for all tests: tracing takes longer than they do."""
-    return {task: bert_tf.Predictor(model, task) for task in (None, "embed")}
-
-
-@pytest.fixture(autouse=True)
-def same_predictor(monkeypatch, loaded):
-    import bert_tf.predict.run
-
-    monkeypatch.setattr(bert_tf.predict.run, "Predictor", lambda model, task, dtype, strategy:
-                        loaded["embed" if task == "embed" else None])
-
-
-@pytest.fixture
-def table(tmp_path):
-    return write_table(tmp_path / "data.tsv", examples(COUNT, seed=3))
-
-
-def run(model, source, output, *words):
-    return cli.run(predict.main, ["--model", model, "--input", str(source), "--output_dir",
-                                  str(output), "--shard_size", "16", *words])
-
-
-def parts(output):
-    return [output / "predictions" / name for name in sorted(os.listdir(output / "predictions"))]
-
-
-def read(output):
-    """All rows of the output, which is Parquet or JSON lines."""
-    rows = []
-    for path in parts(output):
-        rows += parquet.read_table(path).to_pylist() if path.suffix == ".parquet" else map(
-            json.loads, path.read_text().splitlines())
-    return rows
-
-
-def bad_rows(output):
-    return [json.loads(line) for line in (output / "bad_rows.jsonl").read_text().splitlines()]
+pytestmark = pytest.mark.usefixtures("same_predictor")
 
 
 def test_predictions_stand_beside_the_columns_in_order(model, table, tmp_path, capsys):
@@ -201,12 +150,9 @@ def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):
     ("text\tlabel\tpredicted_label\na\tb\tc\n", [], 2,
      "the input has the columns label and predicted_label"),
     (b"text\nthe\ncaf\xe9\n", [], 1, "line 3: byte 0xe9"),
-    (b"PK\x03\x04", [], 2, "is a workbook or a zip archive"),
-    ("text\nthe\n", ["--task", "tag"], 2, "'tag' is unknown; expected one of predict")])
-def test_what_is_no_input_is_one_line(model, write_file, tmp_path, capsys, monkeypatch, content,
-                                      words, code, message):
-    if "--task" in words:
-        monkeypatch.undo()
+    (b"PK\x03\x04", [], 2, "is a workbook or a zip archive")])
+def test_what_is_no_input_is_one_line(model, write_file, tmp_path, capsys, content, words, code,
+                                      message):
     source = write_file("data.tsv", content)
     assert run(model, source, tmp_path / "out", *words) == code
     error = capsys.readouterr().err.splitlines()[-1]
@@ -221,26 +167,26 @@ def test_a_folder_of_others_is_left_alone(model, table, tmp_path, capsys):
 
 
 def test_what_was_interrupted_goes_on(model, table, tmp_path, monkeypatch, capsys):
-    import bert_tf.predict.run as module
+    from bert_tf.predict.work import Work
 
     assert run(model, table, tmp_path / "whole") == 0
     expected = {path.name: path.read_bytes() for path in parts(tmp_path / "whole")}
-    work, done = module._work, []
+    do, done = Work.do, []
 
-    def dies(path, block):
+    def dies(self, block, *arguments):
         if len(done) == 2:
             raise KeyboardInterrupt
-        done.append(path)
-        return work(path, block)
+        done.append(block.number)
+        return do(self, block, *arguments)
 
-    monkeypatch.setattr(module, "_work", dies)
+    monkeypatch.setattr(Work, "do", dies)
     assert run(model, table, tmp_path / "out") == 130
     assert "the same command goes on from there" in capsys.readouterr().err
     assert [path.name for path in parts(tmp_path / "out")] == sorted(expected)[:2]
     assert not (tmp_path / "out" / "bad_rows.jsonl").exists()
     parts(tmp_path / "out")[0].write_bytes(b"PAR1")  # what a dying disk leaves is made again
     (tmp_path / "out/predictions/.tmp-part-00002.parquet-0123456789ab").write_bytes(b"PA")
-    monkeypatch.setattr(module, "_work", work)
+    monkeypatch.setattr(Work, "do", do)
     assert run(model, table, tmp_path / "out") == 0
     assert {path.name: path.read_bytes() for path in parts(tmp_path / "out")} == expected
 
