@@ -81,6 +81,14 @@ class Predictor:
         [[self._probe]] = self._rows([{name: ["a"] for name in self.inputs}])
         self.columns = list(self._values(self._probe))
 
+    @classmethod
+    def shared(cls, model, task=None, dtype=None):
+        """Return the `Predictor` that all of this process share, made at the first call.
+
+        For functions that Spark, Beam and their like send to workers and read anew for each task.
+        """
+        return _shared(cls, model, task, dtype)
+
     def __call__(self, texts, done=None):
         """Predict.
 
@@ -172,6 +180,11 @@ class Predictor:
 
     def _column(self, name, values):
         return np.stack(values) if values and name == self.vector else values
+
+
+@functools.lru_cache(4)
+def _shared(kind, *arguments):
+    return kind(*arguments)
 
 
 def _tensors(texts):

@@ -97,7 +97,7 @@ class PredictorModelHandler(ModelHandler):
 
     def load_model(self):
         """See Beam."""
-        return Predictor(*self.model)
+        return Predictor.shared(*self.model)
 
     def batch_elements_kwargs(self):
         """See Beam."""

@@ -82,20 +82,22 @@ def kill_predict(forker, root, tries, seed, forms=(("parquet", 1), ("jsonl", 2))
                 undisturbed[form] = results(out), time.monotonic() - started
                 say(f"{form}, undisturbed: {undisturbed[form][1]:.1f} s")
             expected, whole_time = undisturbed[form]
+            shards = sum("part-" in name for name in expected)
             shutil.rmtree(out, ignore_errors=True)
             for _ in range(min(draw.randint(1, 4), tries - hit)):
-                moment = draw.random() * whole_time
+                # After so many shards, and a while in which another one is made.
+                wanted, moment = draw.randrange(shards), draw.random() * whole_time / shards
                 fork = forker.start(words, log)
-                while fork.poll() is None and time.monotonic() - fork.started < moment:
+                while fork.poll() is None and len(list(out.rglob("part-*"))) < wanted:
                     time.sleep(0.002)
+                time.sleep(moment)
                 if fork.poll() is None:
                     fork.kill()
                     hit += 1
                 made = list(out.rglob("part-*"))
                 for path in made:
                     assert path.read_bytes() == expected[str(path.relative_to(out))], path
-                say(f"kill {hit}: {form}, {num_processes} processes, after {moment:.2f} s, "
-                    f"{len(made)} shards")
+                say(f"kill {hit}: {form}, {num_processes} processes, {len(made)} shards made")
             _finish(forker, words, log)
             found = results(out)
             different = sorted(name for name in expected.keys() | found.keys()

@@ -70,7 +70,7 @@ def test_a_model_in_a_pipeline_of_beam(loaded, tmp_path, monkeypatch):
     import apache_beam as beam
     from apache_beam.ml.inference.base import RunInference
 
-    monkeypatch.setattr(beam_runner, "Predictor", lambda model, task, dtype: loaded[task])
+    monkeypatch.setattr(beam_runner.Predictor, "shared", lambda model, task, dtype: loaded[task])
     texts = [each.text_a for each in examples(COUNT)]
     parquet.write_table(pa.table({"review": texts}), tmp_path / "data.parquet")
     handler = beam_runner.PredictorModelHandler("model", columns={"text": "review"})
