@@ -21,6 +21,8 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
+pytestmark = pytest.mark.graphs_as_written
+
 
 @pytest.fixture(scope="module")
 def dynamic(make):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from sentiment import config, examples, options, tokenizer, write_table
 from sklearn import metrics
-from tiny_model import own_signatures
+from tiny_model import only_signatures
 
 from bert_tf import cli, evaluate, finetune
 from bert_tf.finetune.trained_on import write_trained_on
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     model.save_pretrained(str(folder / "model"))
     model.save_pretrained(str(folder / "run" / "model"))
     (folder / "run" / "run.json").write_text(json.dumps({"options": {"seq_length": 8}}))
-    with own_signatures("classifier"):
+    with only_signatures("serving_default", "describe", "predict"):
         export_saved_model(str(folder / "model"), str(folder / "saved"))
     write_table(folder / "data.tsv", examples(40, seed=3))
     return folder

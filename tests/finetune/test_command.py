@@ -12,12 +12,15 @@ import pytest
 import tensorflow as tf
 from sentiment import TINY, config, examples, tokenizer, write_table
 from sklearn import metrics
+from tiny_model import only_signatures
 
 from bert_tf import cli, evaluate, finetune, query
 from bert_tf.finetune import trial
 from bert_tf.serving.server import config as serving_config
 from bert_tf.storage import files, variables
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+
+pytestmark = pytest.mark.graphs_as_written
 
 
 def arguments(folder, *words, name="run"):
@@ -41,7 +44,8 @@ def prepare(folder):
 def finished(tmp_path_factory):
     """Folder of a finished run of two seeds."""
     folder = prepare(tmp_path_factory.mktemp("finetune"))
-    assert finetune.main(arguments(folder, "--seeds", "2")) is None
+    with only_signatures("serving_default", "describe", "predict"):
+        assert finetune.main(arguments(folder, "--seeds", "2")) is None
     return folder
 
 
@@ -187,8 +191,10 @@ def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, caps
         assert cli.run(finetune.main, words) == 1
         assert f"{run / 'metrics.jsonl'} is missing" in capsys.readouterr().err
         (finished / "kept").rename(run / "metrics.jsonl")
-        for name in kept:
-            (run / name).unlink()
+        for names in (["predictions.jsonl", "test/report/confusion.json"],
+                      ["report/confusion.png", "report/confusion.json", "test/predictions.jsonl"]):
+            for name in names:
+                (run / name).unlink()
             assert cli.run(finetune.main, words) == 0
             assert {name: (run / name).read_bytes() for name in kept} == kept
     (run / "results.json").unlink()  # its best weights are gone, too

@@ -26,17 +26,27 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 NAMES = ("bert", "classifier", "several", "regressor", "ranker", "span", "gpt")
 
 
+class _Callers(dict):
+    def __init__(self, versions):
+        super().__init__()
+        self._versions = versions
+
+    def __missing__(self, name):
+        self[name] = Caller(self._versions[name])
+        return self[name]
+
+
 @dataclasses.dataclass
 class TaskModels:
     """Models `NAMES` of `tiny_model.MODELS`, and `morphemes`, a tagger of analysed text.
 
     Attributes:
         server: `Server` that serves them.
-        call: by name a `Caller` of the same SavedModel.
+        call: by name a `Caller` of the same SavedModel, which is loaded when it is asked for.
     """
 
     server: Server
-    call: dict
+    call: _Callers
 
 
 def _export_morphemes(folder):
@@ -72,4 +82,4 @@ def serve_tasks(made_once, folder):
     path.write_text(str(config))
     own = [] if BINARY else ["--api=openai,tei"]
     return TaskModels(Server(f"--model_config_file={path}", "--enable_batching=true", *own),
-                      {name: Caller(version) for name, version in versions.items()})
+                      _Callers(versions))

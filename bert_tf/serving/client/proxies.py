@@ -7,6 +7,8 @@ import urllib.parse
 import urllib.request
 from typing import NamedTuple
 
+from bert_tf.errors import UsageError, explain
+
 
 class Proxy(NamedTuple):
     """What leads to a server; as text without its password.
@@ -46,6 +48,9 @@ def proxy_of(host, rest, tls):
         host: name or address.
         rest: REST, else gRPC.
         tls: whether the connection is encrypted.
+
+    Raises:
+        UsageError: what counts is no address.
     """
     found = urllib.request.getproxies()
     without = (not rest and found.get("no_grpc")) or found.get("no", "")
@@ -55,6 +60,9 @@ def proxy_of(host, rest, tls):
     for kind in kinds:
         if url := found.get(kind):
             proxy = Proxy(f"{kind}_proxy", url if "://" in url else f"http://{url}")
+            if not _is_address(proxy.url):  # which is not shown: there may be a password in it
+                raise UsageError(explain(f"{proxy.variable} of the environment is no address",
+                                         "http://host:port", f"naming {host} in no_proxy"))
             return proxy if rest or proxy.tunnels else None
     return None
 
@@ -65,6 +73,14 @@ def is_loopback(host):
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def _is_address(url):
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _listed(host, without):

@@ -121,6 +121,12 @@ def test_a_proxy_of_no_kind(no_proxies, monkeypatch):
           Client("http://server:8501", "m") as client):
         client.status()
     assert "secret" not in str(error.value)
+    for url in ("http://user:secret@proxy:port", "http://user:secret@[::1", "http://user:secret@"):
+        monkeypatch.setenv("http_proxy", url)
+        for address in ("server:8500", "http://server:8501"):
+            with pytest.raises(UsageError, match="http_proxy of the environment is no") as error:
+                Client(address, "m")
+            assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(("status", "code"), [

@@ -144,6 +144,7 @@ def _ssl_config(path, key, certificate, **others):
     return f"--ssl_config_file={path}"
 
 
+@pytest.mark.long  # in make test: test_tls
 def test_tls_with_clients_that_show_who_they_are(model_folder, tmp_path, pem):
     (key, certificate), (client_key, client_certificate) = pem("server"), pem("client")
     flag = _ssl_config(tmp_path / "ssl.config", key, certificate, custom_ca=client_certificate,
@@ -187,43 +188,53 @@ def answers(channel):
     return True
 
 
-@own_words
-def test_a_server_takes_what_its_flags_allow_and_models_from_nobody(model_folder):
-    server = Server("--host=0.0.0.0", "--model_name=m", f"--model_base_path={model_folder}",
-                    "--max_connections=3", "--max_text_bytes=3")
-    try:
-        held = [another_connection(server.address) for _ in range(3)]
-        for channel, taken in zip(held, (True, True, False), strict=True):
-            assert answers(channel) == taken  # the harness has one of the three
-        held[0].close()
-        wait_until(lambda: answers(another_connection(server.address)), "there is room again")
-        for port in (server.port, server.rest_port):
-            socket.create_connection(("127.0.0.2", port), PATIENCE).close()
-        assert arrays(server.predict("m", text=["abc"]))["length"] == [3]
-        with refused("INVALID_ARGUMENT", "a text of 4 bytes; expected at most 3"):
-            server.predict("m", text=["abcd"])
-        request = model_server_config_pb2.ModelServerConfig()
-        request.model_config_list.config.add(name="m", base_path=str(model_folder),
-                                             model_platform="tensorflow")
-        with refused("PERMISSION_DENIED", "--allow_reload does not name this client"):
-            server.reload(request)
-    finally:
-        server.stop()
-
-
-def test_a_socket_and_a_large_message(model_folder, tmp_path):
-    path = tmp_path / "grpc.socket"
+@pytest.fixture(scope="module")
+def limited(model_folder, tmp_path_factory):
+    """A server with flags for what it takes, and the path of its socket."""
+    path = tmp_path_factory.mktemp("socket") / "grpc.socket"
     server = Server("--model_name=m", f"--model_base_path={model_folder}",
                     f"--grpc_socket_path={path}",
-                    "--grpc_channel_arguments=grpc.max_receive_message_length=2000000")
-    try:
-        assert os.path.exists(path)
-        with grpc.insecure_channel(f"unix:{path}") as channel:
-            call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
-            request = server.request("m", text=["abc"]).SerializeToString()
-            assert b"ABC" in call(request, timeout=PATIENCE)
-        with refused("RESOURCE_EXHAUSTED", "larger than max"):
-            server.predict("m", text=["x" * 3_000_000])
-        assert arrays(server.predict("m", text=["abc"]))["length"] == [3]
-    finally:
-        server.stop()
+                    "--grpc_channel_arguments=grpc.max_receive_message_length=2000000",
+                    *([] if BINARY else ["--host=0.0.0.0", "--max_connections=3",
+                                         "--max_text_bytes=3"]))
+    yield server, path
+    server.stop()
+
+
+@own_words
+def test_a_server_takes_what_its_flags_allow_and_models_from_nobody(model_folder, limited):
+    server, _ = limited
+    held = [another_connection(server.address) for _ in range(3)]
+    for channel, taken in zip(held, (True, True, False), strict=True):
+        assert answers(channel) == taken  # the harness has one of the three
+    held[0].close()
+
+    def has_room():
+        with another_connection(server.address) as channel:
+            return answers(channel)
+
+    wait_until(has_room, "there is room again")
+    for channel in held[1:]:
+        channel.close()
+    for port in (server.port, server.rest_port):
+        socket.create_connection(("127.0.0.2", port), PATIENCE).close()
+    assert arrays(server.predict("m", text=["abc"]))["length"] == [3]
+    with refused("INVALID_ARGUMENT", "a text of 4 bytes; expected at most 3"):
+        server.predict("m", text=["abcd"])
+    request = model_server_config_pb2.ModelServerConfig()
+    request.model_config_list.config.add(name="m", base_path=str(model_folder),
+                                         model_platform="tensorflow")
+    with refused("PERMISSION_DENIED", "--allow_reload does not name this client"):
+        server.reload(request)
+
+
+def test_a_socket_and_a_large_message(limited):
+    server, path = limited
+    assert os.path.exists(path)
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        request = server.request("m", text=["abc"]).SerializeToString()
+        assert b"ABC" in call(request, timeout=PATIENCE)
+    with refused("RESOURCE_EXHAUSTED", "larger than max"):
+        server.predict("m", text=["x" * 3_000_000])
+    assert arrays(server.predict("m", text=["abc"]))["length"] == [3]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TEXTS, Caller, Traced, own_signatures, word_piece
+from tiny_model import SEQ_LENGTH, TEXTS, Caller, Traced, only_signatures, word_piece
 
 import bert_tf
 from bert_tf import cli, export
@@ -93,7 +93,7 @@ def test_the_command(model_folder, tmp_path, capsys):
     flags = ["--model", model_folder, "--export_dir", str(tmp_path / "out"),
              "--layers", "-1", "0", "--combine", "sum", "--mask_specials", "--normalize",
              "--weighting", "bm25"]
-    with own_signatures("encoder"):
+    with only_signatures("describe", "embed"):
         assert cli.run(export.main, [*flags, "--corpus", str(tmp_path / "*.txt")]) == 0
     call = Caller(str(tmp_path / "out" / "1"))
     model = embedder(model_folder, layers=(-1, 0), combine="sum", mask_specials=True,
@@ -139,7 +139,7 @@ def test_vectors_stored_small(model_folder, tmp_path, capsys):
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
     flags = ["--model", model_folder, "--normalize", "--dimensions", "8",
              "--export_dir", str(tmp_path / "out")]
-    with own_signatures("encoder"):
+    with only_signatures("describe", "embed"):
         assert cli.run(export.main, [*flags, "--precision", "int8",
                                      "--corpus", str(tmp_path / "corpus.txt")]) == 0
     call = Caller(str(tmp_path / "out" / "1"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
-from tiny_model import own_signatures
+from tiny_model import only_signatures
 
 import bert_tf
 from bert_tf import cli, evaluate
@@ -66,7 +66,7 @@ def test_an_embedder_and_an_export_as_they_say(folder, tmp_path):
     expected = cosines(folder, **options)
     bert_tf.from_pretrained(str(folder / "model"), "embedder", **options).save_pretrained(
         str(tmp_path / "model"), bert_tf.Tokenizer.load(str(folder / "model")))
-    with own_signatures("encoder"):
+    with only_signatures("describe", "embed"):
         version = export_saved_model(str(folder / "model"), str(tmp_path / "out"),
                                      embedding=options)
     for number, model in enumerate((tmp_path / "model", version)):

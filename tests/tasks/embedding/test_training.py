@@ -17,6 +17,8 @@ from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.embedding.features import query_features
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 
+pytestmark = pytest.mark.graphs_as_written
+
 PROGRAM = pathlib.Path(embedder_step.__file__)
 
 
