@@ -33,11 +33,13 @@ class TableForm:
         delimiter: one character between the fields of a row.
         encoding: name of a codec; None is UTF-8, or UTF-16 with a byte order mark.
         header: whether the first row holds the names of the columns.
+        errors: as of `encodings.Decoder`.
     """
 
     delimiter: str | None = None
     encoding: str | None = None
     header: bool | None = None
+    errors: str = "strict"
 
 
 AS_FOUND = TableForm()  # all of it is detected in the file
@@ -84,7 +86,7 @@ def split_rows(path, columns, form):
     usual = form.delimiter or ("," if quotes else "\t")
     fitting = [usual] if form.delimiter else [
         delimiter for delimiter in DELIMITERS.values()
-        if _fits(path, columns, form.encoding, delimiter, quotes or delimiter != "\t")]
+        if _fits(path, columns, form, delimiter, quotes or delimiter != "\t")]
     if len(fitting) > 1 and fitting[0] != "\t":  # tabs at as many positions of every text: no
         raise UsageError(explain(f"{path}: commas and semicolons both make equal rows",
                                  attempt="--delimiter comma or --delimiter semicolon"))
@@ -105,9 +107,9 @@ def quoted_rows(lines, delimiter, strict=False):
     return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=strict)
 
 
-def _fits(path, columns, encoding, delimiter, quoted):
+def _fits(path, columns, form, delimiter, quoted):
     """Return whether a delimiter gives the columns."""
-    lines = (line for line in files.read_lines(path, encoding) if line)
+    lines = (line for line in files.read_lines(path, form.encoding, form.errors) if line)
     rows = quoted_rows(lines, delimiter) if quoted else (line.split(delimiter) for line in lines)
     named = any(not column.isdigit() for column in columns)
     sample = list(itertools.islice(rows, 1 if named else _SAMPLE))

@@ -77,7 +77,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
     optional = [column for column in optional if column not in columns]
     objects = _object_reader(path)
     if objects:
-        for where, item in objects(path, form.encoding):
+        for where, item in objects(path, form):
             yield where, _fields_of_object(where, item, columns, optional)
         return
     named = [column for column in columns if not column.isdigit()]
@@ -87,7 +87,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
                                  "columns by number, from 0"))
     delimiter, quoted = split_rows(path, columns, form)
     first = places = None
-    for where, fields in (_csv_rows if quoted else _tsv_rows)(path, form.encoding, delimiter):
+    for where, fields in (_csv_rows if quoted else _tsv_rows)(path, form, delimiter):
         if first is None:
             first = fields
             header = [name.strip() for name in fields] if has_header else []
@@ -113,10 +113,10 @@ def column_names(path, form=AS_FOUND):
     """
     objects = _object_reader(path)
     if objects:
-        items = (item for _, item in itertools.islice(objects(path, form.encoding), _SAMPLE))
+        items = (item for _, item in itertools.islice(objects(path, form), _SAMPLE))
         names = [name for item in items if isinstance(item, dict) for name in _field_names(item)]
         return list(dict.fromkeys(names)), form
-    first = next((line for line in files.read_lines(path, form.encoding) if line), "")
+    first = next((line for line in _lines(path, form) if line), "")
     form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))
     quoted = form.delimiter != "\t" or suffix(path) == ".csv"
     fields = next(quoted_rows([first], form.delimiter), []) if quoted else first.split("\t")
@@ -126,7 +126,7 @@ def column_names(path, form=AS_FOUND):
 
 def read_text_lines(path, form=AS_FOUND):
     """Yield `(where, {"text": line})` of a file that is no table, as `read_rows` does."""
-    for number, line in enumerate(files.read_lines(path, form.encoding), 1):
+    for number, line in enumerate(_lines(path, form), 1):
         if line.strip():
             yield f"{path} line {number}", {"text": line}
 
@@ -181,14 +181,18 @@ def _value(item, column):
     return item
 
 
-def _tsv_rows(path, encoding, delimiter):
-    for number, line in enumerate(files.read_lines(path, encoding), 1):
+def _lines(path, form):
+    return files.read_lines(path, form.encoding, form.errors)
+
+
+def _tsv_rows(path, form, delimiter):
+    for number, line in enumerate(_lines(path, form), 1):
         if line:
             yield f"{path} line {number}", line.split(delimiter)
 
 
-def _csv_rows(path, encoding, delimiter):
-    rows = quoted_rows(files.read_lines(path, encoding), delimiter, strict=True)
+def _csv_rows(path, form, delimiter):
+    rows = quoted_rows(_lines(path, form), delimiter, strict=True)
     first = 1
     try:
         for fields in rows:
@@ -200,8 +204,8 @@ def _csv_rows(path, encoding, delimiter):
                                   "quotes around a field, and doubled within it")) from error
 
 
-def _json_lines(path, encoding):
-    for number, line in enumerate(files.read_lines(path, encoding), 1):
+def _json_lines(path, form):
+    for number, line in enumerate(_lines(path, form), 1):
         where = f"{path} line {number}"
         if not line.strip():
             continue
@@ -212,8 +216,8 @@ def _json_lines(path, encoding):
             yield where, BadRow(f"{where}: invalid JSON: {reason}")
 
 
-def _json_list(path, encoding):
-    items = files.read_json(path, encoding)
+def _json_list(path, form):
+    items = files.read_json(path, form.encoding)
     if not isinstance(items, list):
         raise BertTfError(explain(f"{path}: {type(items).__name__}", "a JSON list of objects"))
     for number, item in enumerate(items, 1):

@@ -109,6 +109,7 @@ class Rows:
     def _source(self, path, form):
         """Look at a file: are there the columns that are needed?"""
         needed = self.text_columns.values()
+        form = dataclasses.replace(form, errors="surrogateescape")  # a row alone is bad
         if form.header is None and all(map(str.isdigit, needed)):
             form = dataclasses.replace(form, header=False)
         table = is_table(path)

@@ -23,12 +23,15 @@ class Decoder:
         path: of the file, for messages.
         begin: its first bytes.
         encoding: name of a codec; None is UTF-8, or UTF-16 where the file begins with its BOM.
+        errors: Python's name of what becomes of bytes that are not UTF-8, such as
+            `surrogateescape`; other encodings are strict.
     """
 
-    def __init__(self, path, begin, encoding=None):
+    def __init__(self, path, begin, encoding=None, errors="strict"):
         self.path = path
         self.name = encoding or _UTF_16.get(begin[:2], "utf-8")
-        self.decoder = codecs.getincrementaldecoder(self.name)()
+        self.decoder = codecs.getincrementaldecoder(self.name)(
+            errors if self.name == "utf-8" else "strict")
         self.line, self.column = 1, 1  # of what comes next
         self.begun = False
 

@@ -88,7 +88,7 @@ def open_binary(path):
         return gzip.open(stream, "rb") if os.fspath(path).endswith(".gz") else stream
 
 
-def read_line_blocks(path, block_size=1 << 20, encoding=None):
+def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict"):
     """Yield the lines of a text file (optionally `.gz`), in lists of about `block_size` bytes.
 
     Lines come without their ends; a BOM is dropped.
@@ -96,7 +96,7 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None):
     Args:
         path: the file.
         block_size: in bytes.
-        encoding: name of a codec; None is UTF-8, or UTF-16 where the file begins with its BOM.
+        encoding, errors: as of `encodings.Decoder`.
 
     Raises:
         BertTfError: unreadable, or damaged gzip; the line number is named.
@@ -107,7 +107,7 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None):
         try:
             while data := stream.read(block_size):
                 if decoder is None:
-                    decoder = encodings.Decoder(path, data, encoding)
+                    decoder = encodings.Decoder(path, data, encoding, errors)
                 lines, newline, tail = decoder.decode(data).rpartition("\n")
                 if newline:
                     block = _split_lines(rest + lines)
@@ -129,9 +129,9 @@ def _split_lines(text):
     return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
 
-def read_lines(path, encoding=None):
+def read_lines(path, encoding=None, errors="strict"):
     """Yield the lines of a text file one by one; see `read_line_blocks`."""
-    for lines in read_line_blocks(path, encoding=encoding):
+    for lines in read_line_blocks(path, encoding=encoding, errors=errors):
         yield from lines
 
 

@@ -86,7 +86,8 @@ def kill_predict(forker, root, tries, seed, forms=(("parquet", 1), ("jsonl", 2))
             shutil.rmtree(out, ignore_errors=True)
             for _ in range(min(draw.randint(1, 4), tries - hit)):
                 # After so many shards, and a while in which another one is made.
-                wanted, moment = draw.randrange(shards), draw.random() * whole_time / shards
+                there = len(list(out.rglob("part-*")))
+                wanted, moment = draw.randint(there, shards), draw.random() * whole_time / shards
                 fork = forker.start(words, log)
                 while fork.poll() is None and len(list(out.rglob("part-*"))) < wanted:
                     time.sleep(0.002)

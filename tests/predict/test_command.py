@@ -139,6 +139,16 @@ def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):
     assert checksums.read_sealed(str(tmp_path / "out/manifest.json"))["bad_rows"] == 10
 
 
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_row_with_bytes_of_another_encoding_is_one_bad_row(model, write_file, tmp_path, form):
+    source = write_file("data.tsv", b"text\tby\nthe\tx\ncaf\xe9\tx\nend\tx\xff\n")
+    assert run(model, source, tmp_path / "out", "--format", form) == 0
+    assert [row["text"] for row in read(tmp_path / "out")] == ["the", "end"][:1 + (form == "jsonl")]
+    reasons = [each["reason"] for each in bad_rows(tmp_path / "out")]
+    assert reasons[0] == "byte 0xe9 in the text is not UTF-8; try --encoding"
+    assert (len(reasons) == 1) if form == "jsonl" else "in the column 'by'" in reasons[1]
+
+
 @pytest.mark.parametrize("content, words, code, message", [
     ("", [], 1, "data.tsv: no rows; expected one or more"),
     ("text\n", [], 1, "data.tsv: no rows; expected one or more"),
@@ -149,7 +159,8 @@ def test_bad_rows_go_into_a_file_of_their_own(model, tmp_path, capsys):
      "--text_b_column text_b with a model of single texts; try omitting it"),
     ("text\tlabel\tpredicted_label\na\tb\tc\n", [], 2,
      "the input has the columns label and predicted_label"),
-    (b"text\nthe\ncaf\xe9\n", [], 1, "line 3: byte 0xe9"),
+    (b"text\ncaf\xe9\n", [], 1, "line 2: byte 0xe9 in the text is not UTF-8; try --encoding"),
+    ("text\nthe\n".encode("utf-16") + b"\xd8\xd8", [], 1, "is not UTF-16"),
     (b"PK\x03\x04", [], 2, "is a workbook or a zip archive")])
 def test_what_is_no_input_is_one_line(model, write_file, tmp_path, capsys, content, words, code,
                                       message):
@@ -201,3 +212,18 @@ def test_a_run_knows_its_columns(model, table, tmp_path, monkeypatch):
     files.write_text(table, content)
     assert run(str(run_folder), table, tmp_path / "out") == 0
     assert list(read(tmp_path / "out")[0])[:4] == ["id", "review", "stars", "label"]
+
+
+def test_in_an_object_store(model, table, tmp_path, monkeypatch):
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    files.copy(table, "memory://predict/data.tsv")
+    for form in ("parquet", "jsonl"):
+        folder = f"memory://predict/{form}"
+        assert run(model, "memory://predict/*.tsv", folder, "--format", form) == 0
+        assert run(model, table, tmp_path / form, "--format", form) == 0
+        for path in parts(tmp_path / form):
+            with files.open_binary(f"{folder}/predictions/{path.name}") as stream:
+                assert stream.read() == path.read_bytes()
+        assert files.list_folder(folder) == sorted(os.listdir(tmp_path / form))
+        files.remove(f"{folder}/manifest.json")  # as if it had been stopped just before
+        assert run(model, "memory://predict/*.tsv", folder, "--format", form) == 0

@@ -126,7 +126,10 @@ def check_text(where, text, what="text"):
         raise BadRow(explain(f"{where}: a NUL character in the {what}", attempt="removing it"))
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError:
+    except UnicodeEncodeError as error:
+        if "\udc80" <= text[error.start] <= "\udcff":  # as `surrogateescape` reads it
+            raise BadRow(explain(f"{where}: byte {ord(text[error.start]) - 0xdc00:#04x} in the "
+                                 f"{what} is not UTF-8", attempt="--encoding")) from None
         raise BadRow(explain(f"{where}: half a surrogate pair in the {what}",
                              "whole characters")) from None
     return text
