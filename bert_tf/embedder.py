@@ -1,7 +1,6 @@
 """Vectors of texts by a model at a path: ours, of other formats, or a SavedModel."""
 
 import hashlib
-import json
 import os
 
 import numpy as np
@@ -10,16 +9,13 @@ import tqdm
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.find import SERVED, find_model
+from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.base.task_type import batches_by_length
+from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.features import PROMPTS
-from bert_tf.tokenization.morphemes import analyse
-from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
-_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 _LENGTH = 512  # tokens that a model reads which does not say how many
 
 
@@ -41,8 +37,14 @@ class Embedder:
         if self._served and dtype is not None:
             raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {path}",
                                      attempt="an export with that dtype"))
-        self._model = ServedTexts(path, "embed") if self._served else loaded(path, "embedder",
-                                                                            dtype)
+        if self._served:
+            self._model = Predictor(path, "embed")
+            if self._model.vector is None:
+                raise UsageError(explain(f"{path} gives a vector for each token",
+                                         "one that pools them"))
+            self._code = VectorCode.from_options(self._model.described.get("embedding", {}))
+        else:
+            self._model = loaded(path, "embedder", dtype)
 
     def vectors(self, texts, role="passage"):
         """Return float32 `[n, W]`.
@@ -56,7 +58,8 @@ class Embedder:
             BertTfError: a vector is not finite.
         """
         if self._served:
-            found = self._model.code.decode(np.array(self._model(texts))) if texts else []
+            found = self._code.decode(self._model(texts, progress=True)[self._model.vector]
+                                      ) if texts else []
         else:
             prompt = next((name for name in PROMPTS[role] if name in self._model.prompts), None)
             found = [part for texts in parts(texts, "vectors")
@@ -91,45 +94,6 @@ def model_digest(path):
     for name in _deciding_files(path):
         digest.update(f"{os.path.basename(name)} {manifest.digest_file(name)}\n".encode())
     return digest.hexdigest()
-
-
-class ServedTexts:
-    """A signature of a SavedModel, called with lists of texts: a list of its one output's rows."""
-
-    def __init__(self, path, name):
-        import tensorflow as tf
-
-        version = checksums.opened(path)
-        self._tf, self._loaded = tf, tf.saved_model.load(version)
-        if name not in self._loaded.signatures:
-            raise UsageError(explain(f"{path} has no signature {name}", attempt="another model"))
-        self._call = self._loaded.signatures[name]
-        self._inputs = ("text",) if name == "embed" else ("query", "passage")
-        self.code = self._code()
-        config = os.path.join(version, "assets.extra", TOKENIZER_CONFIG)
-        self._pretokenize = files.exists(config) and (
-            files.read_json_object(config).get("pretokenize"))
-
-    def _code(self):
-        """Return the `VectorCode` of what `embed` gives."""
-        if "describe" not in self._loaded.signatures:
-            return VectorCode()
-        answer = self._loaded.signatures["describe"](text=self._tf.constant([""]))
-        described = json.loads(answer["description"].numpy()[0])
-        return VectorCode.from_options(described.get("embedding", {}))
-
-    def __call__(self, *columns):
-        if self._pretokenize:
-            columns = [analyse(column, progress=True) for column in columns]
-        found = [None] * len(columns[0])
-        sizes = np.array([sum(map(len, texts)) for texts in zip(*columns, strict=True)])
-        for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
-            texts = {name: self._tf.constant([column[row] for row in rows])
-                     for name, column in zip(self._inputs, columns, strict=True)}
-            [output] = self._call(**texts).values()
-            for row, value in zip(rows, output.numpy(), strict=True):
-                found[row] = value
-        return found
 
 
 def loaded(path, task=None, dtype=None):

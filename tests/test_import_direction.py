@@ -25,9 +25,9 @@ ALLOWED = {
     "saved_model": {"models", "tasks", "tokenization", "layers", "retrieval"},
     "converters": {"models", "tasks", "tokenization"},
     "load": {"models", "tasks", "converters", "saved_model"},
-    "predictor": {"converters", "data", "layers", "models", "saved_model", "serving", "tasks",
-                  "tokenization"},
-    "embedder": {"load", "models", "tasks", "tokenization", "retrieval"},
+    "text_signatures": {"converters", "layers", "models", "saved_model", "serving", "tasks"},
+    "predictor": {"data", "models", "serving", "tasks", "text_signatures", "tokenization"},
+    "embedder": {"load", "models", "predictor", "tasks", "tokenization", "retrieval"},
     "serving": {"tokenization", "saved_model", "cli", "retrieval"},
 }
 HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub", "fsspec"}

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from bert_tf.embedder import ServedTexts, loaded, parts
+from bert_tf.embedder import loaded, parts
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
+from bert_tf.predictor import Predictor
 from bert_tf.retrieval.search import search
 
 
@@ -31,8 +32,9 @@ class Reranker:
 
     def __init__(self, path):
         if find_model(path).kind in SERVED:
-            model = ServedTexts(path, "rank")
-            self._scores = lambda queries, passages: np.array(model(queries, passages))
+            model = Predictor(path, "rank")
+            self._scores = lambda queries, passages: np.array(
+                model({"query": queries, "passage": passages})["score"])
             return
         model = loaded(path)
         if not hasattr(model, "scores") or getattr(model, "problem", "regression") != "regression":
