@@ -32,6 +32,8 @@ def _parser():
     flag_types.add(group, "host", flag_types.host, "127.0.0.1", "address to listen on; 0.0.0.0 or "
                    ":: for all of the machine's")
     flag_types.add(group, "port", flag_types.port, 8080, "to listen on; 0 for any")
+    flag_types.add(group, "ssl_config_file", str, None, "SSLConfig with the certificates, as of "
+                   "tensorflow_model_server")
     flag_types.add(group, "timeout", float, 30.0, "seconds for a request; 0 for any number")
     flag_types.add(group, "max_connections", cli.positive, 1000, "at the same time")
     flag_types.add(group, "max_request_rows", cli.positive, 4096, "texts of a request")

@@ -43,7 +43,7 @@ class FakeBackend:
     """A `Backend` whose vectors, scores and tokens are those of words that anybody can count.
 
     Attributes:
-        asked: `(model, signature, inputs)` of every request to a model.
+        asked: `(model, signatures, inputs)` of every request to a model.
         counted: `(model, api, status)` of every request.
         problem: what a model raises, or None.
     """
@@ -65,11 +65,12 @@ class FakeBackend:
             raise error("not_found", request=f"Latest({name})")
         return self._models[name]
 
-    async def run(self, name, signature, inputs, deadline):
-        self.asked.append((name, signature, inputs))
+    async def run(self, name, signatures, inputs, deadline):
+        self.asked.append((name, signatures, inputs))
         if self.problem:
             raise self.problem
-        return answer(signature, **inputs)
+        return {output: values for signature in signatures
+                for output, values in answer(signature, **inputs).items()}
 
     async def decode(self, function, data, *arguments, deadline=None):
         return await self._decoder.run(function, data, *arguments, LIMITS, deadline=deadline)

@@ -15,6 +15,7 @@ from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
 from bert_tf.serving.server.rest_server import make_app
 from bert_tf.serving.server.signature import Signature
+from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
 PRIVATE = "/srv/secret/models"
@@ -41,6 +42,11 @@ class Loaded:
         self.signatures = {"serving_default": Signature(
             "serving_default", definition_of_x(), self.function)}
         self._fails_to_close = does == "stay"
+
+    def signature(self, name):
+        if name not in self.signatures:
+            raise error("no_signature", signature=name)
+        return self.signatures[name]
 
     @staticmethod
     def function(x):

@@ -18,15 +18,16 @@ class Backend(Protocol):
     async def about(self, name):
         """The `About` of a model; NOT_FOUND where it is not there."""
 
-    async def run(self, name, signature, inputs, deadline):
-        """Ask a signature.
+    async def run(self, name, signatures, inputs, deadline):
+        """Ask signatures that take the same inputs.
 
         Args:
-            name, signature: of the model and in it.
+            name: of the model.
+            signatures: a tuple of names.
             inputs: `{name: list of str, or int array [B, S]}`.
             deadline: a value of `time.monotonic()`, or None.
 
-        Returns: `{output: array}` with the batch as the first axis, numbers at least.
+        Returns: `{output: array}` of all of them with the batch as the first axis.
         """
 
     async def decode(self, function, data, *arguments, deadline=None):

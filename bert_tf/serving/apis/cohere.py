@@ -90,5 +90,6 @@ def refused(problem):
     return status, dump({"message": problem.message})
 
 
+OF_MODEL = False
 ROUTES = {("POST", "/v1/rerank"): Route("rerank", read_v1, rerank, RANKS),
           ("POST", "/v2/rerank"): Route("rerank", read_v2, rerank, RANKS)}

@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf.serving.apis import tasks
 from bert_tf.serving.apis.fields import Fields
 from bert_tf.serving.apis.refusal import Kind, kind_of
-from bert_tf.serving.apis.route import Answer, Route
+from bert_tf.serving.apis.route import Answer, Route, View
 from bert_tf.serving.wire.request import HTTP_STATUS, TooLargeError
 from bert_tf.serving.wire.rest_text import dump
 
@@ -60,11 +60,11 @@ def _written(vectors, encoding_format):
     return [base64.b64encode(row).decode() for row in rows]
 
 
-def models(backend, started):
+async def models(apis, _):
     """Answer the list of models."""
     return Answer({"object": "list", "data": [
-        {"id": name, "object": "model", "created": started, "owned_by": "bert_tf"}
-        for name in backend.names()]})
+        {"id": name, "object": "model", "created": apis.started, "owned_by": "bert_tf"}
+        for name in apis.backend.names()]})
 
 
 def refused(problem):
@@ -77,5 +77,6 @@ def refused(problem):
         "param": getattr(problem, "field", None), "code": _CODES.get(kind)}})
 
 
-ROUTES = {("POST", "/v1/embeddings"): Route("embeddings", read_embeddings, embeddings)}
-LISTS = {("GET", "/v1/models"): models}
+OF_MODEL = False
+ROUTES = {("POST", "/v1/embeddings"): Route("embeddings", read_embeddings, embeddings),
+          ("GET", "/v1/models"): View(models)}

@@ -1,11 +1,16 @@
-"""A route of a protocol: how its body is read and what answers it."""
+"""What a protocol's file declares of its paths, and what answers them.
+
+Such a file has `ROUTES`, `{(method, path): Route or View}`, for a path that does what its model is
+for `{task: Route}`; `OF_MODEL`, whether `/models/NAME` may stand before its paths; and
+`refused(problem)`, the status and body for a `ServingError`.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
 class Route(NamedTuple):
-    """A path and method of a protocol.
+    """Something that a model is asked.
 
     Attributes:
         api: its name in metrics.
@@ -19,6 +24,17 @@ class Route(NamedTuple):
     read: Callable
     answer: Callable
     task: str | None = None
+
+
+class View(NamedTuple):
+    """Something that is told without a body.
+
+    Attributes:
+        answer: coroutine function `(apis, name)` of an `Answer`: the `Apis`, and the model that the
+            path names or None.
+    """
+
+    answer: Callable
 
 
 class Answer(NamedTuple):

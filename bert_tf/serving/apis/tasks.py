@@ -11,7 +11,7 @@ from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
-_COUNTS, _ENCODES = "count_tokens", "encode"
+_COUNTS = "count_tokens"  # the signature that counts
 _ID_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _SPECIAL = 2  # tokens that stand around a single text
 _CANNOT = {EMBEDS: "no_vectors", RANKS: "no_ranks", CLASSIFIES: "no_labels"}
@@ -32,9 +32,9 @@ class Call(NamedTuple):
     deadline: float | None
     max_tokens: int
 
-    async def run(self, signature, **inputs):
-        """Ask a signature of the model, as of `Backend.run`."""
-        outputs = await self.backend.run(self.about.name, signature, inputs, self.deadline)
+    async def run(self, *signatures, **inputs):
+        """Ask signatures of the model, as of `Backend.run`."""
+        outputs = await self.backend.run(self.about.name, signatures, inputs, self.deadline)
         if not all(np.isfinite(each).all() for each in outputs.values() if each.dtype.kind == "f"):
             raise error("not_finite")  # JSON has no such numbers
         return outputs
@@ -185,40 +185,38 @@ def logistic(values):
 async def _counted(call, signature, columns, truncate):
     """What a signature answers to columns of texts, and the number of tokens that it read.
 
-    They are counted before it runs where the request may be refused for them, else meanwhile.
+    They are counted before it runs where the request may be refused for them, else beside it. An
+    export that cannot count them gives 0.
     """
     rows = len(next(iter(columns.values())))
-    window = call.about.window
-    may_refuse = not truncate or window is None or rows * window > call.max_tokens
-    if not may_refuse:
-        outputs, sizes = await asyncio.gather(
-            call.run(signature, **columns), _token_counts(call, columns))
-        return outputs, sum(_read(call, sizes))
-    sizes = await _token_counts(call, columns)
-    if not truncate:
-        if _COUNTS not in call.about.signatures:
+    window, can_count = call.about.window, call.about.answers(_COUNTS, "text")
+    if not can_count:
+        if not truncate:
             raise refusal("cannot_count", Kind.FIELD, "truncate", name=call.about.name)
-        _check_long(call, sizes)
-    tokens = _check_all(call, sizes)
-    return await call.run(signature, **columns), tokens
+        return await call.run(signature, **columns), 0
+    if not truncate or window is None or rows * window > call.max_tokens:
+        sizes = await _token_counts(call, columns)
+        if not truncate:
+            _check_long(call, sizes)
+        tokens = _check_all(call, sizes)
+        return await call.run(signature, **columns), tokens
+    if len(columns) == 1:
+        outputs = await call.run(signature, _COUNTS, **columns)
+        return outputs, sum(_read(call, outputs["num_tokens"].tolist()))
+    outputs, sizes = await asyncio.gather(call.run(signature, **columns),
+                                          _token_counts(call, columns))
+    return outputs, sum(_read(call, sizes))
 
 
 async def _token_counts(call, columns):
-    """The tokens of each row, none truncated, with the special ones.
-
-    In an export that lacks a signature that counts `encode` does, at the price of computing twice
-    and up to the window alone; where there is neither, nothing is counted.
-    """
-    about = call.about
-    names = [name for name in (_COUNTS, _ENCODES) if about.answers(name, "text")]
+    """The tokens of each row, none truncated, with the special ones."""
     texts = list(dict.fromkeys(text for column in columns.values() for text in column))
-    if not names:
-        return [0] * len(next(iter(columns.values())))
-    outputs = await call.run(names[0], text=texts)
+    outputs = await call.run(_COUNTS, text=texts)
     counts = dict(zip(texts, outputs["num_tokens"].tolist(), strict=True))
     rows = zip(*columns.values(), strict=True)
     if len(columns) == 1:
         return [counts[text] for text, in rows]
+    about = call.about
     special = (about.description.get("pair_tokens") or _SPECIAL + 1) - 2 * _SPECIAL
     return [counts[one] + counts[other] + special for one, other in rows]
 

@@ -15,7 +15,8 @@ from bert_tf.serving.apis import tasks
 from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS
 from bert_tf.serving.apis.fields import Fields
 from bert_tf.serving.apis.refusal import Kind, kind_of, refusal
-from bert_tf.serving.apis.route import Answer, Route
+from bert_tf.serving.apis.route import Answer, Route, View
+from bert_tf.serving.apis.settings import HEALTH
 from bert_tf.serving.wire.request import HTTP_STATUS, TooLargeError
 from bert_tf.serving.wire.rest_text import dump
 
@@ -227,8 +228,9 @@ def _counts(started, inputs, tokens):
             (b"x-compute-tokens", b"%d" % tokens))
 
 
-def info(about, limits, max_tokens):
+async def info(apis, name):
     """Answer what is known of a model."""
+    about = await apis.about(name)
     labels = {str(place): label for place, label in enumerate(about.labels)} or {"0": _LABEL}
     classifier = {"id2label": labels, "label2id": {
         label: int(place) for place, label in labels.items()}}
@@ -238,9 +240,17 @@ def info(about, limits, max_tokens):
         "model_dtype": about.description.get("dtype"),
         "model_type": {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier},
         "max_concurrent_requests": None, "max_input_length": about.window,
-        "max_batch_tokens": max_tokens, "max_batch_requests": None,
-        "max_client_batch_size": limits.rows, "auto_truncate": True, "tokenization_workers": None,
+        "max_batch_tokens": apis.settings.max_tokens, "max_batch_requests": None,
+        "max_client_batch_size": apis.settings.limits.rows, "auto_truncate": True,
+        "tokenization_workers": None,
         "version": __version__, "sha": None, "docker_label": None})
+
+
+async def health(apis, _):
+    """Answer whether a model can be asked."""
+    if not await apis.backend.is_ready():
+        raise refusal("unhealthy", Kind.UNHEALTHY)
+    return Answer({})
 
 
 def refused(problem):
@@ -254,11 +264,13 @@ def refused(problem):
     return status, dump({"error": problem.message, "error_type": name})
 
 
-_EMBED = Route("embed", read_embed, embed, EMBEDS)
 _RERANK = Route("rerank", read_rerank, rerank, RANKS)
-ROUTES = {("POST", "/embed"): _EMBED, ("POST", "/rerank"): _RERANK,
-          ("POST", "/similarity"): Route("similarity", read_similarity, similarity, EMBEDS),
-          ("POST", "/predict"): Route("predict", read_predict, predict, CLASSIFIES)}
-# What a model does that is asked at its own address, by what it is for.
-BY_TASK = {EMBEDS: Route("embed", read_for_embedder, for_embedder), RANKS: _RERANK,
-           CLASSIFIES: Route("predict", read_for_classifier, predict)}
+OF_MODEL = True
+ROUTES = {
+    ("POST", "/embed"): Route("embed", read_embed, embed, EMBEDS),
+    ("POST", "/rerank"): _RERANK,
+    ("POST", "/similarity"): Route("similarity", read_similarity, similarity, EMBEDS),
+    ("POST", "/predict"): Route("predict", read_predict, predict, CLASSIFIES),
+    ("POST", "/"): {EMBEDS: Route("embed", read_for_embedder, for_embedder), RANKS: _RERANK,
+                    CLASSIFIES: Route("predict", read_for_classifier, predict)},
+    ("GET", "/info"): View(info), **{("GET", path): View(health) for path in HEALTH}}

@@ -1,5 +1,6 @@
 """Another server's models over gRPC, as the protocols ask for them."""
 
+import asyncio
 import logging
 import math
 import time
@@ -8,13 +9,17 @@ import numpy as np
 
 from bert_tf.errors import BertTfError
 from bert_tf.serving.apis.backend import About
+from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
 
 _KNOWN_SECONDS = 30  # for which what a model says of itself is taken for what it is
 _HEALTH_SECONDS = 5
+_SILENT_SECONDS = 10  # after a line in the log about the server
 _DESCRIBE = "describe"
+# Codes that tell of the gateway and not of its client's request.
+_OURS = ("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED")
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +42,7 @@ class ClientBackend:
         self._limits = limits
         self._metrics = metrics
         self._known = {}  # model: until when, `About`
+        self._silent_until = -math.inf
 
     def names(self):
         """See `Backend`."""
@@ -60,18 +66,21 @@ class ClientBackend:
             raise error("no_model", name=name)
         until, known = self._known.get(name, (-math.inf, None))
         if time.monotonic() > until:
-            told = await _asked(client.metadata())
+            told = await self._asked(client.metadata())
             signatures = {key: tuple(each["inputs"]) for key, each in told["signatures"].items()}
-            description = await _asked(client.describe()) if _DESCRIBE in signatures else {}
+            description = await self._asked(client.describe()) if _DESCRIBE in signatures else {}
             known = About(name, told["version"], signatures, description)
             self._known[name] = time.monotonic() + _KNOWN_SECONDS, known
         return known
 
-    async def run(self, name, signature, inputs, deadline):
+    async def run(self, name, signatures, inputs, deadline):
         """See `Backend`."""
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        rows = await _asked(self._clients[name].predict(signature, timeout=left, **inputs))
-        return {output: np.array([row[output] for row in rows]) for output in rows[0]}
+        answers = await asyncio.gather(*(
+            self._asked(self._clients[name].predict(signature, timeout=left, **inputs))
+            for signature in signatures))
+        return {output: np.array([row[output] for row in rows])
+                for rows in answers for output in rows[0]}
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""
@@ -81,27 +90,31 @@ class ClientBackend:
         """See `Backend`."""
         self._metrics.request(name, api, "REST", status, seconds)
 
+    async def _asked(self, coroutine):
+        """What the client answers; its errors as the gateway's clients may see them.
+
+        They are not told where the server is, and that it does not let the gateway in is no fault
+        of theirs.
+        """
+        try:
+            return await coroutine
+        except RequestError as problem:
+            cause = problem.__cause__
+            if isinstance(cause, ServingError) and cause.code not in _OURS:
+                raise cause from problem
+            self._say(problem)
+            raise refusal("no_server", Kind.UNHEALTHY) from problem
+        except BertTfError as problem:
+            self._say(problem)
+            raise error("rest_internal") from problem
+
+    def _say(self, problem):
+        if time.monotonic() > self._silent_until:  # not at every request
+            self._silent_until = time.monotonic() + _SILENT_SECONDS
+            _log.error("%s", problem)
+
     async def close(self):
         """End the connections."""
         for client in self._clients.values():
             await client.close()
         self._decoder.close()
-
-
-async def _asked(coroutine):
-    """What the client answers; its errors as the gateway's clients may see them.
-
-    They are not told where the server is, and that this one may not ask it is no fault of theirs.
-    """
-    try:
-        return await coroutine
-    except RequestError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, ServingError) and cause.code not in (
-                "UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"):
-            raise cause from problem
-        _log.error("%s", problem)
-        raise error("no_server") from problem
-    except BertTfError as problem:
-        _log.error("%s", problem)
-        raise error("rest_internal") from problem

@@ -16,6 +16,7 @@ from bert_tf.serving.gateway.client_backend import ClientBackend
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.http_server import HttpServer
 from bert_tf.serving.server.metrics import CONTENT_TYPE, Metrics
+from bert_tf.serving.server.tls import ServerTls
 from bert_tf.serving.wire.key_file import read_keys
 from bert_tf.serving.wire.request import Limits
 
@@ -39,8 +40,10 @@ async def _serve(flags):
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    tls = flags.ssl_config_file and ServerTls.read(flags.ssl_config_file)
     app, backend = make_app(flags)
-    server = HttpServer(app, flags.host, flags.port, "port", flags.max_connections, MAX_BODY_BYTES)
+    server = HttpServer(app, flags.host, flags.port, "port", flags.max_connections, MAX_BODY_BYTES,
+                        tls.context() if tls else None)
     try:
         await server.start()
         print(f"{','.join(flags.api)} of {' '.join(backend.names())} at {flags.address} on "

@@ -57,22 +57,21 @@ class Core:
         return batching and (batching.max_batch_size if batching.split else
                              batching.execution_size)
 
-    async def predict(self, spec, inputs, outputs=(), deadline=None):
+    async def predict(self, spec, inputs, outputs=(), deadline=None, also=()):
         """Run a signature.
 
         Args:
             spec: `Spec` of model, version and signature.
             inputs: `{name: np.ndarray}`, with the batch as the first axis.
             outputs: names of the outputs to give; () for all.
+            also: names of further signatures that are given the same inputs, as one request.
 
         Returns: the `Spec` with the version that answered and the signature's name, and
             `{name: np.ndarray}`.
         """
         version = self._models.find(spec)
         name = spec.signature or DEFAULT_SIGNATURE
-        signature = version.loaded.signatures.get(name)
-        if signature is None:
-            raise error("no_signature", signature=name)
+        signature = version.loaded.signature(name, *also)
         if self._check_names:
             _check_predict_name(signature)
         outputs = tuple(outputs)

@@ -60,24 +60,25 @@ class CoreBackend:
                 definitions, About(name, spec.version, signatures, description))
         return known[1]
 
-    async def run(self, name, signature, inputs, deadline):
+    async def run(self, name, signatures, inputs, deadline):
         """See `Backend`. Of a model of morphemes the texts are split into them here."""
         about = await self.about(name)
         texts = {key: values for key, values in inputs.items() if type(values) is list}
         if texts and about.description.get("pretokenize") == MORPHEMES:
             texts = await asyncio.to_thread(_analysed, texts)
         arrays = {**inputs, **{key: _bytes(values) for key, values in texts.items()}}
-        spec = Spec(name, signature=signature)
+        spec, also = Spec(name, signature=signatures[0]), signatures[1:]
         rows = len(next(iter(arrays.values())))
         step = min(_PART, self._core.most_rows(spec) or _PART)
         if rows <= step:
-            _, outputs = await self._core.predict(spec, arrays, deadline=deadline)
+            _, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also)
             return outputs
         # Part by part: others are answered meanwhile, and no batch is too small for a request.
         parts = []
         for start in range(0, rows, step):
             part = {key: values[start:start + step] for key, values in arrays.items()}
-            parts.append((await self._core.predict(spec, part, deadline=deadline))[1])
+            _, outputs = await self._core.predict(spec, part, deadline=deadline, also=also)
+            parts.append(outputs)
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     def count(self, name, api, status, seconds):

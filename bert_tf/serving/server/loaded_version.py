@@ -13,7 +13,7 @@ from bert_tf.errors import BertTfError
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.flat_graph import body_of
 from bert_tf.serving.server import memory
-from bert_tf.serving.server.signature import Signature, serving_error
+from bert_tf.serving.server.signature import JointSignature, Signature, serving_error
 from bert_tf.serving.server.tf1_saved_model import Tf1SavedModel
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
@@ -63,13 +63,30 @@ class LoadedVersion:
             raise error("not_loaded") from problem
         self.signatures = {name: Signature(name, self.definitions[name], function)
                            for name, function in functions.items() if name in self.definitions}
+        self._joint = {}
         self.input_types = {
             name: {alias: info.dtype for alias, info in signature.definition.inputs.items()}
             for name, signature in self.signatures.items()}
 
+    def signature(self, name, *also):
+        """The `Signature` of a name, with others of the same inputs a `JointSignature`.
+
+        Raises:
+            ServingError: one of them is not there.
+        """
+        names = (name, *also)
+        for each in names:
+            if each not in self.signatures:
+                raise error("no_signature", signature=each)
+        if not also:
+            return self.signatures[name]
+        if names not in self._joint:  # one object, by which requests are merged
+            self._joint[names] = JointSignature([self.signatures[each] for each in names])
+        return self._joint[names]
+
     def close(self):
         """Give the memory back; cycles between functions and graphs hold it otherwise."""
-        self.signatures = {}
+        self.signatures, self._joint = {}, {}
         if isinstance(self._loaded, Tf1SavedModel):
             self._loaded.close()
         self._loaded = None

@@ -144,6 +144,27 @@ class Signature:
             raise error("shapes") from problem
 
 
+class JointSignature:
+    """Signatures with the same inputs as one, for a request that needs the outputs of all.
+
+    Args:
+        signatures: list of `Signature`; what an error says is the first one's.
+    """
+
+    def __init__(self, signatures):
+        self._signatures = signatures
+        self.name, self.definition = signatures[0].name, signatures[0].definition
+
+    def checked(self, inputs, outputs=()):
+        """As of `Signature`."""
+        return [each.checked(inputs, outputs) for each in self._signatures][0]
+
+    def run(self, inputs, outputs=(), cancellation=None):
+        """As of `Signature`."""
+        return {name: value for each in self._signatures
+                for name, value in each.run(inputs, outputs, cancellation).items()}
+
+
 def _array(tensor):
     value = tensor.numpy()
     # A text of rank 0 comes as plain bytes.

@@ -208,7 +208,7 @@ class Models:
                               "predict": ("text",), "rank": ("query", "passage")},
                      {"seq_length": 8, "labels": ["a", "b"], "prompts": {"q": "q: "}})
 
-    async def run(self, name, signature, inputs, deadline):
+    async def run(self, name, signatures, inputs, deadline):
         import numpy as np
 
         for values in inputs.values():

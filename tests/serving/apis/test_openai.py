@@ -55,8 +55,8 @@ def test_vectors_that_are_stored_small_are_decoded(served, backend, monkeypatch)
 def test_token_ids_go_to_the_signature_of_ids(post, backend):
     status, body = post("/v1/embeddings", model="embedder", input=[[2, 5, 3], [2, 3]])
     assert status == 200 and body["usage"]["prompt_tokens"] == 5
-    (_, signature, inputs), = backend.asked
-    assert signature == "embed_ids"
+    (_, signatures, inputs), = backend.asked
+    assert signatures == ("embed_ids",)
     assert inputs["input_word_ids"].tolist() == [[2, 5, 3], [2, 3, 0]]
     assert inputs["input_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
     assert not inputs["input_type_ids"].any()
@@ -75,16 +75,25 @@ def test_long_texts_are_truncated_unless_that_is_not_wanted(post, backend):
     assert status == 400 and body["error"] == {
         "message": "input 1 has 22 tokens; the model reads 8; try truncate: true",
         "type": "invalid_request_error", "param": "input", "code": "context_length_exceeded"}
-    assert [asked[1] for asked in backend.asked] == ["count_tokens"]  # nothing was computed
+    assert [asked[1] for asked in backend.asked] == [("count_tokens",)]  # nothing was computed
     status, _ = post("/v1/embeddings", model="embedder", input=["a"], truncate=False)
     assert status == 200
+
+
+def test_a_model_that_cannot_count(post, backend, monkeypatch):
+    monkeypatch.delitem(backend._models["moods"].signatures, "count_tokens")
+    status, body = post("/v1/embeddings", model="moods", input="word " * 20)
+    assert status == 200 and body["usage"] == {"prompt_tokens": 0, "total_tokens": 0}
+    status, body = post("/v1/embeddings", model="moods", input="a", truncate=False)
+    assert status == 400 and "cannot count tokens; try exporting it again" in body["error"][
+        "message"]
 
 
 def test_a_request_of_too_many_tokens_is_refused_before_it_is_computed(post, backend):
     status, body = post("/v1/embeddings", model="embedder", input=["word " * 6] * 40)
     assert (status, body["error"]["message"]) == (
         400, "a request of 320 tokens; expected at most 200")
-    assert [asked[1] for asked in backend.asked] == ["count_tokens"]
+    assert [asked[1] for asked in backend.asked] == [("count_tokens",)]
     assert post("/v1/embeddings", model="embedder", input=["a"] * 40)[0] == 200  # 120 tokens
 
 
