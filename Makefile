@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2  # processes that run tests; each takes up to 6 GB
 
-.PHONY: pretrain test test-all faults chromium lint docs lock clean
+.PHONY: pretrain test test-all faults chromium spark lint docs lock clean
 
 pretrain: $(STAMP)
 	$(BIN)/python -m bert_tf.pretrain $(ARGS)
@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses $(JOBS) --dist loadfile --no
 test: lint chromium
 	$(PYTEST) $(ARGS)
 
-test-all: lint chromium
+test-all: lint chromium spark
 	$(PYTEST) -m '' $(ARGS)
 
 # Every program in tests/faults with its full numbers, for hours (ARGS="--tries 5": for minutes).
@@ -35,6 +35,15 @@ chromium:
 	  timeout 120 apt-get -qq update >/dev/null 2>&1; \
 	  timeout 600 apt-get -qq install -y --no-install-recommends chromium >/dev/null 2>&1; \
 	} || echo "chromium cannot be installed: those tests will be skipped"
+
+# One long test needs PySpark, which is large and not in the lock, and a Java runtime.
+spark: $(STAMP)
+	@{ $(BIN)/python -c 'import pyspark' 2>/dev/null || \
+	  timeout 900 $(BIN)/python -m pip install --quiet 'pyspark>=4,<5'; } && \
+	{ command -v java >/dev/null || { export DEBIAN_FRONTEND=noninteractive; \
+	  timeout 120 apt-get -qq update >/dev/null 2>&1; \
+	  timeout 600 apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless >/dev/null 2>&1; \
+	}; } || echo "PySpark or Java cannot be installed: their test will be skipped"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/spark.md"
 
 @pytest.mark.long
 def test_the_page_works_as_typed(model, loaded, tmp_path, monkeypatch):
-    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'bert_tf[spark]'")
+    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'pyspark>=4,<5'")
     if shutil.which("java") is None:
         pytest.skip("no Java runtime: apt-get install openjdk-17-jre-headless")
     monkeypatch.chdir(tmp_path)
