@@ -20,7 +20,8 @@ _MODULES = ("tensorflow", "tensorflow_text", "keras", "matplotlib.pyplot",
             "bert_tf.evaluate.run", "bert_tf.predict.run", "bert_tf.saved_model.save",
             "bert_tf.tasks.pretrained",
             "bert_tf.converters.ours", "bert_tf.converters.hf_safetensors",
-            "bert_tf.converters.google_tf1", "bert_tf.data.create")
+            "bert_tf.converters.google_tf1", "bert_tf.data.create", "bert_tf.embedder",
+            "bert_tf.retrieval.build_index")
 
 
 class Forker:

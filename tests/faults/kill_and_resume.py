@@ -2,12 +2,12 @@
 
     python tests/faults/kill_and_resume.py --tries 200
 
-Three tries in five are of pre-training, the others of convert, finetune and evaluate (see
-`kill_commands.py`). One undisturbed run comes first. Then the same command is started, killed at a
-random moment of a random stage, started again, and so on until it finishes. After each kill, what
-has its name must be whole. At the end final checkpoint, model, vocabulary, examples and SavedModel
-must have the undisturbed run's bytes, and `metrics.jsonl` its lines: with dropout 0.1, dynamic
-whole-word masking, micro-batches and two replicas, over an epoch's end.
+Three tries in five are of pre-training, the others of convert, finetune, evaluate and index build
+(see `kill_commands.py`). One undisturbed run comes first. Then the same command is started, killed
+at a random moment of a random stage, started again, and so on until it finishes. After each kill,
+what has its name must be whole. At the end final checkpoint, model, vocabulary, examples and
+SavedModel must have the undisturbed run's bytes, and `metrics.jsonl` its lines: with dropout 0.1,
+dynamic whole-word masking, micro-batches and two replicas, over an epoch's end.
 """
 
 import argparse

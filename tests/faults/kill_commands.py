@@ -1,4 +1,4 @@
-"""Kill convert, finetune and evaluate at random moments of the time that they take undisturbed."""
+"""Kill convert, finetune, evaluate and index at random moments of their undisturbed time."""
 
 import collections
 import json
@@ -9,6 +9,7 @@ import time
 
 from faults.whole import check_tidy, check_whole
 
+_PASSAGES = 640  # of the corpus that is indexed
 _TIMES = ("seconds", "blake2b")  # what differs from run to run: times, and a seal over them
 
 
@@ -21,6 +22,7 @@ def commands(root, run, rates=("1e-3", "3e-3")):
         rates: learning rates that finetune is to try, and its number of seeds.
     """
     table, model, tuned = root / "reviews.tsv", root / "hf", root / "tuned/run"
+    corpus, index = root / "passages.txt", root / "index"
     words = {
         "convert": ["--from", "bert_tf", run, "--to", "hf", model],
         "finetune": ["--task", "classify", "--train", table, "--dev", "0.25", "--init", model,
@@ -28,14 +30,19 @@ def commands(root, run, rates=("1e-3", "3e-3")):
                      "--batch_size", "8", "--seq_length", "16", "--epochs", "2",
                      "--learning_rate", *rates, "--seeds", str(len(rates))],
         "evaluate": ["--task", "classify", "--model", tuned, "--data", table,
-                     "--output_dir", root / "measured"]}
-    folders = {"convert": model, "finetune": root / "tuned", "evaluate": root / "measured"}
+                     "--output_dir", root / "measured"],
+        # Codes of all shards depend on the first one, the structure of search on all of them.
+        "index": ["build", "--model", model, "--corpus", corpus, "--output", index,
+                  "--shard_size", "64", "--precision", "int8", "--approximate"]}
+    folders = {"convert": model, "finetune": root / "tuned", "evaluate": root / "measured",
+               "index": index}
     return {name: ([sys.executable, "-m", f"bert_tf.{name}", *map(str, flags)], [folders[name]])
             for name, flags in words.items()}
 
 
-def write_table(path, vocabulary):
-    """Write texts of a vocabulary's words, whose label says in which half of it they are."""
+def write_texts(root, vocabulary):
+    """Write texts of a vocabulary's words: labelled by the half of it that they are of, and a
+    corpus of passages."""
     draw = random.Random(3)
     words = sorted(word for word in vocabulary.read_text().split() if word.isalpha())
     rows = ["text\tlabel\n"]
@@ -43,7 +50,9 @@ def write_table(path, vocabulary):
         label = ("early", "late")[number % 2]
         half = words[:len(words) // 2] if label == "early" else words[len(words) // 2:]
         rows.append(f"{' '.join(draw.choices(half, k=6))}\t{label}\n")
-    path.write_text("".join(rows))
+    (root / "reviews.tsv").write_text("".join(rows))
+    (root / "passages.txt").write_text("\n".join(
+        " ".join(draw.choices(words, k=draw.randint(1, 30))) for _ in range(_PASSAGES)))
 
 
 def results(folders):
@@ -93,14 +102,15 @@ def kill_commands(forker, root, run, tries, seed, rates=("1e-3", "3e-3"), say=pr
     """
     root.mkdir(parents=True, exist_ok=True)
     draw, hit, log = random.Random(seed), collections.Counter(), root.parent / "commands.log"
-    write_table(root / "reviews.tsv", run / "vocab.txt")
-    for number, (name, (words, folders)) in enumerate(commands(root, run, rates).items()):
+    write_texts(root, run / "vocab.txt")
+    chosen = commands(root, run, rates)
+    for number, (name, (words, folders)) in enumerate(chosen.items()):
         started = time.monotonic()
         _finish(forker, words, log)
         whole_time = time.monotonic() - started
         expected = results(folders)
         say(f"{name}, undisturbed: {whole_time:.1f} s")
-        wanted = (tries + number) // 3
+        wanted = (tries + number) // len(chosen)
         while hit[name] < wanted:
             for folder in folders:
                 shutil.rmtree(folder)

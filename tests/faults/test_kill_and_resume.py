@@ -19,6 +19,6 @@ def test_killed_commands_end_with_the_same_results(tmp_path):
     lines = []
     with Forker() as forker:
         hit = kill_pretraining(forker, tmp_path, 1, "float32", 4, lines.append)
-        hit += kill_commands(forker, tmp_path / "commands", tmp_path / "undisturbed/run", 2, 4,
+        hit += kill_commands(forker, tmp_path / "commands", tmp_path / "undisturbed/run", 3, 4,
                              ("1e-3",), lines.append)
-    assert sum(hit.values()) == 3, lines
+    assert sum(hit.values()) == 4, lines

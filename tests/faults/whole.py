@@ -4,6 +4,8 @@ import json
 import re
 
 from bert_tf.data import records
+from bert_tf.retrieval.build_index import BEGUN, MANIFEST
+from bert_tf.retrieval.vector_index import VectorIndex
 from bert_tf.storage import checksums, manifest
 from bert_tf.training.checkpoint import Checkpoints
 
@@ -29,6 +31,12 @@ def check_whole(folder):
                 checksums.check(str(inner))
         elif re.fullmatch(r"step_\d+", path.name):
             Checkpoints(str(path.parent)).load(int(path.name[5:]))
+        elif re.fullmatch(r"shard-\d+", path.name):
+            assert (path / checksums.NAME).exists(), f"{path} has no checksums"
+            checksums.check(str(path))
+        elif path.name == BEGUN:
+            if (path.parent / MANIFEST).exists():
+                VectorIndex(str(path.parent), None, verify=True)
         elif path.suffix == ".tfrecord":
             found = records.Records([str(path)])
             found.read(range(len(found)))

@@ -212,6 +212,7 @@ def test_without_client_certificates(pki, model_folder):
         assert pki.text("server.key").split("\n")[1] not in server.output
 
 
+@pytest.mark.long  # in make test: a certificate that is not trusted, of another name
 def test_a_certificate_that_has_expired(pki, model_folder):
     ports = free_ports(2)
     process = launch(f"--port={ports[0]}", f"--rest_api_port={ports[1]}", "--model_name=m",
