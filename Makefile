@@ -67,4 +67,4 @@ lock:
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -o requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist bert_tf.egg-info
+	rm -rf $(VENV) build dist bert_tf.egg-info serving/client/build serving/client/src

@@ -55,8 +55,9 @@ def needed():
 
 
 def copy():
-    """Write `src/bert_tf_client` anew."""
-    shutil.rmtree(SOURCES, ignore_errors=True)
+    """Write `src/bert_tf_client` anew; what an earlier build left would come into the wheel."""
+    for folder in (SOURCES, HERE / "build"):
+        shutil.rmtree(folder, ignore_errors=True)
     for name, path in needed().items():
         new = _IMPORT.sub(r"\1bert_tf_client", f"import {name}").removeprefix("import ")
         target = SOURCES.joinpath(*new.split("."))
