@@ -30,7 +30,7 @@ def test_a_model_folder_becomes_a_version_that_the_local_config_lists(tmp_path, 
     assert cli.run(export.main, ["--model", "demo"]) == 0
     assert capsys.readouterr().out == (
         "exported saved_models/demo/1\nsignatures: serving_default fill_mask next_sentence "
-        "embed embed_ids encode encode_ids describe\n")
+        "embed embed_ids encode count_tokens encode_ids describe\n")
     assert (tmp_path / "saved_models/demo/1/saved_model.pb").exists()
     for name, folder in (("models.config", "/models"),
                          ("models.local.config", f"{tmp_path}/saved_models")):

@@ -60,7 +60,7 @@ def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tm
     model.save_pretrained(folder)
     own = Traced(folder)
     assert set(own.signatures) == {"serving_default", "embed", "embed_ids", "encode", "encode_ids",
-                                   "describe"}
+                                   "count_tokens", "describe"}
     np.testing.assert_allclose(own("embed", text=TEXTS)["embedding"], model.embed(TEXTS), atol=1e-5)
     other = Traced(folder, embedding={"normalize": False, "weighting": "bm25"})
     np.testing.assert_allclose(other("embed", text=TEXTS)["embedding"],
