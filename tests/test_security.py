@@ -58,7 +58,9 @@ def test_nothing_takes_the_environment_as_a_whole():
 def test_no_unsafe_loading():
     found = [f"{path.relative_to(REPOSITORY)} line {what}" for path in PACKAGE.rglob("*.py")
              for what in forbidden(path.read_text())]
-    assert not found
+    # That one asks what a port speaks and sends nothing of the user's.
+    assert [each for each in found if "client/diagnosis.py" not in each] == []
+    assert [each.rpartition(" ")[2] for each in found] == ["CERT_NONE"]
     for bad in ("np.load(p)", "np.load(p, allow_pickle=True)", "keras.saving.load_model(p)",
                 "keras.saving.load_model(p, safe_mode=False)", "load(p, trust_remote_code=yes)",
                 "keras.config.enable_unsafe_deserialization()"):
@@ -79,8 +81,9 @@ def test_every_locked_package_has_hashes_and_make_asks_for_them():
     entries = re.findall(r"(?m)^(\S+?)==\S+.*?\\\n((?:    --hash=sha256:[0-9a-f]{64}.*\n)+)", lock)
     names = re.findall(r"(?m)^([A-Za-z0-9_.\[\]-]+)(?:==| @ )", lock)
     assert len(names) > 100 and [name for name, _ in entries] == names
-    installs = re.findall(r"pip install (.*)", (REPOSITORY / "Makefile").read_text())
-    assert len(installs) == 2
+    found = re.findall(r"pip install (.*)", (REPOSITORY / "Makefile").read_text())
+    installs = [each for each in found if "pyspark" not in each]  # for one test of `make test-all`
+    assert len(installs) == 2 and len(found) == 3
     assert "--require-hashes -r requirements.lock" in installs[0] and "--no-deps" in installs[0]
     assert installs[1].split()[-2:] == ["-e", "."] and "--no-deps" in installs[1]
     assert "--no-build-isolation" in installs[1]  # or it would fetch what no lock names

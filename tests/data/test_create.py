@@ -277,19 +277,20 @@ def test_a_dead_worker_is_explained(run, small_chunks, monkeypatch):
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads /proc")
 def test_workers_end_with_a_killed_parent(text, vocab, tmp_path, options):
     program = """
-import json, os, signal, sys
+import json, multiprocessing, os, signal, sys
 from bert_tf.data import chunks, create
 
-finished = create._finished
+in_order = create.in_order
 
-def kill_after(chunk, path, future):
-    finished(chunk, path, future)
-    print(*[child.pid for child in create.multiprocessing.active_children()], flush=True)
+def killed_after_one(*arguments):
+    found = in_order(*arguments)
+    yield next(found)
+    print(*[child.pid for child in multiprocessing.active_children()], flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
     chunks.CHUNK_BYTES = 500
-    create._finished = kill_after
+    create.in_order = killed_after_one
     create.create_examples(**json.loads(sys.argv[1]))
 """
     script = tmp_path / "killed.py"

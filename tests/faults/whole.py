@@ -35,7 +35,8 @@ def check_whole(folder):
             assert (path / checksums.NAME).exists(), f"{path} has no checksums"
             checksums.check(str(path))
         elif path.name == BEGUN:
-            if (path.parent / MANIFEST).exists():
+            # A prediction has files of these names, too.
+            if (path.parent / MANIFEST).exists() and any(path.parent.glob("shard-*")):
                 VectorIndex(str(path.parent), None, verify=True)
         elif path.suffix == ".tfrecord":
             found = records.Records([str(path)])
