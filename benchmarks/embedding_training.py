@@ -7,9 +7,8 @@ all-MiniLM-L6-v2, or of an encoder of ours (--init), see the same examples in ba
 size, by the same loss (in-batch negatives, cosine times 20) and the same schedule, one after the
 other, a core each; ours is one `bert_tf.finetune` command. MRR@10 is that of the dev questions
 among all dev paragraphs, by the same code on both sides' vectors; of ours beside BM25 and both
-fused. `seconds` are of training and of the dev vectors after it, without
-start-up; `cpu_seconds` of the whole process (ours also exports a SavedModel), on a busy machine
-the better measure.
+fused. `seconds` are of training and of the dev vectors after it, without start-up; `cpu_seconds`
+of the whole process (ours also exports a SavedModel), on a busy machine the better measure.
 
     python benchmarks/embedding_training.py --memory --output OUT.json
 

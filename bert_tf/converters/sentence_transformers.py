@@ -78,7 +78,7 @@ def write(checkpoint, path):
     names = [_STATIC] if static else ["Transformer", "Pooling", *(["Dense"] if dense else ())]
     names += ["Normalize"] if task["normalize"] else []
     places = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
-    mode = None if static else _check(task, checkpoint.config)
+    mode = _check(task, checkpoint.config)
     with checksums.new_folder(path) as temporary:
         if static:
             static_embedding.write(checkpoint, temporary)
@@ -218,12 +218,14 @@ def _read_prompts(source):
 
 def _check(task, config):
     """Their mode of an embedder's pooling; UsageError names what they have no place for."""
-    pooling = next((theirs for theirs, ours in _POOLINGS.items() if ours == task["pooling"]), None)
+    static = config.family == "static"  # which reads no special tokens and knows the mean alone
+    poolings = {"mean": "mean"} if static else _POOLINGS
+    pooling = next((theirs for theirs, ours in poolings.items() if ours == task["pooling"]), None)
     long = task.get("reading", {}).get("long", "head")
     for name, value, right in (
             ("layers", [layer % (config.num_hidden_layers + 1) for layer in task["layers"]],
              [config.num_hidden_layers]),
-            ("mask_specials", task["mask_specials"], False),
+            ("mask_specials", task["mask_specials"], static),
             ("weighting", task["weighting"], None), ("long", long, "head")):
         if value != right:
             raise UsageError(explain(f"{name}={value!r} cannot be written to a folder of "
@@ -231,5 +233,5 @@ def _check(task, config):
     if pooling is None:
         raise UsageError(explain(
             f"pooling={task['pooling']!r} cannot be written to a folder of sentence-transformers",
-            f"one of {', '.join(_POOLINGS.values())}"))
+            f"one of {', '.join(poolings.values())}"))
     return pooling

@@ -20,7 +20,7 @@ _LONGEST = 8192  # tokens that we read; theirs has no limit
 
 
 def read(folder):
-    """The `Checkpoint` of a `SentenceEmbedder` that sums vectors of tokens, without Normalize.
+    """The `Checkpoint` of a `SentenceEmbedder` that averages vectors of tokens, not normalized.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -48,18 +48,15 @@ def read(folder):
 def write(checkpoint, folder):
     """Write the module's files into a folder that exists.
 
+    Args:
+        checkpoint: of an embedder whose vectors are means of its tokens'.
+        folder: its path.
+
     Raises:
-        UsageError: the embedder computes more than the mean of its tokens' vectors.
+        UsageError: it has a dense layer, or no tokenizer.
     """
-    task = checkpoint.task
-    for name, value, right in (("pooling", task["pooling"], "mean"),
-                               ("mask_specials", task["mask_specials"], True),
-                               ("weighting", task["weighting"], None)):
-        if value != right:
-            raise UsageError(explain(f"{name}={value!r} cannot be written as a StaticEmbedding",
-                                     repr(right)))
-    if task.get("dense") or checkpoint.tokenizer is None:
-        what = "a dense layer" if task.get("dense") else "no tokenizer"
+    if checkpoint.task.get("dense") or checkpoint.tokenizer is None:
+        what = "a dense layer" if checkpoint.task.get("dense") else "no tokenizer"
         raise UsageError(explain(f"{what} cannot be written as a StaticEmbedding"))
     write_tokenizer(checkpoint.tokenizer, folder, "PreTrainedTokenizerFast", _LONGEST)
     [ours] = checkpoint.tensors

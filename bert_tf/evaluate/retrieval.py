@@ -68,18 +68,16 @@ class RetrievalEvaluation(Evaluation):
         if embedder:
             add("embedder", lambda: find(embedder, texts, contents, depth))
         add(BM25, lambda: Bm25(contents, progress=True).search(texts, depth))
-        first = BM25
+        first, retrieved = BM25, [rows for _, rows in found.values()]
         if embedder:
             first = "hybrid"
-            add(first, lambda: reciprocal_rank_fusion(
-                [rows for _, rows in found.values()], depth))
+            add(first, lambda: reciprocal_rank_fusion(retrieved, depth))
         if reranker:
-            retrievers = [rows for name, (_, rows) in found.items() if name != "hybrid"]
             reranked = f"{first} + reranker"
             add(reranked, lambda: reranker.rerank(
                 texts, contents, found[first][1], options.rerank or _RERANKED))
             add(f"{reranked}, fused", lambda: reciprocal_rank_fusion(
-                [*retrievers, found[reranked][1]], depth))
+                [*retrieved, found[reranked][1]], depth))
         systems = {name: self._metrics(queries, rows, depth) for name, (_, rows) in found.items()}
         notes = trained_on_notes(self.run, examples) if self.run and examples else []
         return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,

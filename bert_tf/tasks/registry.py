@@ -64,7 +64,7 @@ def make_type(task, options, saved_task=None):
         saved_task: what the model to be evaluated was saved as (`task.json`). Where that is no
             model of the task's type, another type may know how to evaluate it.
     """
-    own = importlib.import_module(f"{TYPES[task.type]}.task").TYPE
+    own = _type_of(task)
     if saved_task is None or any(model.saved_as == saved_task for model in own.models):
         return own(task, options)
     others = (module.TYPE for module in _modules("task"))
@@ -76,9 +76,7 @@ def answering_signatures(name):
     """Return the signatures that predict for texts what a task of that name is about; none of an
     unknown one."""
     task = tasks().get(name)
-    if task is None:
-        return ()
-    return importlib.import_module(f"{TYPES[task.type]}.task").TYPE.answered_by
+    return _type_of(task).answered_by if task else ()
 
 
 def model_classes():
@@ -90,6 +88,10 @@ def type_signatures(served):
     """Return `{name: Signature}` of all types that a `ServedModel` can answer, in their order."""
     return {name: signature for module in _modules("signature")
             for name, signature in module.signatures(served).items()}
+
+
+def _type_of(task):
+    return importlib.import_module(f"{TYPES[task.type]}.task").TYPE
 
 
 def _modules(name):

@@ -31,10 +31,10 @@ _LISTED = 10  # crashes of a target whose inputs are kept
 
 def targets():
     """`{name: Target}`."""
-    from fuzzing import formats, graphs, server, text, tokenizing, wire
+    from fuzzing import formats, graphs, protocols, server, text, tokenizing, wire
 
-    return {target.name: target for module in (text, formats, wire, tokenizing, server, graphs)
-            for target in module.TARGETS}
+    modules = (text, formats, wire, protocols, tokenizing, server, graphs)
+    return {target.name: target for module in modules for target in module.TARGETS}
 
 
 def seeds(target):

@@ -7,9 +7,9 @@ import socket
 import uvicorn
 
 from bert_tf.errors import BertTfError, explain
+from bert_tf.serving.server import DRAIN_SECONDS
 from bert_tf.serving.server.http_limits import bounded
 
-DRAIN_SECONDS = 30  # for requests that are under way when the server is told to stop
 # Longer than clients and proxies keep an idle connection, so that it is they who close it: what is
 # sent while the server closes is lost.
 KEEP_ALIVE_SECONDS = 75

@@ -7,12 +7,11 @@ import signal
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.server import config, memory
+from bert_tf.serving.server import DRAIN_SECONDS, config, memory
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
 from bert_tf.serving.wire.request import ServingError
 
-DRAIN_SECONDS = 30  # for requests that are under way when the server is told to stop
 _log = logging.getLogger(__name__)
 
 

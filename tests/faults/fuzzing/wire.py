@@ -14,16 +14,6 @@ BODIES = ({"instances": ["a", "b"]}, {"inputs": {"ids": [[1, 2]], "mask": [[1, 1
           {"inputs": [1.5, -2, 3]}, {"instances": [{"b64": "YWI="}]}, {"inputs": [[True]]})
 EXAMPLES = ({"examples": [{"text": "a", "bonus": 1.5, "n": [1, 2]}, {}],
              "context": {"c": {"b64": "YQ=="}}},)
-ASKED = (  # in protocols of other servers
-    ("/v1/embeddings", {"model": "m", "input": ["a", "b"], "dimensions": 2, "truncate": False}),
-    ("/v1/embeddings", {"model": "m", "input": [[1, 2], [3]], "encoding_format": "base64"}),
-    ("/v1/rerank", {"query": "a", "documents": ["b", {"text": "c"}], "return_documents": True}),
-    ("/v2/rerank", {"model": "m", "query": "a", "documents": ["b"], "top_n": 1}),
-    ("/embed", {"inputs": "a", "normalize": False, "prompt_name": "q"}),
-    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {}}),
-    ("/rerank", {"query": "a", "texts": ["b"], "raw_scores": True, "return_text": True}),
-    ("/predict", {"inputs": [["a", "b"], ["c", "d"]], "truncation_direction": "Right"}),
-    ("/models/m", {"inputs": "a", "parameters": {"top_k": 1}}))
 _RAW = (b'{"instances": [NaN, Infinity, -Inf, 1e999]}', b'{"inputs": "\xff\\ud800"}',
         b'{"instances": [' + b"[" * 2000, b'{"inputs": 123456789012345678901234567890}')
 
@@ -41,7 +31,7 @@ def _signatures():
     return signatures
 
 
-def _body(documents, data):
+def request_body(documents, data):
     """A body: bytes, or as the first byte says a document with changes."""
     kind = data.byte() % (len(documents) + 1)
     if kind == len(documents):
@@ -60,7 +50,7 @@ def _rest_json():
     def check(data):
         data = Bytes(data)
         types = {name: info.dtype for name, info in data.pick(signatures).inputs.items()}
-        document = rest_text.parse(_body(BODIES, data))
+        document = rest_text.parse(request_body(BODIES, data))
         inputs, row_form = rest_json.tensors_of(document, types)
         assert all(value.dtype == object or value.dtype.kind in "iufb" for value in inputs.values())
         if not inputs or any(not value.size for value in inputs.values()):
@@ -81,7 +71,7 @@ def _rest_examples():
     from bert_tf.serving.wire import rest_examples, rest_text
 
     def check(data):
-        document = rest_text.parse(_body(EXAMPLES, Bytes(data)))
+        document = rest_text.parse(request_body(EXAMPLES, Bytes(data)))
         for example in rest_examples.examples_of(document):
             tf.train.Example.FromString(example)
 
@@ -168,7 +158,7 @@ def _rest():
         scope = {"type": "http", "method": data.pick(("POST", "GET", "OPTIONS", "PUT")),
                  "path": path.decode("latin-1"), "raw_path": path, "headers": given,
                  "query_string": data.pick((b"", b"a=\xff"))}
-        body = _body((*BODIES, *EXAMPLES), data)
+        body = request_body((*BODIES, *EXAMPLES), data)
         if given == headers[1] and data.byte() % 2 == 0:
             pack = zlib.compressobj(wbits=31)
             body = pack.compress(body) + pack.flush()
@@ -187,71 +177,6 @@ def _rest():
         assert start["status"] in (200, 400, 404, 413, 501), (start, answer)
         if start["status"] != 200:
             assert set(json.loads(answer["body"].decode("utf-8", "surrogateescape"))) <= {"error"}
-
-    return check
-
-
-class Models:
-    """A backend of the protocols of other servers, with one model that can do everything."""
-
-    def names(self):
-        return ["m"]
-
-    async def about(self, name):
-        from bert_tf.serving.apis.backend import About
-        from bert_tf.serving.wire.messages import error
-
-        if name != "m":
-            raise error("not_found", request=name)
-        ids = ("input_word_ids", "input_mask", "input_type_ids")
-        return About("m", 1, {"embed": ("text",), "embed_ids": ids, "count_tokens": ("text",),
-                              "predict": ("text",), "rank": ("query", "passage")},
-                     {"seq_length": 8, "labels": ["a", "b"], "prompts": {"q": "q: "}})
-
-    async def run(self, name, signatures, inputs, deadline):
-        import numpy as np
-
-        for values in inputs.values():
-            for value in values:
-                assert type(value) is not str or value.encode() is not None
-        rows = len(next(iter(inputs.values())))
-        return {"num_tokens": np.full(rows, 3, np.int32), "score": np.zeros(rows, np.float32),
-                "embedding": np.ones([rows, 4], np.float32)}
-
-    async def decode(self, function, data, *arguments, deadline=None):
-        from bert_tf.serving.wire.request import Limits
-
-        return function(data, *arguments, Limits(64, 4096, 1024))
-
-    def count(self, name, *facts):
-        assert name == "m" and len(facts) == 3
-
-
-def _protocols():
-    """Whole requests in protocols of other servers get a JSON answer, which is no 500."""
-    from bert_tf.serving.apis.app import Apis
-    from bert_tf.serving.apis.body import Bodies
-    from bert_tf.serving.apis.settings import NAMES, ApiSettings
-
-    apis = Apis(None, Models(), ApiSettings(NAMES, max_tokens=100), Bodies(4096))
-    loop = asyncio.new_event_loop()
-
-    def check(data):
-        data = Bytes(data)
-        scope = {"type": "http", "method": "POST", "path": data.pick(ASKED)[0], "headers": []}
-        body = _body([document for _, document in ASKED], data)
-        sent = []
-
-        async def receive():
-            return {"type": "http.request", "body": body}
-
-        async def send(message):
-            sent.append(message)
-
-        loop.run_until_complete(apis(scope, receive, send))
-        start, answer = sent
-        assert start["status"] in (200, 400, 404, 413, 422), (start, answer)
-        json.loads(answer["body"])
 
     return check
 
@@ -314,7 +239,8 @@ def _client():
         data = Bytes(data)
         kind, signature = data.byte() % 6, data.pick(signatures)
         if kind < 3:
-            answer = httpx.Response(data.pick((200, 400, 503, 404)), content=_body(documents, data))
+            answer = httpx.Response(data.pick((200, 400, 503, 404)),
+                                    content=request_body(documents, data))
             request = (rest.predict("s", signature, {}), rest.metadata(), rest.status())[kind]
         else:
             answer = data.rest
@@ -392,7 +318,7 @@ def request_seeds():
     return (*seeds, request.SerializeToString())
 
 
-def _refused():
+def refused_by():
     from bert_tf.errors import BertTfError
     from bert_tf.serving.wire.request import ServingError
 
@@ -406,23 +332,20 @@ TARGETS = (
     Target("rest_json", _rest_json, (*(bytes([signature]) + seed for signature in range(7)
                                        for seed in json_seeds(BODIES)),
                                      *(b"\0" + bytes([len(BODIES)]) + raw for raw in _RAW)),
-           500_000, refused=_refused()),
-    Target("rest_examples", _rest_examples, json_seeds(EXAMPLES), 300_000, refused=_refused()),
+           500_000, refused=refused_by()),
+    Target("rest_examples", _rest_examples, json_seeds(EXAMPLES), 300_000, refused=refused_by()),
     Target("rest", _rest, tuple(bytes([path, header, method, 0]) + seed for path in range(10)
                                 for header in range(3) for method in range(2)
-                                for seed in json_seeds(BODIES)[:3]), 300_000, refused=_refused()),
-    Target("protocols", _protocols, tuple(bytes([path, path]) + seed for path in range(len(ASKED))
-                                          for seed in (b"", b"\0\0\4", b"\1\0\5\7")), 300_000,
-           refused=_refused()),
-    Target("tensors", _tensors, request_seeds, 350_000, refused=_refused()),
+                                for seed in json_seeds(BODIES)[:3]), 300_000, refused=refused_by()),
+    Target("tensors", _tensors, request_seeds, 350_000, refused=refused_by()),
     Target("client", _client, lambda: (*(bytes([kind, 0, 0]) + seed for kind in range(3)
                                          for seed in json_seeds(BODIES)[:6]),
                                        *(bytes([kind, 0]) + seed for kind in range(3, 6)
                                          for seed in request_seeds())),
-           300_000, refused=_refused()),
-    Target("text_protos", _text_protos, _PROTOS, 250_000, refused=_refused()),
+           300_000, refused=refused_by()),
+    Target("text_protos", _text_protos, _PROTOS, 250_000, refused=refused_by()),
     Target("served_models", _served_models, (b"\n\x0b\n\t\n\x01m\x12\x02/m\"\0",), 200_000,
-           refused=_refused()),
+           refused=refused_by()),
     Target("addresses", _addresses, (b"localhost:8500", b"https://[::1]:1", b"http://a@b:1"),
-           200_000, refused=_refused()),
+           200_000, refused=refused_by()),
 )
