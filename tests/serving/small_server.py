@@ -148,13 +148,13 @@ class Served(NamedTuple):
 
 
 @contextlib.contextmanager
-def serving(base_path, name="small", settings=None, attention=None, indexes=None):
+def serving(base_path, name="small", settings=None, attention=None, indexes=None, keys=None):
     """Serve a model whose version 7 has the label `stable`; yields a `Served`.
 
     Args:
         base_path: folder of the model's versions.
         name: of the model.
-        settings, attention, indexes: as of `make_app`.
+        settings, attention, indexes, keys: as of `make_app`.
     """
     models = text_format.Parse(f"""
         model_config_list {{ config {{
@@ -168,7 +168,7 @@ def serving(base_path, name="small", settings=None, attention=None, indexes=None
         try:
             await core.reload(models)
             server = uvicorn.Server(uvicorn.Config(make_app(core, settings, attention,
-                                                            indexes=indexes),
+                                                            indexes=indexes, keys=keys),
                                                    log_config=None, log_level="critical",
                                                    lifespan="off"))
             started.set_result((core, server))

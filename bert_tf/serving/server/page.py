@@ -21,6 +21,8 @@ from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec
 MOST_CHARACTERS = 4000  # of the texts of an attention page: more than any window takes
 _MOST_WAITING = 8  # attention pages
 _FOLDER = pathlib.Path(__file__).with_suffix("")
+# Paths of what stands in the package for everybody to read, of which no key is asked.
+STATIC = ("/", *sorted(f"/page/{each.name}" for each in _FOLDER.iterdir() if each.is_file()))
 _NOTHING = ("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
             "frame-ancestors 'none'; ")
 _HEADERS = {

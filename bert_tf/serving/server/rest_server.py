@@ -91,7 +91,8 @@ def make_app(core, settings=None, attention=None, metrics_path=None, indexes=Non
     if apis is None and keys is None:
         return app
     app = Apis(app, CoreBackend(core), apis or ApiSettings(), bodies)
-    return app if keys is None else KeyGuard(app, keys, {*HEALTH, metrics_path}, app.refuse)
+    return app if keys is None else KeyGuard(app, keys, {*HEALTH, *page.STATIC, metrics_path},
+                                             app.refuse)
 
 
 class RestApi:

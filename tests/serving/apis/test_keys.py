@@ -115,8 +115,10 @@ def test_tensorflow_serving_s_own_apis_ask_for_a_key_too(fake_versions, tmp_path
     settings = settings_of(tmp_path, f"--api_key_file={key_file}")
     with running(settings) as (run, core), rest_of(core, run, keys=settings.keys) as address:
         path = f"{address}/v1/models/m:predict"
-        for url in (path, f"{address}/v1/models/m", f"{address}/", f"{address}/page/models"):
+        for url in (path, f"{address}/v1/models/m", f"{address}/page/models",
+                    f"{address}/page/has_attention?model=m"):
             assert httpx.get(url).status_code == 401
+        assert httpx.get(address).status_code == 200  # the page, which then asks for a key
         response = httpx.post(path, json={"instances": [2]}, headers=RIGHT)
         assert response.json() == {"predictions": [4]}
         with Client(address, "m", api_key=OTHER) as client:

@@ -7,11 +7,18 @@ import pytest
 from browser import check_contrast, opened
 from small_server import CITY, FACE, MASK, save_small_model, serving
 
+from bert_tf.serving.apis.keys import Keys
+
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("small"))
     save_small_model(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
     with serving(folder, name="a/small model") as served:
         yield served.address
 
@@ -66,6 +73,19 @@ def test_models_and_their_states_are_listed(page):
     assert names.index("embed") < names.index("describe") < names.index("double")
     assert {"serving_default", "classify", "regress", "echo", "sample_ids", "slow"} <= set(names)
     assert page.get_by_label("Signature").input_value() == "answer"
+
+
+def test_a_key_is_asked_for_and_shown(browser, folder):
+    with serving(folder, keys=Keys(["right"])) as served, opened(
+            browser, served.address) as page:
+        for given in ("wrong", "right"):
+            page.wait_for_selector("#answer .error")
+            assert "API key" in page.locator("#answer .error").inner_text()
+            page.get_by_label("API key").fill(given)
+            page.get_by_role("button", name="Show it").click()
+        page.wait_for_selector("#fields textarea")
+        choose(page, "embed")
+        assert run(page, first="a", second="a").locator("#cosine").inner_text() == "1.0000"
 
 
 def test_fill_mask(page):

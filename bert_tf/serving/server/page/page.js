@@ -2,7 +2,8 @@
 // It speaks the REST API alone; the names of the models, which that does not list, come from
 // page/models. How each kind of signature is asked and shown is in views.js.
 
-import { ask, attentionPath, get, indexesPath, modelPath } from "./rest.js";
+import {
+  ask, attentionPath, get, hasKey, indexesPath, KeyNeeded, modelPath, showKey } from "./rest.js";
 import { element, fill } from "./dom.js";
 import { describe, searches, viewOf, wantedFirst } from "./views.js";
 
@@ -31,6 +32,21 @@ function joined(separator, ...texts) {
 
 function showError(error) {
   fill($("answer"), element("p", { class: "error", role: "alert" }, error.message));
+  if (error instanceof KeyNeeded) $("answer").append(keyForm());
+}
+
+/** A form for the API key, which is shown to the server from then on. */
+function keyForm() {
+  const key = element("input", { type: "password", autocomplete: "off", required: "" });
+  const form = element("form", { id: "key" },
+    element("label", {}, "API key ", key), element("button", { type: "submit" }, "Show it"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    showKey(key.value.trim());
+    fill($("answer"));
+    refresh();
+  });
+  return form;
 }
 
 async function loadModels() {
@@ -73,7 +89,7 @@ async function loadSignatures(wanted) {
     const path = modelPath(model, number);
     found.signatures = describe(await get(`${path}/metadata`));
     if (found.signatures.describe) found.description = await describedBy(path);
-    found.hasAttention = await get(attentionPath(model, number));
+    found.hasAttention = !hasKey() && await get(attentionPath(model, number));
     Object.assign(found.signatures, searches(found.signatures, await get(indexesPath(model, number))));
   } finally {
     if (own === loads) {

@@ -1,5 +1,20 @@
 // TensorFlow Serving's REST API.
 
+const KEY = "key"; // kept for this tab, and forgotten with it
+
+/** The server wants to be shown a key, or another one. */
+export class KeyNeeded extends Error {}
+
+/** Show a key to the server from now on. */
+export function showKey(key) {
+  sessionStorage.setItem(KEY, key);
+}
+
+/** Whether a key is shown: what a link asks for is asked for without one. */
+export function hasKey() {
+  return Boolean(sessionStorage.getItem(KEY));
+}
+
 /** The path of a model, or of one of its versions. */
 export function modelPath(name, version = "") {
   const path = `v1/models/${encodeURIComponent(name)}`;
@@ -42,9 +57,11 @@ function post(path, body) {
 }
 
 async function request(path, options) {
+  const headers = { ...options.headers };
+  if (hasKey()) headers.Authorization = `Bearer ${sessionStorage.getItem(KEY)}`;
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(path, { ...options, headers });
   } catch {
     throw new Error("The server cannot be reached.");
   }
@@ -57,5 +74,6 @@ async function request(path, options) {
     answer = { error: `The answer is not standard JSON: ${text.slice(0, 200)}` };
   }
   if (response.ok && !answer.error) return answer;
+  if (response.status === 401) throw new KeyNeeded(answer.error);
   throw new Error(answer.error ?? `The server answered with status ${response.status}.`);
 }
