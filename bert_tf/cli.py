@@ -134,9 +134,10 @@ def add_options(parser, options):
     """Add a flag for each field of an `Options` class."""
     groups = {}
     for owner, field in options.flags():
-        if owner.GROUP and owner not in groups:
-            groups[owner] = parser.add_argument_group(*owner.GROUP)
-        groups.get(owner, parser).add_argument(f"--{field.name}", **_argument(field))
+        group = vars(owner).get("GROUP")  # a class that inherits one has other flags as well
+        if group and group not in groups:
+            groups[group] = parser.add_argument_group(*group)
+        groups.get(group, parser).add_argument(f"--{field.name}", **_argument(field))
 
 
 def _argument(field):

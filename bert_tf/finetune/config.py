@@ -219,6 +219,7 @@ class QueryOptions(Options):
 class VectorOptions(EmbeddingLoss):
     """How a model learns vectors of texts."""
 
+    GROUP = EmbeddingLoss.GROUP
     TASKS = EmbeddingLoss.TASKS
 
     pooling: str | None = option(
