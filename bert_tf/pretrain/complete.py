@@ -124,6 +124,8 @@ def _check_sources(options):
                          "vocabulary is given, leave --vocab_size out")
     if options.vocab and options.init:
         raise UsageError("--init brings its own vocabulary; leave --vocab out")
+    if options.decay_ratio is not None and options.schedule != "trapezoid":
+        raise UsageError("--decay_ratio is a trapezoid's; add --schedule trapezoid or leave it out")
     if options.batch_size and options.batch_tokens:
         raise UsageError("--batch_size and --batch_tokens both size a batch; leave one out")
 

@@ -7,7 +7,8 @@ from bert_tf.data.options import MakeExamplesOptions
 from bert_tf.options import FRACTION, NATURAL, POSITIVE, SeedOptions, TrainWriteOptions, option
 from bert_tf.presets import SIZES
 from bert_tf.tokenization.options import TextOptions
-from bert_tf.training.config import DTYPES, OPTIMIZERS, STRATEGIES, TrainConfig
+from bert_tf.training.config import DTYPES, STRATEGIES, TrainConfig
+from bert_tf.training.update_options import UpdateOptions
 
 OBJECTIVES = ("mlm+nsp", "mlm", "mlm+sop", "rtd", "lm")
 # What the second segment of a pair is; other objectives take what always follows.
@@ -15,7 +16,8 @@ PAIRS = {"mlm+nsp": "random", "mlm+sop": "swapped"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOptions):
+class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOptions,
+                     TrainWriteOptions):
     """What `bert_tf.pretrain` is to do; `complete.complete` fills in what is None."""
 
     input: tuple[str, ...] | None = option(
@@ -56,7 +58,6 @@ class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOp
     warmup_steps: int | None = option(
         None, "steps of linear warm-up (default: a tenth of --train_steps, at most 10000)",
         NATURAL)
-    optimizer: str = option("adamw", "optimizer", choices=OPTIMIZERS)
     accumulate_steps: int = option(1, "micro-batches a step", POSITIVE)
     dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
     padding_free: bool = option(
@@ -85,5 +86,6 @@ class PretrainConfig(TextOptions, MakeExamplesOptions, SeedOptions, TrainWriteOp
 
     def train_config(self):
         """The `TrainConfig` of a complete configuration, before a batch in tokens is counted."""
-        return TrainConfig(**{**self.shared_with(TrainConfig),
-                              "batch_size": self.batch_size or self.accumulate_steps})
+        given = {name: value for name, value in self.shared_with(TrainConfig).items()
+                 if value is not None}
+        return TrainConfig(**{**given, "batch_size": self.batch_size or self.accumulate_steps})

@@ -7,6 +7,7 @@ from bert_tf.config import Config
 from bert_tf.errors import UsageError, check_choice, explain
 
 OPTIMIZERS = ("adamw", "lamb")
+SCHEDULES = ("linear", "cosine", "trapezoid")
 STRATEGIES = ("mirrored", "one_device", "multi_worker")
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -22,7 +23,9 @@ class TrainConfig(Config):
     train_steps: int = 1000  # optimizer steps of the whole run
     batch_size: int = 32  # examples a step, over all replicas and micro-batches
     learning_rate: float = 1e-4  # peak, reached at the end of the warm-up
-    warmup_steps: int = 0  # steps of linear warm-up; a linear decay to 0 follows
+    warmup_steps: int = 0  # steps of linear warm-up
+    schedule: str = "linear"  # how the learning rate falls to 0 after the warm-up
+    decay_ratio: float = 0.2  # last fraction of the steps, in which a trapezoid falls
     optimizer: str = "adamw"  # or "lamb"
     beta_1: float = 0.9  # decay of the mean of gradients
     beta_2: float = 0.999  # decay of the mean of squared gradients
@@ -46,21 +49,32 @@ class TrainConfig(Config):
                      lambda value: value >= 1, "at least 1")
         self._refuse(("learning_rate", "epsilon", "clip_norm"),
                      lambda value: 0 < value < math.inf, "above 0")
-        self._refuse(("beta_1", "beta_2"), lambda value: 0 <= value < 1, "in [0, 1)")
+        self._refuse(("beta_1", "beta_2", "decay_ratio"), lambda value: 0 <= value < 1, "in [0, 1)")
         self._refuse(("weight_decay",), lambda value: 0 <= value < math.inf, "at least 0")
         self._refuse(("seed",), lambda value: 0 <= value < 2**31, "in [0, 2**31)")
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("dtype", self.dtype, DTYPES)
         if not 0 <= self.warmup_steps <= self.train_steps:
             raise UsageError(explain(f"warmup_steps={self.warmup_steps}",
                                      f"0 to train_steps={self.train_steps}",
                                      f"warmup_steps={self.train_steps // 10}"))
+        if self.schedule == "trapezoid" and self.warmup_steps + self.decay_steps > self.train_steps:
+            raise UsageError(explain(
+                f"schedule='trapezoid' with warmup_steps={self.warmup_steps} and decay_ratio="
+                f"{self.decay_ratio}, {self.decay_steps} steps, exceeds train_steps="
+                f"{self.train_steps}", attempt="fewer warmup_steps or a lower decay_ratio"))
         if self.batch_size % self.accumulate_steps:
             near = -(-self.batch_size // self.accumulate_steps) * self.accumulate_steps
             raise UsageError(explain(
                 f"batch_size={self.batch_size} in accumulate_steps={self.accumulate_steps} "
                 "micro-batches does not divide evenly", attempt=f"batch_size={near}"))
+
+    @property
+    def decay_steps(self):
+        """Last steps, in which a trapezoid falls."""
+        return round(self.decay_ratio * self.train_steps)
 
     @property
     def policy(self):

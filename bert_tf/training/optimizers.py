@@ -11,7 +11,7 @@ import re
 import keras
 import tensorflow as tf
 
-from bert_tf.training.schedules import WarmupLinearDecay
+from bert_tf.training.schedules import build_schedule
 
 # google-research/bert's optimization.py; `beta` and `gamma` lie under LayerNorm.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
@@ -169,7 +169,6 @@ def build_optimizer(config, rates=()):
         config: the `TrainConfig`.
         rates: factors of the learning rate by variable, as of `AdamW`.
     """
-    schedule = WarmupLinearDecay(config.learning_rate, config.warmup_steps, config.train_steps)
     return OPTIMIZERS[config.optimizer](
-        schedule, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon,
+        build_schedule(config), beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon,
         weight_decay=config.weight_decay, rates=rates)

@@ -1,11 +1,10 @@
 """Options of the commands that train in one process and export what they trained."""
 
 import dataclasses
-import math
 import os
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.options import FRACTION, POSITIVE, REQUIRED, Options, Range, option
+from bert_tf.options import FRACTION, NOT_NEGATIVE, POSITIVE, REQUIRED, Options, option
 from bert_tf.storage import files, hub
 from bert_tf.training.config import DTYPES, STRATEGIES
 
@@ -21,8 +20,7 @@ class RunOptions(Options):
     warmup_ratio: float = option(
         0.1, "fraction of the steps in which the learning rate rises", FRACTION, metavar="X")
     weight_decay: float = option(
-        0.01, "decoupled; biases and LayerNorm are excluded",
-        Range(float, lambda value: 0 <= value < math.inf, "a number of at least 0"), metavar="X")
+        0.01, "decoupled; biases and LayerNorm are excluded", NOT_NEGATIVE, metavar="X")
     dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
     strategy: str = option(
         "mirrored", "tf.distribute strategy",

@@ -80,6 +80,7 @@ def test_defaults_of_a_family(flags, expected):
     ("--config bilstm.json --objective lm", "bilstm=true shows it; try bilstm=false"),
     ("--config bert.json --family albert", "bert.json is a model of the family bert; expected "
                                            "--family albert; try --family bert"),
+    ("--decay_ratio 0.1", "--decay_ratio is a trapezoid's; add --schedule trapezoid"),
     ("--init folder", "has no tokenizer, with which examples are made"),
 ])
 def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, monkeypatch):
@@ -116,5 +117,19 @@ def test_runs_of_version_0_1_go_on(run, tmp_path):
     manifest.write(record, run["options"])
     stated = {**options.stored(), "pairs": options.pairs}
     assert manifest.finished(record, stated)
-    assert {**manifest.result_options(json.loads(json.dumps(stated))), "pretokenize": None} == {
-        **run["options"], "pretokenize": None}
+    # An option that came later is off.
+    now = {name: value for name, value in manifest.result_options(
+        json.loads(json.dumps(stated))).items() if value or name in run["options"]}
+    assert now == run["options"]
+
+
+def test_updates_of_the_weights():
+    """What is given reaches training, what is not keeps the defaults."""
+    given = ("--schedule trapezoid --decay_ratio 0.3 --beta_2 0.98 --epsilon 1e-8 --weight_decay 0 "
+             "--clip_norm 0.5")
+    options, _ = completed(given.split())
+    config = options.train_config()
+    assert (config.schedule, config.decay_steps, config.beta_1, config.beta_2, config.epsilon,
+            config.weight_decay, config.clip_norm) == ("trapezoid", 750, 0.9, 0.98, 1e-8, 0, 0.5)
+    defaults = completed([])[0].train_config()
+    assert (defaults.schedule, defaults.beta_2, defaults.clip_norm) == ("linear", 0.999, 1.0)

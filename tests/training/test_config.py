@@ -19,6 +19,8 @@ def test_round_trip(tmp_path):
     ({"batch_size": 10, "accumulate_steps": 4}, "try batch_size=12"),
     ({"learning_rate": float("nan")}, "learning_rate=nan; expected above 0"),
     ({"train_steps": 1.5}, "train_steps=1.5; expected int"),
+    ({"schedule": "trapezoid", "train_steps": 10, "warmup_steps": 9},
+     "decay_ratio=0.2, 2 steps, exceeds train_steps=10; try fewer warmup_steps"),
     ({"beta_2": 1.0}, r"beta_2=1.0; expected in \[0, 1\)"),
 ])
 def test_refusals(fields, message):

@@ -85,13 +85,3 @@ def test_rates_of_a_built_optimizer():
     assert optimizer.rates == (("layer_0/", 0.5), ("embeddings", 0.0))
     assert type(optimizer).from_config(optimizer.get_config()).rates == optimizer.rates
     assert build_optimizer(TrainConfig()).rates == ()
-
-
-def test_schedule():
-    schedule = WarmupLinearDecay(1.0, 4, 8)
-    np.testing.assert_allclose([float(schedule(step)) for step in range(10)],
-                               [0.25, 0.5, 0.75, 1.0, 0.8, 0.6, 0.4, 0.2, 0.0, 0.0], atol=1e-6)
-    assert float(WarmupLinearDecay(1.0, 0, 4)(0)) == pytest.approx(0.8)
-    restored = keras.optimizers.schedules.deserialize(
-        keras.optimizers.schedules.serialize(schedule))
-    assert float(restored(2)) == 0.75
