@@ -89,7 +89,7 @@ def test_help_says_what_a_field_says(monkeypatch):
         assert line in page
     assert page.index("--bucket") < page.index("--seed")  # its own before those of its bases
     # A group holds the flags of its class, not those of classes that inherit from it.
-    assert page.index("--top") < page.index("vectors:") < page.index("--layers")
+    assert page.index("words to print") < page.index("vectors:") < page.rindex("--layers")
     assert "--masked_share" not in page and "secret" not in page
 
 
