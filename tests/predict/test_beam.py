@@ -1,12 +1,18 @@
 """On Apache Beam the same files, whatever happens to its workers; and models in other pipelines."""
 
+import contextlib
 import json
 import os
+import pathlib
+import re
+import shlex
+import subprocess
 import sys
+import threading
 
 import pyarrow as pa
 import pytest
-from predicted import COUNT, bytes_of, run
+from predicted import COUNT, bytes_of, parts, run
 from pyarrow import parquet
 from sentiment import examples
 
@@ -14,6 +20,7 @@ from bert_tf.predict.work import Work
 
 beam_runner = pytest.importorskip("bert_tf.predict.beam_runner")
 
+REPOSITORY = str(pathlib.Path(__file__).resolve().parents[2])
 IN_PROCESS = ["--", "--runner=FnApiRunner"]  # one worker, which sees what a test changes
 
 
@@ -64,6 +71,43 @@ def test_two_worker_processes(model, source, tmp_path):
         output = tmp_path / f"{runner}_2"
         assert run(model, source, output, "--runner", runner, "--num_processes", "2") == 0
         assert bytes_of(output) == bytes_of(tmp_path / "local")
+
+
+@contextlib.contextmanager
+def job_service():
+    """Beam's portable job service, a process; yields its address."""
+    with subprocess.Popen(
+            [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main"],
+            env={**os.environ, "PYTHONPATH": REPOSITORY}, stderr=subprocess.PIPE, text=True) as one:
+        try:
+            port = next(filter(None, (re.search(r"Listening .* port (\d+)", line)
+                                      for line in one.stderr)))[1]
+            threading.Thread(target=one.stderr.read).start()  # a full pipe would stop it
+            yield f"localhost:{port}"
+        finally:
+            one.terminate()
+
+
+@pytest.mark.long
+def test_the_portable_job_service_with_a_lost_worker(model, source, tmp_path, capsys):
+    assert run(model, source, tmp_path / "local") == 0
+    marker = tmp_path / "lost"
+    worker = shlex.join(["exec", sys.executable,
+                         os.path.join(os.path.dirname(__file__), "lossy_beam_worker.py"),
+                         str(marker)])
+    with job_service() as address:
+        words = [model, source, tmp_path / "beam", "--runner", "beam", "--num_processes", "2", "--",
+                 "--runner=PortableRunner", f"--job_endpoint={address}",
+                 "--environment_type=beam:env:harness_subprocess_python:v1",
+                 f"--environment_config={worker}"]
+        assert run(*words) == 1
+        assert "(finished shards are kept); try the same command again" in capsys.readouterr().err
+        kept = {path: os.stat(path).st_mtime_ns for path in parts(tmp_path / "beam")}
+        assert marker.exists() and kept
+        assert run(*words) == 0
+    assert bytes_of(tmp_path / "beam") == bytes_of(tmp_path / "local")
+    assert kept.items() <= {path: os.stat(path).st_mtime_ns
+                            for path in parts(tmp_path / "beam")}.items()
 
 
 def test_a_model_in_a_pipeline_of_beam(loaded, tmp_path, monkeypatch):
