@@ -6,6 +6,8 @@ import ipaddress
 import json
 import socket
 import ssl
+import subprocess
+import sys
 
 import grpc
 import httpx
@@ -161,6 +163,26 @@ class TestMutual:
         query.main(["m", "abc", "--signature", "serving_default", "--address",
                     mutual[0][protocol], *files])
         assert "length: 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("client", "status"), [("client", 200), (None, 503)])
+def test_a_gateway_with_certificates_on_both_sides(mutual, pki, client, status):
+    own = [f"--cert_file={pki[f'{client}.crt']}", f"--key_file={pki[f'{client}.key']}"]
+    port = free_ports(1)[0]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bert_tf.gateway", f"--address={mutual[0]['grpc']}", "--models=m",
+         f"--port={port}", f"--ca_file={pki['authority.crt']}", *(own if client else ()),
+         pki.config()], stdout=subprocess.PIPE, text=True)
+    try:
+        process.stdout.readline()  # which tells that it listens
+        address = f"https://localhost:{port}/health"
+        context = ssl.create_default_context(cafile=pki["authority.crt"])
+        assert httpx.get(address, verify=context, timeout=PATIENCE).status_code == status
+        with pytest.raises(httpx.ConnectError, match="(?i)certificate verify failed"):
+            httpx.get(address, timeout=PATIENCE)
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
 
 
 def test_a_named_client_may_change_the_models(mutual, model_folder):
