@@ -71,6 +71,8 @@ PUBLIC = {
     "Vocabulary": "bert_tf.tokenization.vocabulary",
     "AdamW": "bert_tf.training.optimizers",
     "Lamb": "bert_tf.training.optimizers",
+    "Lion": "bert_tf.training.optimizers",
+    "Muon": "bert_tf.training.optimizers",
     "from_pretrained": "bert_tf.load",
     "load_model": "bert_tf.load",
     "save_pretrained": "bert_tf.models.pretrained",

@@ -10,6 +10,7 @@ from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
 from bert_tf.storage import checksums, files, hub
+from bert_tf.training.config import RATES
 
 # Defaults without input: what learns most from 60,000 words of prose in a few minutes.
 OWN_PROSE = {"vocab_size": 1000, "max_seq_length": 64, "dupe_factor": 10, "holdout": 0.15,
@@ -86,7 +87,7 @@ def complete(options):
         # ALBERT masks up to three words together (paper, section 4.1).
         max_ngram=3 if config.family == "albert" else 1,
         warmup_steps=min(10_000, options.train_steps // 10),
-        learning_rate=defaults["learning_rate"],
+        learning_rate=defaults["learning_rate"] * RATES.get(options.optimizer, 1),
         batch_size=None if options.batch_tokens else defaults["batch_size"],
         vocab_size=config.vocab_size)
     options = _name_folders(options)
@@ -111,6 +112,8 @@ def _usual(options):
         del values["vocab_size"]
     if options.init or options.config or options.preset not in (None, "tiny"):
         del values["learning_rate"]
+    else:
+        values["learning_rate"] *= RATES.get(options.optimizer, 1)
     return values
 
 
@@ -124,8 +127,8 @@ def _check_sources(options):
                          "vocabulary is given, leave --vocab_size out")
     if options.vocab and options.init:
         raise UsageError("--init brings its own vocabulary; leave --vocab out")
-    if options.decay_ratio is not None and options.schedule != "trapezoid":
-        raise UsageError("--decay_ratio is a trapezoid's; add --schedule trapezoid or leave it out")
+    for name, having in options.without_meaning():
+        raise UsageError(f"--{name} has no meaning without {having}; leave it out")
     if options.batch_size and options.batch_tokens:
         raise UsageError("--batch_size and --batch_tokens both size a batch; leave one out")
 

@@ -7,7 +7,7 @@ from bert_tf.data.options import MakeExamplesOptions
 from bert_tf.options import FRACTION, NATURAL, POSITIVE, SeedOptions, TrainWriteOptions, option
 from bert_tf.presets import SIZES
 from bert_tf.tokenization.options import TextOptions
-from bert_tf.training.config import DTYPES, STRATEGIES, TrainConfig
+from bert_tf.training.config import DTYPES, RECOMMENDED, STRATEGIES, TrainConfig
 from bert_tf.training.update_options import UpdateOptions
 
 OBJECTIVES = ("mlm+nsp", "mlm", "mlm+sop", "rtd", "lm")
@@ -54,7 +54,8 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
         POSITIVE)
     batch_tokens: int | None = option(
         None, "size of a batch in real tokens, instead of --batch_size", POSITIVE)
-    learning_rate: float | None = option(None, "peak (default: by preset, 1e-3 for tiny)")
+    learning_rate: float | None = option(
+        None, "peak (default: by preset, 1e-3 for tiny; a tenth of that for lion)")
     warmup_steps: int | None = option(
         None, "steps of linear warm-up (default: a tenth of --train_steps, at most 10000)",
         NATURAL)
@@ -88,4 +89,5 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
         """The `TrainConfig` of a complete configuration, before a batch in tokens is counted."""
         given = {name: value for name, value in self.shared_with(TrainConfig).items()
                  if value is not None}
-        return TrainConfig(**{**given, "batch_size": self.batch_size or self.accumulate_steps})
+        return TrainConfig(**{**RECOMMENDED.get(self.optimizer, {}), **given,
+                              "batch_size": self.batch_size or self.accumulate_steps})

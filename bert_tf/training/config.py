@@ -6,7 +6,10 @@ import math
 from bert_tf.config import Config
 from bert_tf.errors import UsageError, check_choice, explain
 
-OPTIMIZERS = ("adamw", "lamb")
+OPTIMIZERS = ("adamw", "lamb", "lion", "muon")
+# What an optimizer's paper recommends instead of the defaults below.
+RECOMMENDED = {"lion": {"beta_2": 0.99, "weight_decay": 0.1}}
+RATES = {"lion": 0.1}  # learning rate beside that of AdamW
 SCHEDULES = ("linear", "cosine", "trapezoid")
 STRATEGIES = ("mirrored", "one_device", "multi_worker")
 DTYPES = ("float32", "bfloat16", "float16")
@@ -26,11 +29,12 @@ class TrainConfig(Config):
     warmup_steps: int = 0  # steps of linear warm-up
     schedule: str = "linear"  # how the learning rate falls to 0 after the warm-up
     decay_ratio: float = 0.2  # last fraction of the steps, in which a trapezoid falls
-    optimizer: str = "adamw"  # or "lamb"
+    optimizer: str = "adamw"  # of OPTIMIZERS
     beta_1: float = 0.9  # decay of the mean of gradients
     beta_2: float = 0.999  # decay of the mean of squared gradients
     epsilon: float = 1e-6  # added to the root of the latter
     weight_decay: float = 0.01  # decoupled; biases and LayerNorm are excluded
+    adamw_rate: float = 1.0  # muon: factor of the learning rate of all but matrices
     clip_norm: float = 1.0  # largest global norm of the reduced gradients
     accumulate_steps: int = 1  # micro-batches that a replica's part of a batch is split into
     dtype: str = "float32"  # what layers compute in; weights are float32 always
@@ -47,7 +51,7 @@ class TrainConfig(Config):
         self._refuse(("train_steps", "batch_size", "accumulate_steps", "log_every", "eval_every",
                       "checkpoint_every", "keep_checkpoints"),
                      lambda value: value >= 1, "at least 1")
-        self._refuse(("learning_rate", "epsilon", "clip_norm"),
+        self._refuse(("learning_rate", "epsilon", "adamw_rate", "clip_norm"),
                      lambda value: 0 < value < math.inf, "above 0")
         self._refuse(("beta_1", "beta_2", "decay_ratio"), lambda value: 0 <= value < 1, "in [0, 1)")
         self._refuse(("weight_decay",), lambda value: 0 <= value < math.inf, "at least 0")

@@ -37,7 +37,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
 
     Args:
         model: built in `strategy.scope()`, with the accounting methods of `training/step.py`.
-        optimizer: `AdamW` or `Lamb`, made in the same scope.
+        optimizer: one of `optimizers.OPTIMIZERS`, made in the same scope.
         strategy: from `make_strategy`.
         config: a `TrainConfig`.
         input_data: `dataset(start_step=…, num_replicas=…, replicas=…)` yields, step after step,

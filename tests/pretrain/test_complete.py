@@ -80,7 +80,8 @@ def test_defaults_of_a_family(flags, expected):
     ("--config bilstm.json --objective lm", "bilstm=true shows it; try bilstm=false"),
     ("--config bert.json --family albert", "bert.json is a model of the family bert; expected "
                                            "--family albert; try --family bert"),
-    ("--decay_ratio 0.1", "--decay_ratio is a trapezoid's; add --schedule trapezoid"),
+    ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
+    ("--optimizer lion --epsilon 1e-8", "no meaning without --optimizer adamw or lamb or muon"),
     ("--init folder", "has no tokenizer, with which examples are made"),
 ])
 def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, monkeypatch):
@@ -131,5 +132,9 @@ def test_updates_of_the_weights():
     config = options.train_config()
     assert (config.schedule, config.decay_steps, config.beta_1, config.beta_2, config.epsilon,
             config.weight_decay, config.clip_norm) == ("trapezoid", 750, 0.9, 0.98, 1e-8, 0, 0.5)
+    given = ["--preset", "mini", "--optimizer", "lion", "--weight_decay", "0.3"]
+    lion, usual = (completed(flags)[0].train_config() for flags in (given, given[:2]))
+    assert (lion.beta_2, lion.weight_decay) == (0.99, 0.3)
+    assert lion.learning_rate == pytest.approx(usual.learning_rate / 10)
     defaults = completed([])[0].train_config()
     assert (defaults.schedule, defaults.beta_2, defaults.clip_norm) == ("linear", 0.999, 1.0)

@@ -40,9 +40,10 @@ def test_leaving_padding_out_changes_nothing(tiny):
     check_same(tiny, free, one, "free")
 
 
-def test_dropout_is_drawn_by_position(tiny):
-    """Each example has its own mask, in whatever replica and micro-batch it is; under LAMB."""
-    options = {"train_steps": 5, "schedule": 1e-3, "dropout": 0.1, "optimizer": "lamb"}
+@pytest.mark.parametrize("optimizer", ["lamb", "muon"])
+def test_dropout_is_drawn_by_position(tiny, optimizer):
+    """Each example has its own mask, in whatever replica and micro-batch it is."""
+    options = {"train_steps": 5, "schedule": 1e-3, "dropout": 0.1, "optimizer": optimizer}
     one, _ = tiny.train("one", "one_device", **options)
     four, _ = tiny.train("four", "mirrored", accumulate_steps=2, **options)
     check_same(tiny, four, one, "four")

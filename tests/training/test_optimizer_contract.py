@@ -9,11 +9,27 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.training.optimizers import AdamW, Lamb
+from bert_tf.training.optimizers import AdamW, Lamb, Lion, Muon
+
+
+class _KerasMuon(keras.optimizers.Muon):
+    """With the names that its Adam's options have elsewhere."""
+
+    def __init__(self, rate, weight_decay=None, beta_1=0.9, beta_2=0.999, **options):
+        options = {"adam_beta_1": beta_1, "adam_beta_2": beta_2,
+                   "adam_weight_decay": weight_decay, **options}
+        super().__init__(rate, weight_decay=weight_decay, **options)
+
+    def get_config(self):
+        return {**keras.optimizers.Optimizer.get_config(self), "momentum": self.momentum}
+
 
 # Ours, Keras', and the options that make both compute the same.
 OURS = {"adamw": (AdamW, keras.optimizers.AdamW, {"epsilon": 1e-7, "not_decayed": ()}),
-        "lamb": (Lamb, keras.optimizers.Lamb, {"epsilon": 1e-7, "not_decayed": ()})}
+        "lamb": (Lamb, keras.optimizers.Lamb, {"epsilon": 1e-7, "not_decayed": ()}),
+        "lion": (Lion, keras.optimizers.Lion, {"not_decayed": ()}),
+        "muon": (Muon, _KerasMuon, {"epsilon": 1e-7, "not_decayed": (),
+                                    "orthogonalized": ["kernel"]})}
 SHARED = {"weight_decay": None}
 
 

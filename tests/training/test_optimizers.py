@@ -1,4 +1,4 @@
-"""AdamW and LAMB against the papers' formulas and against a trajectory of another framework."""
+"""The optimizers against the papers' formulas in float64."""
 
 import keras
 import numpy as np
@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.training.config import TrainConfig
-from bert_tf.training.optimizers import AdamW, Lamb, build_optimizer
+from bert_tf.training.muon import orthogonalize
+from bert_tf.training.optimizers import AdamW, Lamb, Lion, Muon, build_optimizer
 from bert_tf.training.schedules import WarmupLinearDecay
 
 
@@ -51,14 +52,88 @@ def test_updates_are_the_papers(kind, rates, factors):
         np.testing.assert_allclose(weight.numpy(), right, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [AdamW, Lamb])
+def test_lion_is_the_papers():
+    """Chen et al. 2023, algorithm 2, in float64."""
+    weights, random = variables(), np.random.default_rng(1)
+    right = [weight.numpy().astype("float64") for weight in weights]
+    means = [np.zeros(weight.shape) for weight in weights]
+    optimizer = Lion(0.01, 0.9, 0.98, weight_decay=0.5)
+    for _ in range(6):
+        gradients = [random.normal(size=weight.shape) for weight in weights]
+        optimizer.apply([tf.constant(each, tf.float32) for each in gradients], weights)
+        for index, gradient in enumerate(gradients):
+            update = np.sign(0.9 * means[index] + 0.1 * gradient)
+            decay = 0.0 if weights[index].path == "bias" else 0.5
+            right[index] -= 0.01 * (update + decay * right[index])
+            means[index] = 0.98 * means[index] + 0.02 * gradient
+    for weight, expected in zip(weights, right, strict=True):
+        np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def polar(matrix, steps=5):
+    """Five iterations by singular values: those of the polynomial, the vectors stay."""
+    u, values, v = np.linalg.svd(matrix, full_matrices=False)
+    values = values / np.linalg.norm(values)
+    for _ in range(steps):
+        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+    return (u * values) @ v
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 9), (9, 4), (3, 2, 5)])
+def test_muon_is_the_papers(shape):
+    """Liu et al. 2025, equations 1 to 4, with Nesterov's momentum, in float64; a kernel of three
+    axes as a matrix of its last one; the rest is AdamW at its own rate."""
+    random = np.random.default_rng(2)
+    kernel, bias = (random.normal(size=each).astype("float32") for each in (shape, shape[-1:]))
+    weights = [keras.Variable(kernel, name="kernel"), keras.Variable(bias, name="bias")]
+    gradients = [[random.normal(size=each.shape) for each in (kernel, bias)] for _ in range(6)]
+    optimizer = Muon(0.02, rates=[("kernel", 0.5)], weight_decay=0.1, adamw_rate=0.25,
+                     orthogonalized=["kernel"])
+    right, total = kernel.reshape(-1, shape[-1]).astype("float64"), 0.0
+    for step in gradients:
+        optimizer.apply([tf.constant(each, tf.float32) for each in step], weights)
+        gradient = step[0].reshape(right.shape)
+        total = 0.95 * total + gradient
+        update = polar(gradient + 0.95 * total) * 0.2 * max(right.shape) ** 0.5
+        right = right - 0.01 * (update + 0.1 * right)
+    np.testing.assert_allclose(weights[0].numpy().reshape(right.shape), right, rtol=1e-4, atol=1e-5)
+    _, expected = paper(AdamW, [kernel, bias], list(zip(*gradients, strict=True)), [0, 0.005])
+    np.testing.assert_allclose(weights[1].numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert len(optimizer.variables) == 2 + 1 + 2  # iterations, rate; a momentum; two moments
+
+
+def test_orthogonalized_in_bfloat16():
+    matrix = np.random.default_rng(0).normal(size=(40, 160)).astype("float32")
+    for dtype in (tf.float32, tf.bfloat16):
+        values = np.linalg.svd(orthogonalize(tf.constant(matrix), dtype=dtype), compute_uv=False)
+        assert values.min() > 0.6 and values.max() < 1.25
+    assert not orthogonalize(tf.zeros([3, 4])).numpy().any()
+
+
+def test_muon_takes_the_matrices_of_the_blocks(tiny):
+    """A model's own variables: kernels of its layers, not those of the pooler and the heads."""
+    for task in ("pretraining", "replaced_tokens"):
+        model = tiny.model(0.0, "float32", task)
+        optimizer = build_optimizer(TrainConfig(optimizer="muon", dtype="bfloat16"))
+        optimizer.build(model.trainable_variables)
+        taken = {variable.path for variable, matrix in zip(
+            model.trainable_variables, optimizer._is_matrix, strict=True) if matrix}
+        assert taken == {variable.path for variable in model.trainable_variables
+                         if "/encoder/layer_" in variable.path and len(variable.shape) == 2}
+        assert len(taken) == (6 if task == "pretraining" else 12)
+    assert optimizer.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("kind", [AdamW, Lamb, Lion, Muon])
 def test_fit_and_saving(kind, tmp_path):
     """Usable with plain Keras: compile, fit, save with its state, load, fit on."""
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
     y = x @ np.array([[1.0], [-2.0], [0.5]], "float32")
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    # A Sequential has no blocks, whose matrices are Muon's.
+    more = {"orthogonalized": ["kernel"]} if kind is Muon else {}
     model.compile(kind(WarmupLinearDecay(0.1, 2, 100), weight_decay=0.0,
-                       rates=[("bias", 0.5)]), "mse")
+                       rates=[("bias", 0.5)], **more), "mse")
     before = model.evaluate(x, y, verbose=0)
     model.fit(x, y, batch_size=16, epochs=5, shuffle=False, verbose=0)
     assert model.evaluate(x, y, verbose=0) < 0.7 * before
