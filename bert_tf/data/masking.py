@@ -49,7 +49,7 @@ class Masking:
         self.masked_lm_prob = masked_lm_prob
         self.replacement_probs = replacement_probs
 
-    def __call__(self, key, first_example, word_ids, num_tokens, word_starts):
+    def __call__(self, key, first_example, word_ids, num_tokens, word_starts, masked_lm_prob=None):
         """Mask a batch.
 
         Args:
@@ -59,6 +59,7 @@ class Masking:
             word_ids: int32 `[batch, seq_length]`.
             num_tokens: int32 `[batch]`, real tokens of each example, specials counted.
             word_starts: int32 `[batch, seq_length]`, 1 at the first piece of a word.
+            masked_lm_prob: fraction of this batch, float64 scalar; None for the object's own.
 
         Returns:
             dict of `input_word_ids` int32 `[batch, seq_length]` and, ascending by position,
@@ -70,7 +71,8 @@ class Masking:
         for special in self.special_ids:
             candidates &= word_ids != special
         # float64 and round-half-even, as Python's round() in the original.
-        wanted = tf.round(tf.cast(num_tokens, tf.float64) * self.masked_lm_prob)
+        fraction = self.masked_lm_prob if masked_lm_prob is None else masked_lm_prob
+        wanted = tf.round(tf.cast(num_tokens, tf.float64) * fraction)
         budget = tf.clip_by_value(tf.cast(wanted, tf.int32), 1, self.max_predictions_per_seq)
 
         starts = candidates

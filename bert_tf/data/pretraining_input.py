@@ -84,6 +84,10 @@ class PretrainingInput:
             that many, evenly spread; fewer come again, under other masks where these are dynamic.
         objective: None for masks as of BERT; `rtd` for those of ELECTRA, where they are dynamic;
             `lm` for whole text without masks, which only dynamic records hold.
+        final_masked_lm_prob: fraction of tokens that dynamic masks hide at step `train_steps` - 1,
+            to which it goes evenly from what the folder was made with; `eval` has it throughout.
+            None for the latter throughout.
+        train_steps: steps of the whole run, where the fraction changes.
 
     Raises:
         UsageError: the options do not fit the data.
@@ -91,7 +95,7 @@ class PretrainingInput:
     """
 
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
-                 eval_examples=None, objective=None):
+                 eval_examples=None, objective=None, final_masked_lm_prob=None, train_steps=None):
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_REPLACEMENTS, "lm"))
         made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)
@@ -102,6 +106,9 @@ class PretrainingInput:
             raise UsageError(explain(
                 f"max_predictions_per_seq={predictions} with masks stored in {data_dir}",
                 str(options["max_predictions_per_seq"])))
+        if final_masked_lm_prob is not None and not self.is_dynamic:
+            raise UsageError(explain(f"final_masked_lm_prob with masks stored in {data_dir}",
+                                     "examples made with masking='dynamic'"))
         if objective == "lm" and not self.is_dynamic:
             raise UsageError(explain(
                 f"objective='lm' with masks stored in {data_dir}: a language model reads the text "
@@ -122,6 +129,9 @@ class PretrainingInput:
         self.length = eval_examples or self.num_examples  # of `eval`
         self.table = records.feature_table(options["masking"], self.label, self.seq_length,
                                            predictions)
+        self.first_prob = options["masked_share"]
+        self.final_prob = final_masked_lm_prob
+        self.train_steps = train_steps
         self.masking = None
         if objective == "lm":
             del self.table["word_starts"]
@@ -223,8 +233,18 @@ class PretrainingInput:
         batch["input_mask"] = tf.sequence_mask(num_tokens, self.seq_length, tf.int32)
         if self.masking:
             batch |= self.masking(stream_key(self.seed, f"{self.split} masking"), first,
-                                  batch["input_word_ids"], num_tokens, batch.pop("word_starts"))
+                                  batch["input_word_ids"], num_tokens, batch.pop("word_starts"),
+                                  self._masked_lm_prob(first))
         return batch
+
+    def _masked_lm_prob(self, first):
+        """Return the fraction of the batch from position `first` on; None where it is constant."""
+        if self.final_prob is None:
+            return None
+        if self.split == "eval":
+            return tf.constant(self.final_prob, tf.float64)
+        done = tf.cast(first // self.batch_size, tf.float64) / max(self.train_steps - 1, 1)
+        return self.first_prob + (self.final_prob - self.first_prob) * tf.minimum(done, 1.0)
 
 
 def _read_manifest(path, split):

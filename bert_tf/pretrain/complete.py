@@ -55,7 +55,8 @@ _REFUSED = (
     *((("lm",), lambda options, config, name=name, none=none: getattr(options, name) not in none,
        f"masks nothing, so that --{name} has no meaning", f"leaving --{name} out")
       for name, none in (("whole_word", (False,)), ("max_ngram", (None, 1)),
-                         ("masked_lm_prob", (0.15,)), ("max_predictions_per_seq", (None,)))),
+                         ("masked_lm_prob", (0.15,)), ("final_masked_lm_prob", (None,)),
+                         ("max_predictions_per_seq", (None,)))),
     (OBJECTIVES, lambda options, config: (options.format in NEXT_SENTENCE_FORMATS
                                         and config.type_vocab_size < 2),
      "with --format {format} needs 2 segments, the model has type_vocab_size={types}",
@@ -90,6 +91,10 @@ def complete(options):
         learning_rate=defaults["learning_rate"] * RATES.get(options.optimizer, 1),
         batch_size=None if options.batch_tokens else defaults["batch_size"],
         vocab_size=config.vocab_size)
+    final = options.final_masked_lm_prob
+    if final is not None and final > options.masked_lm_prob:  # the shapes are those of the larger
+        options = _filled(options, max_predictions_per_seq=max(
+            round(options.max_seq_length * final), 1))
     options = _name_folders(options)
     _check_length(options, config)
     return options, config
@@ -127,6 +132,9 @@ def _check_sources(options):
                          "vocabulary is given, leave --vocab_size out")
     if options.vocab and options.init:
         raise UsageError("--init brings its own vocabulary; leave --vocab out")
+    if options.final_masked_lm_prob is not None and options.masking == "static":
+        raise UsageError("--final_masked_lm_prob with --masking static, which stores masks once; "
+                         "try --masking dynamic")
     for name, having in options.without_meaning():
         raise UsageError(f"--{name} has no meaning without {having}; leave it out")
     if options.batch_size and options.batch_tokens:

@@ -4,7 +4,15 @@ import dataclasses
 
 from bert_tf.config import FAMILIES, NEXT_SENTENCE_FORMATS
 from bert_tf.data.options import MakeExamplesOptions
-from bert_tf.options import FRACTION, NATURAL, POSITIVE, SeedOptions, TrainWriteOptions, option
+from bert_tf.options import (
+    FRACTION,
+    FRACTION_ABOVE_0,
+    NATURAL,
+    POSITIVE,
+    SeedOptions,
+    TrainWriteOptions,
+    option,
+)
 from bert_tf.presets import SIZES
 from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.config import DTYPES, RECOMMENDED, STRATEGIES, TrainConfig
@@ -46,6 +54,9 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
     max_seq_length: int | None = MakeExamplesOptions.redefined("max_seq_length", None, 128)
     format: str | None = MakeExamplesOptions.redefined("format", None)
     max_ngram: int | None = MakeExamplesOptions.redefined("max_ngram", None)
+    final_masked_lm_prob: float | None = option(
+        None, "fraction at the last step, to which it goes evenly from --masked_lm_prob; what is "
+              "held out is masked by it", FRACTION_ABOVE_0, metavar="X")
     holdout: float | None = option(
         None, "fraction of documents held out for evaluation", FRACTION, otherwise=0.05)
     train_steps: int | None = option(None, "optimizer steps", POSITIVE, otherwise=100_000)

@@ -282,7 +282,9 @@ class PretrainingRun:
         return PretrainingInput(self.path("data"), split, batch_size=train_config.batch_size,
                                 seed=train_config.seed,
                                 objective=objective if objective in ("rtd", "lm") else None,
-                                eval_examples=self.options.eval_examples)
+                                eval_examples=self.options.eval_examples,
+                                final_masked_lm_prob=self.options.final_masked_lm_prob,
+                                train_steps=train_config.train_steps)
 
     def has_held_out(self):
         """Whether there are held-out examples."""

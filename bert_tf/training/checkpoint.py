@@ -117,14 +117,14 @@ def refuse_loss(folders):
             attempt="another output folder, or --overwrite --discard_checkpoints"))
 
 
-def run_variables(model, optimizer):
-    """Return the Keras variables that a run must get back; random generators keep no state in a
-    run.
+def run_variables(model, optimizer, average=None):
+    """Return the Keras variables that a run must get back, those of its `WeightAverage` among them;
+    random generators keep no state in a run.
 
     Raises:
         ValueError: two of them have one path.
     """
-    variables = [*model.weights, *optimizer.variables]
+    variables = [*model.weights, *optimizer.variables, *(average.variables if average else ())]
     if len({variable.path for variable in variables}) != len(variables):
         raise ValueError("two variables have one path: name the model's layers apart")
     return variables

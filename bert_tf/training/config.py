@@ -36,6 +36,7 @@ class TrainConfig(Config):
     weight_decay: float = 0.01  # decoupled; biases and LayerNorm are excluded
     adamw_rate: float = 1.0  # muon: factor of the learning rate of all but matrices
     clip_norm: float = 1.0  # largest global norm of the reduced gradients
+    ema_decay: float = 0.0  # of the average of weights that is evaluated and saved; 0 for none
     accumulate_steps: int = 1  # micro-batches that a replica's part of a batch is split into
     dtype: str = "float32"  # what layers compute in; weights are float32 always
     padding_free: bool = False  # compute real tokens only; dropout depends on replicas then
@@ -53,7 +54,8 @@ class TrainConfig(Config):
                      lambda value: value >= 1, "at least 1")
         self._refuse(("learning_rate", "epsilon", "adamw_rate", "clip_norm"),
                      lambda value: 0 < value < math.inf, "above 0")
-        self._refuse(("beta_1", "beta_2", "decay_ratio"), lambda value: 0 <= value < 1, "in [0, 1)")
+        self._refuse(("beta_1", "beta_2", "decay_ratio", "ema_decay"),
+                     lambda value: 0 <= value < 1, "in [0, 1)")
         self._refuse(("weight_decay",), lambda value: 0 <= value < math.inf, "at least 0")
         self._refuse(("seed",), lambda value: 0 <= value < 2**31, "in [0, 2**31)")
         check_choice("optimizer", self.optimizer, OPTIMIZERS)

@@ -24,6 +24,7 @@ from bert_tf.training.strategy import (
     explained_loss_of_workers,
     is_chief,
 )
+from bert_tf.training.weight_average import WeightAverage
 
 BEST = "best"  # folder of the weights of the best evaluation
 
@@ -36,7 +37,8 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     `tf.config.experimental.enable_op_determinism()` and the same devices.
 
     Args:
-        model: built in `strategy.scope()`, with the accounting methods of `training/step.py`.
+        model: built in `strategy.scope()`, with the accounting methods of `training/step.py`;
+            where `config.ema_decay` is set it ends with the average of its weights.
         optimizer: one of `optimizers.OPTIMIZERS`, made in the same scope.
         strategy: from `make_strategy`.
         config: a `TrainConfig`.
@@ -63,11 +65,14 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
         KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, as the message reports.
     """
     check_split(config, strategy)
+    average = None
     with strategy.scope():
         optimizer.build(model.trainable_variables)
+        if config.ema_decay:
+            average = WeightAverage(model.trainable_variables, config.ema_decay)
     if evaluator is None and eval_data is not None:
         evaluator = Evaluator(model, strategy, eval_data, config.seed)
-    run = _Run(model, optimizer, strategy, config, input_data, evaluator, folder)
+    run = _Run(model, optimizer, average, strategy, config, input_data, evaluator, folder)
     run.monitor, run.keep_best, run.patience = monitor, keep_best, patience
     return run.finish()
 
@@ -122,13 +127,14 @@ class _Run:
 
     monitor, keep_best, patience = ("loss", min), False, None
 
-    def __init__(self, model, optimizer, strategy, config, input_data, evaluator, folder):
+    def __init__(self, model, optimizer, average, strategy, config, input_data, evaluator, folder):
         self.config = config
         self.model = model
         self.strategy = strategy
         self.input_data = input_data
-        self.variables = run_variables(model, optimizer)
-        self.train_step = make_train_step(model, optimizer, strategy, config)
+        self.average = average
+        self.variables = run_variables(model, optimizer, average)
+        self.train_step = make_train_step(model, optimizer, strategy, config, average)
         self.evaluator = evaluator
         self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
                                        config.keep_checkpoints)
@@ -157,6 +163,8 @@ class _Run:
             finally:
                 gc.unfreeze()
                 self.log.close()
+        if self.average:
+            self.average.put()
         return {"step": self.step, "evaluation": self.evaluation, "best": self.best}
 
     def run_steps(self, stop):
@@ -182,7 +190,8 @@ class _Run:
             if "log" in due:
                 self.write_metrics(results)
             if "eval" in due and self.evaluator:
-                self.evaluate()
+                with self.average.in_place() if self.average else contextlib.nullcontext():
+                    self.evaluate()
             if "checkpoint" in due or stopping or self.is_over():
                 self.save()
             if due or first:  # the first step's time is that of building its graph

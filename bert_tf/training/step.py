@@ -78,8 +78,8 @@ def _inputs(batch):
     return {name: value for name, value in batch.items() if name != "first_example"}
 
 
-def make_train_step(model, optimizer, strategy, config):
-    """Make the step as a `tf.function`.
+def make_train_step(model, optimizer, strategy, config, average=None):
+    """Make the step as a `tf.function`, which updates the `WeightAverage`, too, if there is one.
 
     Loss and gradients are those of the whole batch, whatever the number of replicas and of
     micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas
@@ -180,6 +180,11 @@ def make_train_step(model, optimizer, strategy, config):
                    "gradient_norm": norm, "tokens": tokens, "stop": stop}
         return gradients, results
 
+    def apply(gradients):
+        optimizer.apply_reduced(strategy, gradients, variables)
+        if average is not None:
+            average.update(strategy, optimizer.iterations)
+
     @tf.function
     def train_step(iterator, step, stop, loss_scale):
         scale = loss_scale.get("loss_scale", tf.constant(1.0))
@@ -188,11 +193,10 @@ def make_train_step(model, optimizer, strategy, config):
         results = _of_first_replica(strategy, results)
         if loss_scale:
             finite = tf.math.is_finite(results["gradient_norm"])
-            tf.cond(finite, lambda: optimizer.apply_reduced(strategy, gradients, variables),
-                    lambda: None)
+            tf.cond(finite, lambda: apply(gradients), lambda: None)
             loss_scale = _next_loss_scale(loss_scale, finite)
         else:
-            optimizer.apply_reduced(strategy, gradients, variables)
+            apply(gradients)
         return {**results, "learning_rate": learning_rate, **loss_scale}, loss_scale
 
     return train_step

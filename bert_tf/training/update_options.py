@@ -44,6 +44,9 @@ class UpdateOptions(Options):
         "adamw_rate", "of muon, factor of the learning rate of what AdamW updates", ABOVE_0)
     clip_norm: float | None = _usual(
         "clip_norm", "largest norm of all gradients together", ABOVE_0)
+    ema_decay: float = option(
+        0.0, "decay of an exponential average of the weights, which is evaluated, saved and "
+             "exported in their place; 0: none", FRACTION, metavar="X")
 
     def without_meaning(self):
         """The options that are given and that the chosen optimizer or schedule does not have.

@@ -89,6 +89,28 @@ def test_restart_and_replicas(kind, request):
           replicas[2:4] + replicas[6:8])
 
 
+def test_the_fraction_of_masks_falls_with_the_step(make):
+    """By NumPy's rounding of the fraction of the step; the same whatever went before it."""
+    folder, _ = make(holdout=0.2, whole_word=False, masked_lm_prob=0.3, max_predictions_per_seq=10)
+    options = {"batch_size": 8, "seed": 1, "final_masked_lm_prob": 0.1, "train_steps": 11}
+    data = PretrainingInput(folder, "train", **options)
+    batches = _batches(data, num_steps=13)
+    for step, batch in enumerate(batches):
+        fraction = 0.3 + (0.1 - 0.3) * min(step / 10, 1)
+        np.testing.assert_array_equal(
+            batch["masked_lm_weights"].sum(1),
+            np.maximum(np.round(batch["input_mask"].sum(1) * fraction), 1), err_msg=step)
+    _same(_batches(data, start_step=7, num_steps=2), batches[7:9])
+    (second,) = _batches(data, num_replicas=2, replicas=[1], start_step=7, num_steps=1)
+    np.testing.assert_array_equal(second["masked_lm_ids"], batches[7]["masked_lm_ids"][4:])
+    held_out = PretrainingInput(folder, "eval", **options)
+    for batch in _batches(held_out):
+        real = batch["example_weights"] > 0
+        np.testing.assert_array_equal(
+            batch["masked_lm_weights"].sum(1)[real],
+            np.maximum(np.round(batch["input_mask"].sum(1)[real] * 0.1), 1))
+
+
 def test_each_epoch_holds_each_example_once_in_another_order_with_other_masks(dynamic):
     data = PretrainingInput(dynamic[0], "train", batch_size=1, seed=1)
     count = data.num_examples

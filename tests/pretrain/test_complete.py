@@ -80,6 +80,8 @@ def test_defaults_of_a_family(flags, expected):
     ("--config bilstm.json --objective lm", "bilstm=true shows it; try bilstm=false"),
     ("--config bert.json --family albert", "bert.json is a model of the family bert; expected "
                                            "--family albert; try --family bert"),
+    ("--family gpt --final_masked_lm_prob 0.1", "--final_masked_lm_prob has no meaning"),
+    ("--masking static --final_masked_lm_prob 0.1", "which stores masks once; try --masking dyn"),
     ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
     ("--optimizer lion --epsilon 1e-8", "no meaning without --optimizer adamw or lamb or muon"),
     ("--init folder", "has no tokenizer, with which examples are made"),
@@ -122,6 +124,13 @@ def test_runs_of_version_0_1_go_on(run, tmp_path):
     now = {name: value for name, value in manifest.result_options(
         json.loads(json.dumps(stated))).items() if value or name in run["options"]}
     assert now == run["options"]
+
+
+def test_predictions_of_a_fraction_that_changes():
+    """As many as the larger fraction wants; `create_data` counts those of the first."""
+    flags = ["--max_seq_length", "100", "--masked_lm_prob", "0.1", "--final_masked_lm_prob"]
+    assert completed([*flags, "0.3"])[0].max_predictions_per_seq == 30
+    assert completed([*flags, "0.05"])[0].max_predictions_per_seq is None
 
 
 def test_updates_of_the_weights():
