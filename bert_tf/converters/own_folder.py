@@ -6,23 +6,25 @@ import tempfile
 
 from bert_tf.converters import ours
 from bert_tf.converters.formats import FORMATS, find_format, read_model
+from bert_tf.converters.stack import stacked
 from bert_tf.converters.tokenizer_files import vocabulary_notes
 from bert_tf.models.find import find_model
 from bert_tf.storage import files, hub
 
 
-def own_folder(path, converted):
+def own_folder(path, converted, stack=1):
     """The model folder at `path`, or else `converted`, made of the model of another format there.
 
     Args:
         path: model or run folder, or what `convert --from` takes.
         converted: folder to write where there is none yet; what cannot be kept is printed.
+        stack: how often the layers are repeated, see `stacked`; `converted` holds these.
 
     Raises:
         BertTfError, UsageError: as of `find_format` and of the format's reader.
     """
     name = find_format(path)
-    if name == "bert_tf":
+    if name == "bert_tf" and stack == 1:
         return find_model(path).folder
     if not files.exists(converted):
         checkpoint = read_model(path)
@@ -31,6 +33,11 @@ def own_folder(path, converted):
         for note in (*checkpoint.notes,
                      *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size)):
             print(f"note: {note}")
+        if stack > 1:
+            count = checkpoint.config.num_hidden_layers
+            checkpoint = stacked(checkpoint, stack)
+            print(f"its {count} layers, repeated {stack} times, begin as the new model's "
+                  f"{count * stack}: layer i as layer i modulo {count}")
         ours.write(checkpoint, converted)
     return converted
 

@@ -125,6 +125,8 @@ def _usual(options):
 def _check_sources(options):
     if options.init and (options.preset or options.config):
         raise UsageError("--init brings its own sizes; leave out --preset and --config")
+    if options.stack and not options.init:
+        raise UsageError("--stack repeats the layers of a trained model; name it with --init")
     if options.preset and options.config:
         raise UsageError("--preset and --config both give the sizes; leave one out")
     if options.vocab_size and (options.vocab or options.init):
@@ -161,6 +163,7 @@ def _model_config(options):
         if not has_tokenizer:
             raise UsageError(explain(f"--init {init} has no tokenizer, with which examples are "
                                      "made", "a model folder with one"))
+        config = config.replace(num_hidden_layers=config.num_hidden_layers * (options.stack or 1))
     elif options.config:
         config = ModelConfig.load_any(options.config)
     else:

@@ -48,6 +48,9 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
     init: str | None = option(
         None, "model whose weights and vocabulary to start from: a model or run folder, or what "
               "convert reads", metavar="PATH")
+    stack: int | None = option(
+        None, "repeat the layers of --init so many times: layer i begins as layer i modulo their "
+              "number", POSITIVE, metavar="N")
     objective: str | None = option(
         None, "what is predicted (default: mlm+nsp for bert, mlm+sop for albert, mlm for both "
               "without pairs and for roberta; rtd for electra; lm for gpt)", choices=OBJECTIVES)

@@ -158,8 +158,8 @@ class PretrainingRun:
         return TokenizerSource(given, **self.options.text_options()) if given else None
 
     def init_folder(self):
-        """The model folder of `--init`; of another format's model what is made of it here."""
-        return own_folder(self.options.init, self.path("init"))
+        """The model folder of `--init`; what is made of it here of another format or deeper."""
+        return own_folder(self.options.init, self.path("init"), self.options.stack or 1)
 
     def tokenizer_folder(self):
         """The folder that holds the run's tokenizer: the run's own where it is WordPiece."""

@@ -82,6 +82,7 @@ def test_defaults_of_a_family(flags, expected):
                                            "--family albert; try --family bert"),
     ("--family gpt --final_masked_lm_prob 0.1", "--final_masked_lm_prob has no meaning"),
     ("--masking static --final_masked_lm_prob 0.1", "which stores masks once; try --masking dyn"),
+    ("--stack 2", "--stack repeats the layers of a trained model; name it with --init"),
     ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
     ("--optimizer lion --epsilon 1e-8", "no meaning without --optimizer adamw or lamb or muon"),
     ("--init folder", "has no tokenizer, with which examples are made"),
