@@ -1,0 +1,184 @@
+"""What does an option of pre-training give in the same time? Held-out losses of small models.
+
+    python benchmarks/pretraining_budget.py --input reviews.txt.gz [--minutes 4] [--only adamw muon]
+
+A vocabulary of 8,000 is learned once from the first `--lines` lines, each a document of its own.
+Every row is a model of 4 layers of 256 units (ReLU, no dropout, 64 positions) that predicts masked
+tokens of full rows of 64, in batches of 32. A row has as many steps as its own speed, measured
+first, allows in `--minutes` of training; `--clock cpu` counts processor time instead, for a machine
+that others use as well. All rows but those that say so are measured on the same masked tokens.
+"""
+
+import argparse
+import contextlib
+import gzip
+import itertools
+import os
+import tempfile
+import time
+
+import tensorflow as tf
+from speed.report import Targets, finish
+
+from bert_tf import learn_vocab
+from bert_tf.config import ModelConfig
+from bert_tf.finetune.trial import let_go
+from bert_tf.pretrain.complete import complete
+from bert_tf.pretrain.config import PretrainConfig
+from bert_tf.pretrain.run import PretrainingRun
+from bert_tf.training.optimizers import build_optimizer
+from bert_tf.training.step import initial_loss_scale, make_train_step
+from bert_tf.training.strategy import distribute, make_strategy
+from bert_tf.training.weight_average import WeightAverage
+
+SIZES = {"family": "bert", "vocab_size": 8000, "hidden_size": 256, "num_hidden_layers": 4,
+         "num_attention_heads": 4, "intermediate_size": 1024, "max_position_embeddings": 64,
+         "hidden_act": "relu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+COMMON = {"objective": "mlm", "format": "full_sentences", "split": "none", "max_seq_length": 64,
+          "batch_size": 32, "dtype": "bfloat16", "holdout": 0.01, "learning_rate": 1e-3,
+          "strategy": "one_device", "num_processes": 1, "eval_every": 10**9,
+          "checkpoint_every": 10**9}
+# Flags that differ from COMMON; `model`: fields that differ from SIZES; `shallow`: the fraction of
+# the time for a model of half the layers, whose layers are then stacked.
+ROWS = {
+    "adamw": {},
+    "beta_2": {"beta_2": 0.98},
+    "cosine": {"schedule": "cosine"},
+    "trapezoid": {"schedule": "trapezoid"},
+    "muon": {"optimizer": "muon"},
+    "lion": {"optimizer": "lion", "learning_rate": 2e-4},
+    "lamb": {"optimizer": "lamb", "learning_rate": 5e-3},
+    "falling": {"masked_lm_prob": 0.3, "final_masked_lm_prob": 0.15},
+    "average": {"ema_decay": 0.99},
+    "stack": {"shallow": 0.4},
+    "pre_ln": {"model": {"norm_position": "pre"}},
+    # With two thirds of the units the gated network has as many weights.
+    "modern": {"model": {"norm_position": "pre", "feed_forward": "gated", "intermediate_size": 683,
+                         "use_bias": False, "relative_position": "rotary",
+                         "position_embedding": "none"}},
+    # Rows of one review, measured on such rows: beside "padding_free" only.
+    "padded": {"format": "doc_sentences"},
+    "padding_free": {"format": "doc_sentences", "padding_free": True},
+}
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+_WARM_UP = 3  # steps before those that are timed
+
+
+def prepare(strategy, text, vocab, folder, flags, fields):
+    """Make a run up to its examples; a `PretrainingRun`."""
+    if "init" not in flags:
+        flags = {**flags, "vocab": vocab, "config": f"{folder}.json"}
+        ModelConfig.from_dict({**SIZES, **fields}).save(flags["config"])
+    options, config = complete(PretrainConfig(
+        input=text, output_dir=folder, export_dir=f"{folder}_exported", overwrite=True,
+        discard_checkpoints=True, **{**COMMON, **flags}))
+    run = PretrainingRun(options, config, options.train_config(), strategy)
+    inputs = run.read_inputs()
+    run.claim(inputs)
+    if options.init:
+        run.init_folder()
+    run.make_vocabulary(inputs)
+    run.make_examples(inputs)
+    return run
+
+
+def seconds_per_step(run, clock, seconds):
+    """Time steps of a run for so many seconds."""
+    config, train_config = run.final_configs()
+    with run.strategy.scope():
+        model = run.build_model(config, train_config)
+        optimizer = build_optimizer(train_config)
+        optimizer.build(model.trainable_variables)
+        average = None
+        if train_config.ema_decay:
+            average = WeightAverage(model.trainable_variables, train_config.ema_decay)
+    data = run.input_data("train", train_config)
+    iterator = iter(distribute(run.strategy, lambda num_replicas, replicas: data.dataset(
+        num_replicas=num_replicas, replicas=replicas)))
+    step = make_train_step(model, optimizer, run.strategy, train_config, average)
+    for number in itertools.count():
+        if number == _WARM_UP:
+            start = clock()
+        results, _ = step(iterator, tf.constant(number, tf.int64), tf.constant(False),
+                          initial_loss_scale(train_config))
+        float(results["loss"])
+        if number > _WARM_UP and clock() - start >= seconds:
+            break
+    passed = (clock() - start) / (number + 1 - _WARM_UP)
+    let_go(run.strategy, [*model.weights, *optimizer.variables])
+    return passed
+
+
+def train(arguments, strategy, text, vocab, folder, flags, fields, minutes):
+    """Train one model for so many minutes; what there is to say of it."""
+    clock = CLOCKS[arguments.clock]
+    run = prepare(strategy, text, vocab, folder, {**flags, "train_steps": 1000}, fields)
+    each = seconds_per_step(run, clock, min(arguments.probe, 15 * minutes))
+    steps = max(10, round(60 * minutes / each))
+    run = prepare(strategy, text, vocab, folder, {**flags, "train_steps": steps}, fields)
+    started = {name: now() for name, now in CLOCKS.items()}
+    metrics = run.train()
+    return {"steps": steps, "seconds_per_step": each, "metrics": metrics,
+            **{f"{name}_minutes": (now() - started[name]) / 60 for name, now in CLOCKS.items()}}
+
+
+def train_row(arguments, strategy, text, vocab, folder, name):
+    """Train the model of a row; what there is to say of it."""
+    flags = dict(ROWS[name])
+    fields, shallow = flags.pop("model", {}), flags.pop("shallow", 0)
+    run = os.path.join(folder, name)
+    if not shallow:
+        return train(arguments, strategy, text, vocab, run, flags, fields, arguments.minutes)
+    half = {**fields, "num_hidden_layers": SIZES["num_hidden_layers"] // 2}
+    first = train(arguments, strategy, text, vocab, f"{run}_half", flags, half,
+                  shallow * arguments.minutes)
+    second = train(arguments, strategy, text, vocab, run,
+                   {**flags, "init": os.path.join(f"{run}_half", "model"), "stack": 2}, fields,
+                   (1 - shallow) * arguments.minutes)
+    times = {key: first[key] + second[key] for key in second if key.endswith("minutes")}
+    return {**second, **times, "shallow_steps": first["steps"]}
+
+
+def first_lines(path, count, output):
+    """Write the first lines of a text, also of a `.gz`."""
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as lines, open(output, "w", encoding="utf-8") as made:
+        made.writelines(itertools.islice(lines, count))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--input", required=True, help="text, a document a line; also .gz")
+    parser.add_argument("--lines", type=int, default=100_000, help="(default: 100000)")
+    parser.add_argument("--minutes", type=float, default=4.0, help="of a row (default: 4)")
+    parser.add_argument("--probe", type=float, default=15.0,
+                        help="seconds in which the speed of a row is measured (default: 15)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--only", choices=ROWS, nargs="+", default=list(ROWS))
+    parser.add_argument("--folder", help="where runs stay (default: a temporary folder)")
+    parser.add_argument("--output",
+                        help="JSON file (default: benchmarks/results/pretraining_budget.json)")
+    arguments = parser.parse_args()
+    strategy, rows = make_strategy(COMMON["strategy"], 1), {}
+    print(f"{'row':14}{'held-out loss':>14}{'accuracy':>10}{'steps':>8}{'ms/step':>9}"
+          f"{'min wall':>10}{'min cpu':>9}")
+    with (contextlib.nullcontext(arguments.folder) if arguments.folder
+          else tempfile.TemporaryDirectory()) as folder:
+        os.makedirs(folder, exist_ok=True)
+        text, vocab = os.path.join(folder, "text.txt"), os.path.join(folder, "vocab", "vocab.txt")
+        first_lines(arguments.input, arguments.lines, text)
+        learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"])
+        for name in arguments.only:
+            row = rows[name] = train_row(arguments, strategy, text, vocab, folder, name)
+            metrics = row["metrics"]
+            print(f"{name:14}{metrics['masked_lm_loss']:14.4f}"
+                  f"{metrics['masked_lm_accuracy']:10.4f}{row['steps']:8}"
+                  f"{1000 * row['seconds_per_step']:9.1f}{row['wall_minutes']:10.2f}"
+                  f"{row['cpu_minutes']:9.2f}", flush=True)
+    return finish("pretraining_budget", arguments, Targets(), rows=rows,
+                  flags_of_rows={name: ROWS[name] for name in rows}, common=COMMON, sizes=SIZES)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
