@@ -19,6 +19,7 @@ from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.data.processes import in_order
+from bert_tf.data.skipped import excluded_file, skipped_documents, told
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
@@ -42,7 +43,8 @@ def create_examples(config):
         (name of the labels, one of `records.PAIR_LABELS`, or None) and `splits`: for `train` and
         `eval` the `num_documents`, `num_examples`, `num_tokens` (real ones), `mean_tokens` (of an
         example), `random_next` or `swapped` (fraction of examples, with labels only) and `shards`
-        (`name`, `num_examples`).
+        (`name`, `num_examples`). With `dedupe` or `exclude` also `skipped`, the counts of
+        `skipped.skipped_documents`.
 
     Raises:
         UsageError: options contradict each other, another run's result is there, or an extra is
@@ -50,6 +52,7 @@ def create_examples(config):
         BertTfError: the text does not do, the disk is full, a process died.
     """
     make_shards = _maker_of_shards(config.runner, list(config.beam_options))
+    exclude = [excluded_file(text) for text in config.exclude]
     if config.max_seq_length < pairing.MINIMUM_SEQ_LENGTH:
         raise UsageError(explain(f"max_seq_length={config.max_seq_length}",
                                  f"at least {pairing.MINIMUM_SEQ_LENGTH}", "128"))
@@ -66,7 +69,10 @@ def create_examples(config):
     inputs = expand_inputs(config.input, output_dir)
     stated = {**stated_options(tokenizer), **dataclasses.asdict(options), "split": config.split,
               "holdout": config.holdout}
-    sources = [*inputs, *source.files()]
+    # Only where they are asked for: what is not in a manifest was off.
+    stated |= {"dedupe": config.dedupe} if config.dedupe else {}
+    stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
+    sources = [*inputs, *source.files(), *(path for path, _ in exclude)]
     path = os.path.join(output_dir, MANIFEST)
     before = manifest.finished(path, stated, sources, overwrite, config.verify_inputs)
     if before:
@@ -76,7 +82,15 @@ def create_examples(config):
 
     _begin(output_dir, stated, sources, overwrite)
     sections, size = make_sections(inputs)
-    plan = Plan(sections, size, config.split, config.holdout, options, source, output_dir)
+    skipped, facts = (), {}
+    if config.dedupe or exclude:
+        skipped, counts = skipped_documents(
+            inputs, config.split, config.dedupe, exclude,
+            _useful(min(config.num_processes, os.cpu_count()), size), progress)
+        facts = {"skipped": counts}
+        for line in told(counts) if progress else ():
+            print(line, file=sys.stderr)
+    plan = Plan(sections, size, config.split, config.holdout, options, source, output_dir, skipped)
     splits = splits_of(make_shards(plan, config.num_processes, progress), options.pairs)
     files.clean_temporary(output_dir)  # of workers that died and were replaced
     if not splits["train"]["num_examples"]:
@@ -84,13 +98,16 @@ def create_examples(config):
             raise BertTfError(explain(
                 "no document has two sentences with words, which sentence order prediction needs",
                 attempt="another --split"))
+        if skipped:
+            raise BertTfError(explain("no document is left to train on, all others are skipped "
+                                      "by --dedupe and --exclude", "more text"))
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
     if splits["train"].get("random_next") == 1:
         raise BertTfError(explain(
             "no document has two sentences, which next-sentence prediction needs",
             attempt="another --split, --format full_sentences or --format doc_sentences"))
     made = manifest.write(
-        path, stated, sources, pair_labels=options.label, splits=splits,
+        path, stated, sources, pair_labels=options.label, splits=splits, **facts,
         vocabulary={"size": len(vocabulary), "special_ids": list(vocabulary.special_ids),
                     "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})
     files.remove(os.path.join(output_dir, _STARTED))
@@ -149,10 +166,15 @@ def _maker_of_shards(runner, beam_options):
     return beam_runner.maker_of_shards(beam_options)
 
 
+def _useful(num_processes, size):
+    """Return how many of the processes have something to do."""
+    return min(num_processes, 1 + size // chunking.CHUNK_BYTES)
+
+
 def _make_locally(plan, num_processes, progress):
     """Make the shards in processes of this machine; list of their facts."""
     chunks = itertools.chain.from_iterable(map(plan.chunks, range(len(plan.sections))))
-    num_processes = min(num_processes, 1 + plan.size // chunking.CHUNK_BYTES)
+    num_processes = _useful(num_processes, plan.size)
     made = []
     with tqdm(desc="examples", total=plan.size, unit="B", unit_scale=True,
               disable=not progress) as bar:

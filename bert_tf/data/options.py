@@ -51,6 +51,13 @@ class MakeExamplesOptions(ExampleFormOptions):
     dupe_factor: int | None = option(
         None, "passes over the text with different draws (default: 10 for static masking, 1 for "
               "dynamic)", POSITIVE)
+    dedupe: str | None = option(
+        None, "skip documents that come again (with --split none: lines). exact: but for white "
+              "space and case; near: or nearly so, by MinHash of runs of 7 letters",
+        choices=("exact", "near"))
+    exclude: tuple[str, ...] = option(
+        (), "texts that a model is measured on: documents like one of them are skipped. FILE of a "
+            "text a line, or TABLE:COLUMN", metavar="FILE")
     num_processes: int = option(os.cpu_count(), "processes; the result does not depend on it",
                                 POSITIVE)
 

@@ -12,6 +12,7 @@ from bert_tf.data import records
 from bert_tf.data.chunks import cut_into_chunks
 from bert_tf.data.documents import read_documents
 from bert_tf.data.example_maker import ExampleOptions
+from bert_tf.data.skipped import read_kept
 from bert_tf.storage import files
 from bert_tf.tokenization.load import TokenizerSource
 
@@ -30,6 +31,7 @@ class Plan:
     options: ExampleOptions
     tokenizer: TokenizerSource
     output_dir: str
+    skipped: tuple = ()  # (path, bits) of documents to skip, see `skipped.read_kept`
 
     def chunks(self, section):
         """Yield the `TextChunk`s of the section of that number."""
@@ -45,6 +47,8 @@ class Plan:
 
     def _source(self, sections):
         paths = [path for section in sections for path in section]
+        if self.skipped:
+            return lambda: read_kept(paths, self.split, dict(self.skipped))
         return lambda: read_documents(paths, self.split)
 
     def path(self, chunk):

@@ -20,6 +20,7 @@ from bert_tf.data.create import MANIFEST, create_examples
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
+from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.saved_model.save import export_saved_model
@@ -106,6 +107,8 @@ class PretrainingRun:
     def check(self):
         """Refuse before anything is written: another's folder, a vocabulary that does not do."""
         manifest.check_own(self.path("run.json"), _MADE_BY_TRAINING, "objective")
+        for text in self.options.exclude:
+            excluded_file(text)
         source = self.given_tokenizer()
         if source:
             source.load()

@@ -62,6 +62,16 @@ def test_the_folder_is_the_local_one(make, parts, small, changes):
         assert again == made
 
 
+def test_skipped_documents(parts, small, make, write_file):
+    """What is skipped is found before the work is handed out."""
+    again = write_file("again.txt", pathlib.Path(parts[1]).read_text())
+    options = {"inputs": [*parts, again], "dedupe": "exact"}
+    local, made = make(**options)
+    assert made["skipped"]["exact_duplicates"] > 3
+    assert made["splits"]["train"]["num_documents"] == 30
+    assert _bytes_of(make(runner="beam", **options)[0]) == _bytes_of(local)
+
+
 @pytest.mark.long
 def test_two_worker_processes(make, vocab, write_file):
     draw = np.random.default_rng(1)
