@@ -3,6 +3,7 @@
     python -m bert_tf.pretrain
     python -m bert_tf.pretrain --input 'texts/*.txt.gz' --preset mini --train_steps 20000
     python -m bert_tf.pretrain --input 'texts/*.txt.gz' --family electra --preset small
+    python -m bert_tf.pretrain --input 'texts/*.txt.gz' --recipe budget --hours 1.5
 
 Without --input it trains on the English reference prose that Python itself carries, with defaults
 that suit so little text. Stop it at any moment and run the same command again: it goes on where it
@@ -55,10 +56,11 @@ def pretrain(config):
 @contextlib.contextmanager
 def _finished(config):
     """Finish a run; yield it and its `PretrainResult` while its folder is held."""
+    from bert_tf.pretrain.budget import budget_run
     from bert_tf.pretrain.complete import complete
 
+    budget = budget_run(config)
     config, model_config = complete(config)
-    train_config = config.train_config()
 
     from bert_tf.training.loop import check_split
     from bert_tf.training.strategy import is_chief, make_strategy
@@ -66,12 +68,16 @@ def _finished(config):
     cli.quiet_tensorflow()
     # Before other TensorFlow work: multi_worker asks for it.
     strategy = make_strategy(config.strategy, config.num_devices)
+    if budget:
+        config, model_config = complete(budget.chosen(strategy))
+    train_config = config.train_config()
     if not config.batch_tokens:
         check_split(train_config, strategy)
 
     from bert_tf.pretrain.run import PretrainingRun
 
-    run = PretrainingRun(config, model_config, train_config, strategy)
+    run = PretrainingRun(config, model_config, train_config, strategy,
+                         budget.facts if budget else {})
     with locks.held(run.path()) if is_chief(strategy) else contextlib.nullcontext():
         metrics, version = run.finish()
         yield run, PretrainResult(run.path(), version, metrics)

@@ -9,6 +9,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
+from bert_tf.pretrain.recipe import model_changes
 from bert_tf.storage import checksums, files, hub
 from bert_tf.training.config import RATES
 
@@ -172,6 +173,8 @@ def _model_config(options):
         if config.family == "bert" and options.objective == "lm":
             # "LTR & No NSP" of the BERT paper, section 5.1.
             config = config.replace(attention="causal", pooling="last")
+        if options.recipe:
+            config = config.replace(**model_changes(config.family))
     if options.family not in (None, config.family):
         raise UsageError(explain(f"{init or options.config} is a model of the family "
                                  f"{config.family}", f"--family {options.family}",
@@ -204,7 +207,8 @@ def _choose_objective(options, config):
 
 def _name_folders(options):
     init = options.init and (hub.repository(options.init) or options.init)
-    size = options.preset or _stem(init or options.config)
+    # With a recipe the folder is known before the preset.
+    size = options.recipe or options.preset or _stem(init or options.config)
     name = "_".join([options.family, size] + [_stem(path) for path in (options.input or ())[:1]])
     run = options.output_dir or os.path.join("runs", name)
     export = options.export_dir or os.path.join("saved_models", files.base_name(run))

@@ -5,6 +5,7 @@ import dataclasses
 from bert_tf.config import FAMILIES, NEXT_SENTENCE_FORMATS
 from bert_tf.data.options import MakeExamplesOptions
 from bert_tf.options import (
+    ABOVE_0,
     FRACTION,
     FRACTION_ABOVE_0,
     NATURAL,
@@ -14,6 +15,7 @@ from bert_tf.options import (
     option,
 )
 from bert_tf.presets import SIZES
+from bert_tf.pretrain.recipe import NAMES as RECIPES
 from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.config import DTYPES, RECOMMENDED, STRATEGIES, TrainConfig
 from bert_tf.training.update_options import UpdateOptions
@@ -39,6 +41,11 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
     output_dir: str | None = option(
         None, "run folder (default: named after the family, the preset and the first input)",
         metavar="runs/NAME")
+    recipe: str | None = option(
+        None, "choose size, batch, lengths, learning rate and steps, where they are not given. "
+              "budget: by --hours and by rates measured on this machine", choices=RECIPES)
+    hours: float | None = option(
+        None, "with --recipe: time for everything, from text to the SavedModel", ABOVE_0)
     family: str | None = option(
         None, "architecture (default: bert, or what --config or --init says)", choices=FAMILIES)
     preset: str | None = option(None, "size of the model (default: tiny)", choices=SIZES)
@@ -57,6 +64,7 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
     max_seq_length: int | None = MakeExamplesOptions.redefined("max_seq_length", None, 128)
     format: str | None = MakeExamplesOptions.redefined("format", None)
     max_ngram: int | None = MakeExamplesOptions.redefined("max_ngram", None)
+    masked_lm_prob: float | None = MakeExamplesOptions.redefined("masked_lm_prob", None, 0.15)
     final_masked_lm_prob: float | None = option(
         None, "fraction at the last step, to which it goes evenly from --masked_lm_prob; what is "
               "held out is masked by it", FRACTION_ABOVE_0, metavar="X")
@@ -74,7 +82,8 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
         None, "steps of linear warm-up (default: a tenth of --train_steps, at most 10000)",
         NATURAL)
     accumulate_steps: int = option(1, "micro-batches a step", POSITIVE)
-    dtype: str = option("float32", "what layers compute in; weights stay float32", choices=DTYPES)
+    dtype: str | None = option(
+        None, "what layers compute in; weights stay float32", choices=DTYPES, otherwise="float32")
     padding_free: bool = option(
         False, "compute real tokens only, for texts of mixed lengths where shapes need not be "
                "fixed (no XLA, no TPU); what dropout draws depends on the number of replicas then")

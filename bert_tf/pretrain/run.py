@@ -60,13 +60,15 @@ class PretrainingRun:
         config: the `ModelConfig`; its `vocab_size` yields to the vocabulary's.
         train_config: the `TrainConfig`; its `batch_size` yields to `options.batch_tokens`.
         strategy: from `make_strategy`.
+        facts: what the run's manifest is to hold beside the options.
     """
 
-    def __init__(self, options, config, train_config, strategy):
+    def __init__(self, options, config, train_config, strategy, facts=None):
         self.options = options
         self.config = config
         self.train_config = train_config
         self.strategy = strategy
+        self.facts = facts or {}
         self.is_chief = is_chief(strategy)
         self.split = options.split if options.input else "sentences"
 
@@ -136,7 +138,7 @@ class PretrainingRun:
             refuse_loss([self.path("checkpoints")])
         for name in _MADE_BY_TRAINING:
             files.remove(self.path(name))
-        manifest.write(record, options, inputs)
+        manifest.write(record, options, inputs, **self.facts)
 
     def stated(self):
         """The options that decide what comes out, as manifests have them."""

@@ -1,0 +1,174 @@
+"""`--recipe budget --hours H`: rates are measured, a size and its steps chosen, once for a run.
+
+What is chosen stands in the run folder's `run.json`; the same command takes it from there, whatever
+the machine does then, so that a run that was stopped ends as it would have.
+"""
+
+import os
+import time
+
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.pretrain import recipe
+from bert_tf.pretrain.complete import complete
+from bert_tf.storage import files, manifest
+
+_MEASURED = 15  # seconds of steps of a size, at most
+_MEASURED_OF_HOURS = 0.02  # and of all seconds
+_SOME_STEPS = 10_000  # until the steps are known
+
+
+class BudgetRun:
+    """A run whose options a recipe fills in.
+
+    Args:
+        options: `PretrainConfig` with a recipe, as given.
+
+    Raises:
+        UsageError: options contradict each other or the recipe.
+    """
+
+    def __init__(self, options):
+        self.started = time.monotonic()
+        self.given = options
+        _check(options)
+        self.options, config = complete(options)
+        self.family = config.family
+        self.is_causal = self.options.objective == "lm"
+        self.fixed_config = None if not (options.config or options.init) else config
+        self.facts = {}  # for the manifest
+
+    def chosen(self, strategy):
+        """Return the options with what the recipe chose, measured now or found in the run folder.
+
+        Args:
+            strategy: from `make_strategy`.
+        """
+        found = self._chosen_before()
+        if found is None:
+            found = self._choose(strategy)
+        else:
+            print(f"recipe {self.given.recipe}: as it was chosen for {self.options.output_dir}")
+        print("\n".join(found["told"]))
+        self.facts = {"recipe": found}
+        return self._filled(found["options"])
+
+    def _chosen_before(self):
+        path = os.path.join(self.options.output_dir, "run.json")
+        if not files.exists(path):
+            return None
+        try:
+            made = manifest.read(path)
+        except BertTfError:
+            if self.given.overwrite:
+                return None
+            raise
+        same = all(made.get("options", {}).get(name) == getattr(self.given, name)
+                   for name in ("recipe", "hours"))
+        return made.get("recipe") if same else None
+
+    def _choose(self, strategy):
+        from bert_tf.pretrain.step_rate import computes_bfloat16, steps_per_second
+
+        size, corpus_tokens = self._text()
+        values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
+                  "dtype": "bfloat16" if computes_bfloat16() else "float32"}
+        candidates = self._candidates(values)
+        kept = recipe.kept_seconds(
+            size, cores=min(self.given.num_processes, os.cpu_count()),
+            learns_vocabulary=not (self.given.vocab or self.given.init),
+            passes=self.options.dupe_factor or (10 if self.options.masking == "static" else 1),
+            looks_for_copies=bool(self.given.dedupe or self.given.exclude))
+        rates = {}
+
+        def left():
+            return recipe.train_seconds(self.given.hours, time.monotonic() - self.started, kept)
+
+        seconds = min(_MEASURED, _MEASURED_OF_HOURS * 3600 * self.given.hours)
+        while (next_size := recipe.to_measure(list(candidates), rates, left(),
+                                              corpus_tokens)) is not None:
+            options, config = complete(self._filled(candidates[next_size]))
+            rates[next_size] = steps_per_second(options, config, strategy, seconds)
+        spent = time.monotonic() - self.started
+        budget = recipe.choose(rates, left(), corpus_tokens)
+        chosen = {**candidates[budget.size], "train_steps": budget.steps}
+        told = [f"recipe {self.given.recipe}, {self.given.hours:g} hours: {spent:.0f} s measured, "
+                f"{kept:.0f} s are kept for all but training, "
+                f"{recipe.MARGIN:.0%} in reserve; about {corpus_tokens / 1e6:,.1f} million tokens "
+                "of text"]
+        told += [f"  {recipe.Budget(each, rate, int(rate * left()), corpus_tokens)}"
+                 for each, rate in rates.items()]
+        options = self._filled(chosen)
+        told.append(f"chosen: {budget.size.name or 'the model given'}, " + " ".join(
+            f"--{name} {getattr(options, name)}" for name in chosen if name != "preset"))
+        return {"options": {name: value for name, value in chosen.items()
+                            if getattr(self.given, name) is None},
+                "rates": {each.name: rate for each, rate in rates.items()}, "told": told}
+
+    def _text(self):
+        """Bytes of text, and its tokens, about."""
+        from bert_tf.data import python_prose
+        from bert_tf.data.plan import make_sections
+
+        if self.given.input:
+            size = make_sections(files.expand(self.given.input))[1]
+        else:
+            size = len(python_prose.text().encode())
+        return size, max(size, 1) / recipe.BYTES_PER_TOKEN
+
+    def _candidates(self, values):
+        """`{Size: options}` of the models that may be chosen, the smallest first."""
+        given = self.given
+        names = [""] if self.fixed_config else (
+            [given.preset] if given.preset else recipe.sizes_of(self.family))
+        found = {}
+        for name in names:
+            config = self.fixed_config
+            if config is None:
+                _, config = complete(given.replace(preset=name))
+            own = {**values, **recipe.by_width(config.hidden_size)}
+            if not self.fixed_config:
+                own["preset"] = name
+            for option, is_set in (
+                    ("objective", self.is_causal or given.objective), ("format", self.is_causal),
+                    ("masked_lm_prob", self.is_causal), ("batch_size", given.batch_tokens),
+                    ("format", given.objective not in (None, "mlm", "rtd")),
+                    ("vocab_size", given.vocab or given.init or given.config
+                     or not given.input)):
+                if is_set:
+                    own.pop(option, None)
+            options = self._filled(own)
+            tokens = options.batch_tokens or options.batch_size * options.max_seq_length
+            found[recipe.Size.of(name, config, tokens)] = own
+        return found
+
+    def _filled(self, values):
+        """The options as given, with `values` where nothing is."""
+        values = {"train_steps": _SOME_STEPS, **values}
+        return self.given.replace(**{name: value for name, value in values.items()
+                                     if getattr(self.given, name) is None})
+
+
+def _check(options):
+    if options.hours is None:
+        raise UsageError(explain(f"--recipe {options.recipe}", "the time that it may take",
+                                 f"--recipe {options.recipe} --hours 1"))
+    if options.strategy == "multi_worker":
+        raise UsageError(explain(f"--recipe {options.recipe} with --strategy multi_worker, whose "
+                                 "workers would measure different rates",
+                                 attempt="one machine, or the options that it chooses there"))
+    if "-" in (options.input or ()):
+        raise UsageError(explain(f"--recipe {options.recipe} with --input -, whose size is not "
+                                 "known", attempt="a file"))
+
+
+def budget_run(options):
+    """Return the `BudgetRun` of options with a recipe, None of others.
+
+    Raises: as `BudgetRun`; UsageError: `--hours` without a recipe.
+    """
+    if options.recipe:
+        return BudgetRun(options)
+    if options.hours is not None:
+        raise UsageError(explain(f"--hours {options.hours:g} without --recipe",
+                                 attempt="--recipe budget, which chooses size and steps by them"))
+    return None

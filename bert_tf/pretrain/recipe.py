@@ -1,0 +1,166 @@
+"""What a number of hours is spent on: size, batch, learning rate and steps of a pre-training run.
+
+A pure function of measured rates, the size of the text and the hours, without TensorFlow. The
+values are in the tables below. The size is the largest that sees at least `TOKENS_PER_PARAMETER`
+tokens for each of its parameters but the embeddings: more layers learn more from a token, and fewer
+see more of them in the same time.
+"""
+
+import dataclasses
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.presets import PRESETS
+
+NAMES = ("budget",)
+# Between 10 and 20 suits; a BERT of 4 × 256 that saw 20 was the best of those tried in 80 minutes.
+TOKENS_PER_PARAMETER = 10
+# Text that comes again so often teaches hardly anything more (Muennighoff et al. 2023, "Scaling
+# Data-Constrained Language Models": with tokens masked anew, somewhat more than their 16).
+USEFUL_PASSES = 40
+# Up to a width: peak learning rate, examples a step, fraction of tokens that are masked.
+BY_WIDTH = ((256, 1e-3, 32, 0.2), (512, 5e-4, 64, 0.25), (768, 3e-4, 128, 0.3),
+            (1 << 30, 2e-4, 256, 0.3))
+# Bytes of text up to which so many entries are learned.
+VOCAB_SIZES = ((1e6, 2000), (2e7, 8000), (1e9, 16_000), (float("inf"), 30_522))
+SHORT_HOURS = 4  # up to which examples have 64 tokens, 128 from then on
+OPTIONS = {"objective": "mlm", "format": "full_sentences"}
+MODEL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+BERT = {"hidden_act": "relu"}  # of the family bert alone: others have activations of their own
+MARGIN = 0.08  # of the hours, for evaluations, checkpoints and a machine that slows down
+BYTES_PER_TOKEN = 4.5
+# Bytes a second and core, and seconds, of what is done beside training (benchmarks/RESULTS.md).
+VOCABULARY_RATE, EXAMPLES_RATE, COPIES_RATE = 1.3e6, 8e6, 5e6
+END_SECONDS = 60  # last evaluation, export, verification
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """A model that may be chosen."""
+
+    name: str  # of the preset; "" where the model is given
+    layers: int
+    width: int
+    parameters: int  # without embeddings
+    tokens: int  # of a step
+
+    @classmethod
+    def of(cls, name, config, tokens):
+        """The size of a `ModelConfig`; layers that share weights count once."""
+        layers = config.num_hidden_groups or config.num_hidden_layers
+        width, matrices = config.hidden_size, 3 if config.feed_forward == "gated" else 2
+        per_layer = 4 * width**2 + matrices * config.conv_kernel_size * (
+            width * config.intermediate_size)
+        return cls(name, config.num_hidden_layers, width, layers * per_layer, tokens)
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a size does with the time: a row of what is printed."""
+
+    size: Size
+    rate: float  # steps a second
+    steps: int
+    corpus_tokens: float
+
+    @property
+    def tokens(self):
+        """Tokens that are seen."""
+        return self.steps * self.size.tokens
+
+    @property
+    def passes(self):
+        """How often the text is gone through."""
+        return self.tokens / self.corpus_tokens
+
+    @property
+    def per_parameter(self):
+        """Tokens a parameter, of passes that teach something."""
+        return min(self.tokens, USEFUL_PASSES * self.corpus_tokens) / self.size.parameters
+
+    def __str__(self):
+        return (f"{self.size.layers} x {self.size.width}, {self.size.parameters / 1e6:.1f} million "
+                f"parameters without embeddings: {self.rate:.2f} steps a second, "
+                f"{self.steps:,} steps, {self.tokens / 1e6:,.1f} million tokens, "
+                f"{self.tokens / self.size.parameters:.1f} a parameter, {self.passes:.1f} passes")
+
+
+def to_measure(sizes, rates, seconds, corpus_tokens):
+    """Return the size whose rate is to be measured next, or None where it can be chosen.
+
+    Args:
+        sizes: `Size`s, in the order of their parameters.
+        rates: `{size: steps a second}` of those that are measured.
+        seconds: that training has, about.
+        corpus_tokens: tokens of the text, about.
+    """
+    for size in sizes:
+        if size not in rates:
+            return size
+        if not _suffices(Budget(size, rates[size], int(rates[size] * seconds), corpus_tokens)):
+            return None
+    return None
+
+
+def choose(rates, seconds, corpus_tokens):
+    """Return the `Budget` of the size to train: the largest that suffices, else the smallest.
+
+    Args: as of `to_measure`.
+
+    Raises:
+        UsageError: the time is not enough for a step.
+    """
+    budgets = [Budget(size, rate, int(rate * seconds), corpus_tokens)
+               for size, rate in sorted(rates.items(), key=lambda item: item[0].parameters)]
+    chosen = ([budgets[0]] + [each for each in budgets if _suffices(each)])[-1]
+    if chosen.steps < 1:
+        raise UsageError(explain("--hours: what is done before and after training takes all of "
+                                 "them", "more"))
+    return chosen
+
+
+def _suffices(budget):
+    return budget.per_parameter >= TOKENS_PER_PARAMETER
+
+
+def sizes_of(family):
+    """Return the names of a family's presets, the smallest first."""
+    sizes = PRESETS[family]
+    return sorted(sizes, key=lambda name: sizes[name][0] * sizes[name][1] ** 2)
+
+
+def by_width(width):
+    """Return the options that depend on the width of a model."""
+    rate, batch, masked = next(row[1:] for row in BY_WIDTH if width <= row[0])
+    return {"learning_rate": rate, "batch_size": batch, "masked_lm_prob": masked}
+
+
+def by_text(size, hours):
+    """Return the options that depend on the bytes of text and on the hours."""
+    return {"vocab_size": next(entries for limit, entries in VOCAB_SIZES if size <= limit),
+            "max_seq_length": 64 if hours <= SHORT_HOURS else 128}
+
+
+def model_changes(family):
+    """Return the fields of `ModelConfig` that differ from a preset's."""
+    return {**MODEL, **(BERT if family == "bert" else {})}
+
+
+def kept_seconds(size, *, cores, learns_vocabulary, passes, looks_for_copies):
+    """Return the seconds that are kept for what is done beside training.
+
+    Args:
+        size: bytes of text.
+        cores: processes that work on it.
+        learns_vocabulary: whether one is learned.
+        passes: over the text, in which examples are made.
+        looks_for_copies: whether there is a pass for copies.
+    """
+    per_byte = (learns_vocabulary / VOCABULARY_RATE + passes / EXAMPLES_RATE
+                + looks_for_copies / COPIES_RATE)
+    return END_SECONDS + size * per_byte / cores
+
+
+def train_seconds(hours, spent, kept):
+    """Return the seconds that are left to train: those of the hours, but the margin, what is spent
+    and what is kept."""
+    return hours * 3600 * (1 - MARGIN) - spent - kept

@@ -1,0 +1,127 @@
+"""A recipe fills in what is not given, once for a run folder."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.data import plan, python_prose
+from bert_tf.errors import UsageError
+from bert_tf.pretrain import budget, step_rate
+from bert_tf.pretrain.complete import complete
+from bert_tf.pretrain.config import PretrainConfig
+from bert_tf.storage import manifest
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Rates as of a machine that is known; the configurations that were measured."""
+    seen = []
+
+    def steps_per_second(options, config, strategy, seconds):
+        seen.append((options, config))
+        return 1.9e7 / (3e5 + 12 * config.num_hidden_layers * config.hidden_size**2)
+
+    monkeypatch.setattr(step_rate, "steps_per_second", steps_per_second)
+    monkeypatch.setattr(step_rate, "computes_bfloat16", lambda: True)
+    return seen
+
+
+@pytest.fixture
+def choose(tmp_path, write_file, measured, monkeypatch):
+    text = write_file("text.txt", "a sentence of some words\n")
+    monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 15e6))
+
+    def chosen(**given):
+        run = budget.budget_run(PretrainConfig(**{
+            "input": text, "recipe": "budget", "hours": 1.5, "num_processes": 2,
+            "output_dir": str(tmp_path / "run"), **given}))
+        return complete(run.chosen(None)), run
+    return chosen
+
+
+def test_what_is_chosen(choose, measured, capsys):
+    (options, config), _ = choose()
+    assert (options.preset, options.objective, options.format, options.dtype) == (
+        "mini", "mlm", "full_sentences", "bfloat16")
+    assert (options.batch_size, options.max_seq_length, options.masked_lm_prob,
+            options.learning_rate, options.vocab_size) == (32, 64, 0.2, 1e-3, 8000)
+    assert 20_000 < options.train_steps < 32_000 and options.warmup_steps == (
+        options.train_steps // 10)
+    assert config.hidden_act == "relu" and config.hidden_dropout_prob == 0
+    assert [each.preset for each, _ in measured] == ["tiny", "mini", "small"]
+    assert all(each.hidden_dropout_prob == 0 for _, each in measured)
+    printed = capsys.readouterr().out
+    assert "4 x 256" in printed and f"--train_steps {options.train_steps}" in printed
+
+
+@pytest.mark.parametrize("given", [
+    {"learning_rate": 5e-4, "dtype": "float32", "masked_lm_prob": 0.15},
+    {"preset": "small", "max_seq_length": 32, "objective": "mlm+sop"},
+    {"batch_tokens": 1000, "train_steps": 77, "warmup_steps": 3}, {"family": "gpt"},
+    {"family": "electra", "objective": "rtd"}, {"vocab_size": 300, "format": "doc_sentences"}])
+def test_what_is_given_wins(choose, given):
+    (options, _), _ = choose(**given)
+    for name, value in given.items():
+        assert getattr(options, name) == value
+    expected = {"gpt": ("lm", "full_sentences")}.get(given.get("family"), (
+        given.get("objective", "mlm"), given.get("format", "segment_pair" if given.get(
+            "objective") == "mlm+sop" else "full_sentences")))
+    assert (options.objective, options.format) == expected
+
+
+def test_a_model_that_is_given_is_measured_alone(choose, measured, write_file):
+    sizes = {"vocab_size": 99, "hidden_size": 64, "num_hidden_layers": 3,
+             "num_attention_heads": 2, "intermediate_size": 128}
+    (options, config), run = choose(config=write_file("sizes.json", json.dumps(sizes)))
+    assert len(measured) == 1 and config.hidden_act == "gelu_approximate"
+    assert options.vocab_size == 99 and config.hidden_dropout_prob == 0.1
+    assert "chosen: the model given" in run.facts["recipe"]["told"][-1]
+
+
+def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, capsys):
+    (options, config), run = choose()
+    manifest.write(str(tmp_path / "run/run.json"), options.stored(), [], **run.facts)
+    measured.clear()
+    again, other = choose(num_processes=1)
+    assert again[0].replace(num_processes=2) == options and again[1] == config
+    assert not measured and other.facts == run.facts
+    assert "as it was chosen for" in capsys.readouterr().out
+    (changed, _), _ = choose(learning_rate=1e-4)
+    assert changed.learning_rate == 1e-4 and changed.train_steps == options.train_steps
+    assert choose(hours=3.0)[0][0].train_steps > options.train_steps and measured
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"recipe": None}, "--hours 1.5 without --recipe; try --recipe budget"),
+    ({"hours": None}, "--recipe budget; expected the time that it may take"),
+    ({"strategy": "multi_worker"}, "with --strategy multi_worker"),
+    ({"input": "-"}, "with --input -, whose size is not known"),
+    ({"objective": "rtd"}, "a discriminator and its generator"),
+    ({"hours": 0.01}, "takes all of them; expected more")])
+def test_what_is_refused(choose, given, message):
+    with pytest.raises(UsageError, match=message):
+        choose(**given)
+
+
+@pytest.mark.long
+def test_a_run_of_minutes(tmp_path):
+    """Measured, trained as many steps as chosen, exported; again it is finished."""
+    (tmp_path / "prose.txt").write_text(python_prose.text())
+    command = [sys.executable, "-m", "bert_tf.pretrain", "--input", "prose.txt", "--recipe",
+               "budget", "--hours", "0.06", "--num_processes", "1", "--log_every", "1"]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    lines = []
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True,
+                              env=environment)
+        lines.append(done.stdout)
+    run = tmp_path / "runs/bert_budget_prose"
+    steps = manifest.read(str(run / "run.json"))["options"]["train_steps"]
+    logged = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert steps > 10 and logged[-1]["step"] == steps
+    assert "chosen: tiny" in lines[0] and "chosen: tiny" in lines[1]
+    assert "finished already" in lines[1]
+    assert (tmp_path / "saved_models/bert_budget_prose/1/saved_model.pb").exists()
