@@ -41,6 +41,8 @@ PUBLIC = {
     "CreateDataConfig": "bert_tf.data.options",
     "pretrain": "bert_tf.pretrain",
     "PretrainConfig": "bert_tf.pretrain.config",
+    "adapt": "bert_tf.adapt",
+    "AdaptConfig": "bert_tf.adapt.config",
     "finetune": "bert_tf.finetune",
     "FinetuneConfig": "bert_tf.finetune.config",
     "distill": "bert_tf.distill",

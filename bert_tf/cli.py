@@ -23,6 +23,7 @@ COMMANDS = {
     "learn_vocab": "a WordPiece vocabulary from text",
     "create_data": "pre-training examples from text",
     "pretrain": "raw text to a trained encoder and a SavedModel",
+    "adapt": "a published encoder, its vocabulary fitted to your text, trained on",
     "finetune": "a table of labelled text to a measured, exported model",
     "distill": "a smaller model that learns from a larger one",
     "evaluate": "measure a fine-tuned model on labelled examples",

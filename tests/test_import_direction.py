@@ -66,7 +66,8 @@ def test_rooms_import_in_one_direction():
             else:
                 fine = room in {*COMMANDS, "__main__"} and (
                     other not in COMMANDS or (room, other) in (
-                        ("evaluate", "finetune"), ("predict", "finetune")))
+                        ("evaluate", "finetune"), ("predict", "finetune"),
+                        ("adapt", "pretrain")))
             if not fine:
                 wrong.append(f"{path.relative_to(PACKAGE)} imports {other}")
     assert not wrong, "\n".join(wrong)
@@ -108,6 +109,7 @@ def test_ground_floor_and_entry_points_load_nothing_heavy():
                                     "bert_tf.create_data",
                                     "bert_tf.learn_vocab", "bert_tf.export", "bert_tf.finetune",
                                     "bert_tf.finetune.__main__", "bert_tf.evaluate",
+                                    "bert_tf.adapt", "bert_tf.adapt.__main__",
                                     "bert_tf.predict", "bert_tf.predict.__main__",
                                     "bert_tf.serve", "bert_tf.query", "bert_tf.gateway",
                                     "bert_tf.serving.gateway.run",

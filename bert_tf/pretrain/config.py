@@ -26,38 +26,9 @@ PAIRS = {"mlm+nsp": "random", "mlm+sop": "swapped"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOptions,
-                     TrainWriteOptions):
-    """What `bert_tf.pretrain` is to do; `complete.complete` fills in what is None."""
+class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
+    """What is predicted, of which examples, and how the model is trained for it."""
 
-    input: tuple[str, ...] | None = option(
-        None, "text files (.txt, .jsonl, either also .gz) or - for standard input (default: "
-              "Python's own prose)", metavar="GLOB")
-    vocab: str | None = option(
-        None, "WordPiece vocabulary, or folder with a tokenizer of any kind (default: learned from "
-              "the input)", metavar="PATH")
-    vocab_size: int | None = option(
-        None, "entries to learn (default: 30522, or what --config says)", POSITIVE)
-    output_dir: str | None = option(
-        None, "run folder (default: named after the family, the preset and the first input)",
-        metavar="runs/NAME")
-    recipe: str | None = option(
-        None, "choose size, batch, lengths, learning rate and steps, where they are not given. "
-              "budget: by --hours and by rates measured on this machine", choices=RECIPES)
-    hours: float | None = option(
-        None, "with --recipe: time for everything, from text to the SavedModel", ABOVE_0)
-    family: str | None = option(
-        None, "architecture (default: bert, or what --config or --init says)", choices=FAMILIES)
-    preset: str | None = option(None, "size of the model (default: tiny)", choices=SIZES)
-    config: str | None = option(
-        None, "model_config.json or an official bert_config.json instead of a preset",
-        metavar="FILE")
-    init: str | None = option(
-        None, "model whose weights and vocabulary to start from: a model or run folder, or what "
-              "convert reads", metavar="PATH")
-    stack: int | None = option(
-        None, "repeat the layers of --init so many times: layer i begins as layer i modulo their "
-              "number", POSITIVE, metavar="N")
     objective: str | None = option(
         None, "what is predicted (default: mlm+nsp for bert, mlm+sop for albert, mlm for both "
               "without pairs and for roberta; rtd for electra; lm for gpt)", choices=OBJECTIVES)
@@ -100,6 +71,41 @@ class PretrainConfig(UpdateOptions, TextOptions, MakeExamplesOptions, SeedOption
     export_dir: str | None = option(
         None, "where the SavedModel goes (default: named as the run folder)",
         metavar="saved_models/NAME")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainConfig(PretrainingOptions, UpdateOptions, TextOptions, MakeExamplesOptions,
+                     SeedOptions, TrainWriteOptions):
+    """What `bert_tf.pretrain` is to do; `complete.complete` fills in what is None."""
+
+    input: tuple[str, ...] | None = option(
+        None, "text files (.txt, .jsonl, either also .gz) or - for standard input (default: "
+              "Python's own prose)", metavar="GLOB")
+    vocab: str | None = option(
+        None, "WordPiece vocabulary, or folder with a tokenizer of any kind (default: learned from "
+              "the input)", metavar="PATH")
+    vocab_size: int | None = option(
+        None, "entries to learn (default: 30522, or what --config says)", POSITIVE)
+    output_dir: str | None = option(
+        None, "run folder (default: named after the family, the preset and the first input)",
+        metavar="runs/NAME")
+    recipe: str | None = option(
+        None, "choose size, batch, lengths, learning rate and steps, where they are not given. "
+              "budget: by --hours and by rates measured on this machine", choices=RECIPES)
+    hours: float | None = option(
+        None, "with --recipe: time for everything, from text to the SavedModel", ABOVE_0)
+    family: str | None = option(
+        None, "architecture (default: bert, or what --config or --init says)", choices=FAMILIES)
+    preset: str | None = option(None, "size of the model (default: tiny)", choices=SIZES)
+    config: str | None = option(
+        None, "model_config.json or an official bert_config.json instead of a preset",
+        metavar="FILE")
+    init: str | None = option(
+        None, "model whose weights and vocabulary to start from: a model or run folder, or what "
+              "convert reads", metavar="PATH")
+    stack: int | None = option(
+        None, "repeat the layers of --init so many times: layer i begins as layer i modulo their "
+              "number", POSITIVE, metavar="N")
 
     @property
     def pairs(self):

@@ -234,9 +234,13 @@ class PretrainingRun:
             if held_out:
                 metrics |= self.baselines(model, metrics, held_out)
         if self.is_chief:
-            files.remove(self.path("model"))
-            model.save_pretrained(self.path("model"), self.tokenizer())
+            self.save(model)
         return metrics
+
+    def save(self, model):
+        """Write the trained model to `model/`."""
+        files.remove(self.path("model"))
+        model.save_pretrained(self.path("model"), self.tokenizer())
 
     def build_model(self, config, train_config):
         """The model of the objective, with the weights of `--init`."""
@@ -349,5 +353,4 @@ class PretrainingRun:
         """Publish the trained model once; return the version's path."""
         if not self.is_trained():
             checksums.write_sealed(self.path(RESULTS), {"run": self.mark(), "metrics": metrics})
-        return self.published() or export_saved_model(
-            self.path(), self.options.export_dir, seq_length=self.options.max_seq_length)
+        return self.published() or export_saved_model(self.path(), self.options.export_dir)

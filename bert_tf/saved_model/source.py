@@ -4,6 +4,7 @@ import dataclasses
 import os
 
 from bert_tf.models.find import EXTRA, OURS, find_model
+from bert_tf.models.pretrained import TASK
 from bert_tf.saved_model.server_config import versions
 from bert_tf.storage import checksums, files, manifest
 
@@ -40,7 +41,10 @@ def find_source(path):
     pretrained = files.exists(data)
     if os.path.basename(folder) != "model" or not (pretrained or records):
         return Source(local, os.path.basename(folder))
-    seq_length = manifest.read(data)["options"]["seq_length"] if pretrained else None
+    task = os.path.join(folder, TASK)
+    # A model that reads text has its own window, whatever its encoder was trained on last.
+    reads = files.exists(task) and "reading" in files.read_json_object(task)
+    seq_length = manifest.read(data)["options"]["seq_length"] if pretrained and not reads else None
     return Source(local, os.path.basename(run), seq_length, records)
 
 

@@ -63,7 +63,7 @@ class SentencePieceTokenizer(BaseTokenizer):
             [piece.piece for piece in proto.pieces], source, special_tokens,
             lambda token: token not in special_tokens and token[:1] != WORD
             and any(map(str.isalnum, token)), **vocabulary))
-        self._flags = {"do_lower_case": do_lower_case, "keep_accents": keep_accents,
+        self.flags = {"do_lower_case": do_lower_case, "keep_accents": keep_accents,
                        "remove_space": remove_space} if (
                            normalization.startswith("albert")) else {}
         try:
@@ -72,13 +72,13 @@ class SentencePieceTokenizer(BaseTokenizer):
             raise BertTfError(f"{source} is not a SentencePiece model: {error.message}") from error
         self._bare = tf.constant([token == WORD for token in self.vocabulary.tokens])
         self._normalizer = PieceNormalizer(
-            normalization, bool(proto.normalizer_spec.precompiled_charsmap), **self._flags)
+            normalization, bool(proto.normalizer_spec.precompiled_charsmap), **self.flags)
 
     @property
     def options(self):
         """What `tokenizer_config.json` holds."""
         stated = {} if self.normalization == "albert" else {"normalization": self.normalization}
-        return {**self._flags, **stated, **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, 1)}
+        return {**self.flags, **stated, **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, 1)}
 
     def normalize(self, text):
         """The text that is split into pieces: string `[n]` -> string `[n]`."""
@@ -134,7 +134,7 @@ class SentencePieceTokenizer(BaseTokenizer):
             elif self.normalization == "albert" and piece.piece[-1:] == "," and (
                     piece.piece[-2:-1].isdigit()):
                 piece.type = UNUSED
-        proto.normalizer_spec.remove_extra_whitespaces |= self._flags.get("remove_space", True)
+        proto.normalizer_spec.remove_extra_whitespaces |= self.flags.get("remove_space", True)
         return proto.SerializeToString()
 
 

@@ -8,6 +8,7 @@ table of `normalization.py`, and `FastWordpieceTokenizeWithOffsets` (the linear-
 Song et al. 2021, "Fast WordPiece Tokenization").
 """
 
+import functools
 import os
 
 import numpy as np
@@ -79,10 +80,9 @@ class Tokenizer(BaseTokenizer):
                                           normalizing.NORMALIZATIONS)
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.max_characters_per_word = max_characters_per_word
-        self._characters = _normalizer(normalizing.character_rules(
-            lower_case, strip_accents, normalization))
-        self._hidden = None if tokenize_chinese_chars else _normalizer(
-            normalizing.hidden_chinese())
+        self._characters = _normalizer(normalizing.character_rules, lower_case, strip_accents,
+                                       normalization)
+        self._hidden = None if tokenize_chinese_chars else _normalizer(normalizing.hidden_chinese)
         tokens = vocabulary.tokens if tokenize_chinese_chars else [
             *map(normalizing.hide_chinese, vocabulary.tokens)]
         try:
@@ -110,6 +110,13 @@ class Tokenizer(BaseTokenizer):
                 "normalization": self.normalization,
                 **{name: value for name, (value, usual) in unusual.items() if value != usual},
                 **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, 1)}
+
+    def with_tokens(self, tokens):
+        """The same rules with the pieces `tokens`, a list of str: a `Tokenizer`."""
+        return type(self)(
+            self.vocabulary.with_tokens(tokens), self.lower_case, self.strip_accents,
+            self.pretokenize, self.normalization, self.tokenize_chinese_chars,
+            self.max_characters_per_word)
 
     def normalize(self, text):
         """The text that is split into words: string `[n]` -> string `[n]`."""
@@ -293,7 +300,11 @@ def check_stated(given, stated, path):
                                      attempt=f"leaving --{key} away"))
 
 
-def _normalizer(rules):
-    """The tensorflow-text normalizer of character rules."""
-    model = np.frombuffer(normalizing.normalizer_model(rules), np.uint8)
-    return tf_text.FastBertNormalizer(model_buffer=tf.constant(model))
+def _normalizer(rules, *options):
+    """The tensorflow-text normalizer of character rules, a function of some options."""
+    return tf_text.FastBertNormalizer(model_buffer=tf.constant(_normalizer_model(rules, *options)))
+
+
+@functools.cache
+def _normalizer_model(rules, *options):
+    return np.frombuffer(normalizing.normalizer_model(rules(*options)), np.uint8)

@@ -81,6 +81,24 @@ class Vocabulary:
         """Id of a piece; that of `[UNK]` where the piece is not an entry."""
         return self._ids.get(token, self.unk_id)
 
+    @property
+    def kept_tokens(self):
+        """The special and the added tokens, without which there is no such vocabulary."""
+        return list(dict.fromkeys([*self.special_tokens,
+                                   *(added.token for added in self.added_tokens)]))
+
+    def with_tokens(self, tokens, continues=None):
+        """Return a vocabulary of other pieces, among them what is special here.
+
+        Args:
+            tokens: the pieces.
+            continues: as of the class; None for the usual.
+        """
+        return type(self)(tokens, special_tokens=self.special_tokens,
+                          pair_separators=self.pair_separators, pair_types=self.pair_types,
+                          added_tokens=self.added_tokens,
+                          **({"continues": continues} if continues else {}))
+
     @classmethod
     def load(cls, path, **options):
         """Read a file of one token a line, which is as it was written where anything tells.

@@ -59,10 +59,21 @@ class WordPieceWords(WordCounter):
 
     def __init__(self, lower_case=False, strip_accents=False, pretokenize=None, **options):
         super().__init__(**options)
+        self._set_rules(Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]), lower_case, strip_accents,
+                                  pretokenize))
+
+    @classmethod
+    def of(cls, tokenizer, **options):
+        """A counter of the words that a `Tokenizer` splits into pieces, whatever its rules."""
+        counter = cls(**options)
+        counter._set_rules(tokenizer)
+        return counter
+
+    def _set_rules(self, tokenizer):
         # Where no piece continues a word, each word is one token, whose offsets tell it.
-        self._tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]), lower_case, strip_accents,
-                                    pretokenize)
-        if pretokenize:  # takes long: a bar is to tell of it
+        self._tokenizer = tokenizer.with_tokens(
+            list(dict.fromkeys([*tokenizer.vocabulary.kept_tokens, "a"])))
+        if tokenizer.pretokenize:  # takes long: a bar is to tell of it
             self.batch_characters = 1 << 18
 
     def split(self, texts):

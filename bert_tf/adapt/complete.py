@@ -1,0 +1,48 @@
+"""Fill in the options of an adaptation, and refuse those that make no sense together."""
+
+import os
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files, hub
+
+_DEFAULTS = {"train_steps": 10_000, "learning_rate": 3e-4, "format": "full_sentences"}
+
+
+def complete(options):
+    """Fill in what depends on no file, and refuse contradictions before any work.
+
+    Args:
+        options: `AdaptConfig`.
+
+    Returns: `AdaptConfig`.
+
+    Raises:
+        UsageError: options contradict each other, or there is nothing to do.
+    """
+    if not options.drop_unused:
+        for name, usual in (("keep_at_least", 1), ("keep_characters", False)):
+            if getattr(options, name) != usual:
+                raise UsageError(explain(f"--{name} without --drop_unused, which leaves pieces "
+                                         "out", attempt=f"--drop_unused --{name}"))
+    values = {name: value for name, value in _DEFAULTS.items() if getattr(options, name) is None}
+    if not options.batch_size and not options.batch_tokens:
+        values["batch_size"] = 32
+    options = options.replace(**values)
+    if not (options.train_steps or options.new_pieces or options.drop_unused):
+        raise UsageError(explain("nothing to do", "--new_pieces, --drop_unused or --train_steps "
+                                                  "above 0"))
+    if options.strategy == "multi_worker":
+        raise UsageError(explain(
+            "--strategy multi_worker, in which only one process could change the vocabulary",
+            attempt="--train_steps 0, and then pretrain --init with that folder"))
+    run = files.resolved(options.output_dir)
+    named = os.path.join("saved_models", files.base_name(options.output_dir))
+    export = options.export_dir or named
+    if files.resolved(export) == run:
+        raise UsageError(explain(f"--export_dir {export} is the run folder",
+                                 attempt=f"--export_dir {named}"))
+    model = files.resolved(hub.repository(options.model) or options.model)
+    if f"{model}{os.sep}".startswith(run + os.sep):
+        raise UsageError(explain(f"--output_dir {options.output_dir} holds the model of --model",
+                                 attempt="another output folder"))
+    return options.replace(export_dir=export)

@@ -1,0 +1,161 @@
+"""The stages of an adaptation: vocabulary and first rows, then a pre-training run of that model.
+
+A run folder holds `adapt.json` (what the run is), `adapted.json` (what became of the vocabulary),
+`start/` (the model folder that training starts from) and what a pre-training run holds. Without
+training the model is in `model/` at once.
+"""
+
+import dataclasses
+import os
+
+from bert_tf.adapt.vocabulary import check_vocabulary, told, write_adapted
+from bert_tf.converters import ours
+from bert_tf.converters.checkpoint import Tensors
+from bert_tf.converters.formats import read_model
+from bert_tf.data.documents import expand_inputs
+from bert_tf.errors import UsageError, explain
+from bert_tf.models.find import model_files
+from bert_tf.pretrain.complete import FAMILY_OBJECTIVES, complete
+from bert_tf.pretrain.run import PretrainingRun
+from bert_tf.saved_model.save import export_saved_model
+from bert_tf.saved_model.source import RESULTS, published_version
+from bert_tf.storage import checksums, files, manifest
+from bert_tf.training.checkpoint import refuse_loss
+from bert_tf.training.loop import check_split
+
+_RECORD, _ADAPTED = "adapt.json", "adapted.json"
+_MADE = (_ADAPTED, "start", RESULTS, "model", "run.json", "vocab.json", "checkpoints", "logs",
+         "metrics.jsonl")
+# Models of what is trained here: the trained one takes their place. Others keep their head.
+_TRAINED = ("encoder", "pretraining", "replaced_tokens", "language_model")
+
+
+class AdaptationRun:
+    """One run: what was asked for, and its folder.
+
+    Args:
+        options: `AdaptConfig`, complete.
+        strategy: from `make_strategy`.
+    """
+
+    def __init__(self, options, strategy):
+        self.options = options
+        self.strategy = strategy
+
+    def path(self, *names):
+        """A path in the run folder."""
+        return os.path.join(self.options.output_dir, *names)
+
+    def finish(self):
+        """Do what is missing.
+
+        Returns: `(training, metrics, version, adapted)`: the `PretrainingRun`, None without
+            training; held-out losses and metrics; the SavedModel's path; what `write_adapted` gave.
+        """
+        options = self.options
+        manifest.check_own(self.path(_RECORD), _MADE, "new_pieces")
+        checkpoint = read_model(options.model)
+        check_vocabulary(checkpoint, options)
+        if options.train_steps:
+            self.pretraining(checkpoint, options.model)  # refuses before there is any work
+        files.make_folder(self.path())
+        files.clean_temporary(self.path())
+        inputs = expand_inputs(options.input, self.path())
+        mark = self.claim(inputs)
+        adapted = self.adapt(checkpoint, inputs, mark)
+        print("\n".join(told(adapted)), flush=True)
+        if not options.train_steps:
+            return None, {}, self.export(mark), adapted
+        training = _Training(*self.pretraining(checkpoint, self.path("start")), self.strategy,
+                             options.model, inputs, mark)
+        return training, *training.finish(), adapted
+
+    def claim(self, inputs):
+        """Take the run folder; refuse another run's, or clear it under --overwrite.
+
+        Returns: a mark of the model, the texts and what becomes of the vocabulary.
+        """
+        options, record = self.options, self.path(_RECORD)
+        stated = {**options.vocabulary_options(), "trained": options.train_steps > 0}
+        read = [*inputs, *model_files(options.model)]
+        replace = options.overwrite or not files.exists(self.path(_ADAPTED))
+        found = manifest.finished(record, stated, read, replace, options.verify_inputs)
+        if not found:
+            if not options.discard_checkpoints:
+                refuse_loss([self.path("checkpoints")])
+            for name in _MADE:
+                files.remove(self.path(name))
+            found = manifest.write(record, stated, read)
+        return found["fingerprint"]
+
+    def adapt(self, checkpoint, inputs, mark):
+        """Write the model with its new vocabulary, unless it is there; what `told` tells."""
+        record = self.path(_ADAPTED)
+        if files.exists(record):
+            return checksums.read_sealed(record)["adapted"]
+        folder = self.path("start" if self.options.train_steps else "model")
+        files.remove(folder)
+        adapted = write_adapted(checkpoint, self.options, inputs, folder)
+        checksums.write_sealed(record, {"run": mark, "adapted": adapted})
+        return adapted
+
+    def pretraining(self, checkpoint, model):
+        """`(options, config, train_config)` of the training, from the model folder `model`."""
+        config, kind = checkpoint.config, checkpoint.task["task"]
+        if config.family not in FAMILY_OBJECTIVES:
+            raise UsageError(explain(f"--model {self.options.model} is of the family "
+                                     f"{config.family}, which has no pre-training",
+                                     attempt="--train_steps 0"))
+        objective = ("lm" if config.attention == "causal" else
+                     "rtd" if kind == "replaced_tokens" else "mlm")
+        options, config = complete(self.options.pretraining(model, objective))
+        train_config = options.train_config()
+        if not options.batch_tokens:
+            check_split(train_config, self.strategy)
+        return options, config, train_config
+
+    def export(self, mark):
+        """Export the model of a run without training; the version's path."""
+        if not files.exists(self.path(RESULTS)):
+            checksums.write_sealed(self.path(RESULTS), {"run": mark, "metrics": {}})
+        version = published_version(self.options.export_dir, self.path())
+        if version:
+            print(f"{self.path()}: this run is finished already; nothing to do")
+        return version or export_saved_model(self.path(), self.options.export_dir)
+
+
+class _Training(PretrainingRun):
+    """A pre-training run that leaves a model of the kind it began with.
+
+    Args:
+        options, config, train_config, strategy: as of `PretrainingRun`; `options.init` is the
+            folder in the run's own that was made of `model`.
+        model: what the user calls the model.
+        inputs: paths of the texts.
+        mark: of what became of the vocabulary.
+    """
+
+    def __init__(self, options, config, train_config, strategy, model, inputs, mark):
+        super().__init__(options, config, train_config, strategy)
+        self.model, self.inputs, self.mark_of_start = model, inputs, mark
+
+    def read_inputs(self):
+        """See `PretrainingRun.read_inputs`."""
+        return self.inputs
+
+    def stated(self):
+        """See `PretrainingRun.stated`."""
+        return {**super().stated(), "init": self.model, "adapted": self.mark_of_start}
+
+    def save(self, model):
+        """Write the trained model, or that of `--model` with what was trained of its encoder."""
+        start = ours.read(self.options.init)
+        if start.task["task"] in _TRAINED:
+            super().save(model)
+            return
+        trained = {variable.path: variable for variable in model.weights
+                   if variable.path.startswith(f"{start.config.family}/")}
+        files.remove(self.path("model"))
+        ours.write(dataclasses.replace(start, tensors=Tensors(
+            start.tensors.shapes, lambda name: trained[name].numpy() if name in trained
+            else start.tensors[name])), self.path("model"))

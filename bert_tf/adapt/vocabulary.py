@@ -1,0 +1,116 @@
+"""The vocabulary of an adaptation: pieces added, pieces left out, and the model with them."""
+
+import math
+import tempfile
+
+import numpy as np
+
+from bert_tf.converters import ours
+from bert_tf.converters.checkpoint import parameter_shapes
+from bert_tf.converters.vocabulary_surgery import with_vocabulary
+from bert_tf.data.term_weights import read_texts
+from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.trim import PieceCounts, check_trims, trim
+from bert_tf.tokenization.word_counts import WordPieceWords, count_words
+
+
+def check_vocabulary(checkpoint, options):
+    """Refuse a model whose vocabulary cannot be changed as is asked for; return its tokenizer.
+
+    Raises:
+        UsageError: it has no tokenizer, or one of another kind.
+    """
+    if checkpoint.tokenizer is None:
+        raise UsageError(explain(f"--model {options.model} has no tokenizer",
+                                 "a model folder with one"))
+    tokenizer = load_tokenizer(checkpoint.tokenizer)
+    if options.new_pieces and not isinstance(tokenizer, Tokenizer):
+        raise UsageError(explain(f"--new_pieces {options.new_pieces} with {options.model}, whose "
+                                 f"tokenizer is a {type(tokenizer).__name__}", "WordPiece",
+                                 "--new_pieces 0"))
+    if options.drop_unused:
+        check_trims(tokenizer)
+    return tokenizer
+
+
+def write_adapted(checkpoint, options, paths, folder):
+    """Write the model folder of a model with another vocabulary.
+
+    Args:
+        checkpoint: a `Checkpoint` that `check_vocabulary` accepts.
+        options: `AdaptConfig`.
+        paths: of the texts.
+        folder: a new folder.
+
+    Returns: what was done, a dict of plain values: `pieces` before, added, dropped and after;
+        `texts`; `tokens`, `unknown` and `bytes` (of the weights) before and after.
+
+    Raises:
+        BertTfError: the texts are damaged or have no new piece.
+    """
+    tokenizer = check_vocabulary(checkpoint, options)
+    old, now = tokenizer.vocabulary, tokenizer
+    before = after = PieceCounts(tokenizer).add_all(read_texts(paths))
+    made = []
+    if options.new_pieces:
+        new = _learn(tokenizer, options, paths)
+        made = [tuple(split_piece(piece, old) or known_characters(piece, old)) for piece in new]
+        now = tokenizer.with_tokens([*old.tokens, *new])
+        after = PieceCounts(now).add_all(read_texts(paths))
+    kept = np.arange(len(now.vocabulary))
+    if options.drop_unused:
+        ids = {*np.flatnonzero(after.counts >= options.keep_at_least), *after.tried}
+        if checkpoint.config.positions_from_padding:
+            ids |= {*range(checkpoint.config.padding_id)}  # else positions would move
+        now, kept = trim(now, ids, options.keep_characters)
+        if options.keep_at_least > 1:
+            after = PieceCounts(now).add_all(read_texts(paths))
+    rows = kept[kept < len(old)]
+    made = [made[number - len(old)] for number in kept[len(rows):]]
+    adapted = checkpoint
+    with tempfile.TemporaryDirectory(prefix="bert_tf-") as beside:
+        if now is not tokenizer:
+            now.save(beside)
+            adapted = with_vocabulary(checkpoint, rows, made, beside, options.seed)
+        ours.write(adapted, folder)
+    return {"pieces": {"before": len(old), "added": len(made), "dropped": len(old) - len(rows),
+                       "after": len(now.vocabulary)},
+            "texts": before.texts,
+            "tokens": {"before": before.tokens, "after": after.tokens},
+            "unknown": {"before": before.unknown, "after": after.unknown},
+            "bytes": {"before": _weight_bytes(checkpoint), "after": _weight_bytes(adapted)}}
+
+
+def told(facts):
+    """What `write_adapted` did, in lines."""
+    pieces, texts = facts["pieces"], facts["texts"]
+    per_text, unknown = (
+        [f"{facts[name][when] / max(1, whole):{form}}" for when, whole in zip(
+            ("before", "after"), wholes, strict=True)]
+        for name, wholes, form in (("tokens", (texts, texts), ".1f"),
+                                   ("unknown", facts["tokens"].values(), ".2%")))
+    size = [f"{facts['bytes'][when] / 1e6:.1f} MB" for when in ("before", "after")]
+    return (f"vocabulary: {pieces['before']:,} pieces, {pieces['added']:,} added, "
+            f"{pieces['dropped']:,} dropped: {pieces['after']:,}",
+            f"{texts:,} texts: {per_text[0]} tokens each before, {per_text[1]} now; unknown "
+            f"{unknown[0]} before, {unknown[1]} now",
+            f"weights: {size[0]} before, {size[1]} now")
+
+
+def _learn(tokenizer, options, paths):
+    counts = count_words(paths, WordPieceWords.of(tokenizer), progress=True)
+    new = learn_new_pieces(tokenizer, counts, options.new_pieces, progress=True)
+    if not new:
+        raise BertTfError(explain(
+            "the text has no piece that the vocabulary lacks", "two pieces of a word that stand "
+            "together twice", "more text, or --new_pieces 0"))
+    if len(new) < options.new_pieces:
+        print(f"--new_pieces {options.new_pieces}: the text has {len(new):,} only")
+    return new
+
+
+def _weight_bytes(checkpoint):
+    return 4 * sum(map(math.prod, parameter_shapes(checkpoint.config, checkpoint.task).values()))

@@ -1,0 +1,162 @@
+"""Adaptation from its command line: vocabulary, training, what stays, going on, refusing."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import TEXT
+from tiny_model import only_signatures
+
+from bert_tf import adapt, cli
+from bert_tf.adapt import run as run_module
+from bert_tf.load import from_pretrained
+from bert_tf.models.families import build_encoder
+from bert_tf.pretrain import run as pretrain_module
+from bert_tf.storage import files, variables
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tokenization.load import load_tokenizer
+
+pytestmark = pytest.mark.graphs_as_written
+TABLE = "bert/embeddings/word_embeddings"
+LINES = [line for line in TEXT.split("\n") if line]
+TRAIN = ("--new_pieces", "9", "--train_steps", "4", "--batch_size", "4", "--max_seq_length", "16",
+         "--num_processes", "1", "--checkpoint_every", "2", "--holdout", "0.2")
+
+
+def arguments(folder, name, *words, model="embedder"):
+    return ["--model", str(folder / model), "--input", str(folder / "text.txt"), "--output_dir",
+            str(folder / name), "--export_dir", str(folder / "saved" / name), *words]
+
+
+@pytest.fixture
+def unexported(monkeypatch):
+    for module in (run_module, pretrain_module):
+        monkeypatch.setattr(module, "export_saved_model", lambda run, export: export)
+
+
+def run(folder, name, *words, **options):
+    return adapt.adapt(adapt.AdaptConfig(**vars(adapt._parser().parse_args(
+        arguments(folder, name, *words, **options)))))
+
+
+def weights_of(folder, name):
+    return variables.read_variables(str(folder / name / "model"))
+
+
+def test_a_dropped_vocabulary_gives_the_same_vectors(folder, unexported, capsys):
+    result = run(folder, "small", "--drop_unused", "--train_steps", "0")
+    # 5 special tokens, "the", 8 letters that begin words and 8 that continue them.
+    assert result.vocabulary["pieces"] == {"before": 60, "added": 0, "dropped": 38, "after": 22}
+    assert "60 pieces, 0 added, 38 dropped: 22" in capsys.readouterr().out
+    before, after = (from_pretrained(str(folder / name)) for name in ("embedder", "small"))
+    assert after.embed(LINES).tobytes() == before.embed(LINES).tobytes()
+    states = [model.encoder(dict(model.preprocessor(tf.constant(LINES))))["sequence_output"]
+              for model in (before, after)]
+    assert states[0].numpy().tobytes() == states[1].numpy().tobytes()
+    assert after.options() == {**before.options(), "special_ids": [2, 3]}
+    assert after.config.vocab_size == 22 and after.config.padding_id == 0
+    assert load_tokenizer(str(folder / "small" / "model")).tokenize(["zoo"]).to_list() == [[1]]
+
+
+def test_new_pieces_begin_as_the_mean_of_the_old_ones(folder, unexported):
+    result = run(folder, "large", "--new_pieces", "9", "--train_steps", "0")
+    before, after = weights_of(folder, "embedder"), weights_of(folder, "large/model")
+    tokens = load_tokenizer(str(folder / "large" / "model")).vocabulary.tokens
+    assert tokens[60:62] == ["✿", "##at"]  # of "cat", "sat" and "mat"; "✿" was unknown
+    assert len(tokens) == 69 and result.vocabulary["pieces"]["added"] == 9
+    place = tokens.index
+    np.testing.assert_array_equal(after[TABLE][:60], before[TABLE])
+    np.testing.assert_array_equal(
+        after[TABLE][61], (before[TABLE][place("##a")] + before[TABLE][place("##t")]) / 2)
+    assert all(after[name].tobytes() == value.tobytes() for name, value in before.items()
+               if name != TABLE)
+    tokens, unknown = result.vocabulary["tokens"], result.vocabulary["unknown"]
+    assert tokens["after"] < 0.7 * tokens["before"] and unknown == {"before": 20, "after": 0}
+    first, second = (from_pretrained(str(folder / name)) for name in ("embedder", "large"))
+    old = ["the zoo", "quick fox"]  # none of these has a new piece
+    assert first.embed(old).tobytes() == second.embed(old).tobytes()
+
+
+def test_training_leaves_an_embedder_and_goes_on_where_it_stood(folder, monkeypatch, capsys, eager):
+    with only_signatures("describe", "embed"):
+        result = run(folder, "whole", *TRAIN)
+    before, after = weights_of(folder, "whole/start"), weights_of(folder, "whole/model")
+    assert before.keys() == after.keys()
+    assert {name for name in before if (before[name] != after[name]).any()} > {TABLE}
+    assert all((before[name] == after[name]).all() for name in before if name.startswith("cls/"))
+    assert result.metrics["masked_lm_loss"] > 0
+    own, adapted = (from_pretrained(str(folder / name)) for name in ("embedder", "whole"))
+    assert adapted.options() == own.options() and adapted.width == 5
+    about = json.loads(files.read_text(f"{result.saved_model}/assets.extra/export.json"))
+    assert about["seq_length"] == 24  # its own window, not that of the examples
+
+    monkeypatch.setattr(pretrain_module, "export_saved_model", lambda run, export: export)
+    write, train = run_module.write_adapted, pretrain_module.train
+    for module, name, working, last in ((run_module, "write_adapted", write, "start"),
+                                        (pretrain_module, "train", train, "checkpoints")):
+        def killed(*given, working=working, last=last):
+            working(*given)
+            if last == "checkpoints":
+                files.remove(str(folder / "part" / "checkpoints" / "step_00000004"))
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(module, name, killed)
+            run(folder, "part", *TRAIN)
+        assert (folder / "part" / last).exists()
+    run(folder, "part", *TRAIN)
+    again = weights_of(folder, "part/model")
+    assert all(again[name].tobytes() == value.tobytes() for name, value in after.items())
+    capsys.readouterr()
+    run(folder, "part", *TRAIN)
+    assert "this run is trained already" in capsys.readouterr().out
+    assert cli.run(adapt.main, arguments(folder, "part", *TRAIN, "--new_pieces", "8")) == 2
+    assert "new_pieces was 9, now 8" in capsys.readouterr().err
+    assert cli.run(adapt.main, arguments(folder, "part", *TRAIN, "--learning_rate", "0.1")) == 2
+    assert "learning_rate was 0.0003, now 0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "code", "message"), [
+    (["--train_steps", "0"], 2, "nothing to do; expected --new_pieces, --drop_unused"),
+    (["--keep_at_least", "2"], 2, "--keep_at_least without --drop_unused"),
+    (["--new_pieces", "-1"], 2, "-1; expected a whole number of at least 0"),
+    (["--strategy", "multi_worker"], 2, "try --train_steps 0, and then pretrain --init"),
+    (["--model", "nowhere"], 2, "nowhere holds no model"),
+    (["--input", "nowhere*.txt"], 2, "nowhere*.txt"),
+    (["--export_dir", "RUN"], 2, "is the run folder"),
+    (["--output_dir", "MODEL"], 2, "holds the model of --model"),
+    (["--max_seq_length", "99"], 2, "more than the model's 32 positions"),
+    (["--objective", "rtd"], 2, "--objective rtd with --family bert"),
+    (["--input", "ONE"], 1, "the text has no piece that the vocabulary lacks"),
+])
+def test_what_is_refused_is_one_line_and_leaves_nothing(words, code, message, folder, tmp_path,
+                                                        capsys):
+    (tmp_path / "one.txt").write_text("a b the\n")
+    names = {"RUN": str(tmp_path / "run"), "MODEL": str(folder / "embedder"),
+             "ONE": str(tmp_path / "one.txt")}
+    given = [*arguments(folder, "none", "--output_dir", str(tmp_path / "run"), "--new_pieces",
+                        "0" if "--train_steps" in words else "5"),
+             *(names.get(word, word) for word in words)]
+    assert cli.run(adapt.main, given) == code
+    error = capsys.readouterr().err
+    assert message in error and error.startswith("error: ") and error.count("\n") == 1
+    assert code == 1 or not (tmp_path / "run").exists()
+
+
+def test_other_models(folder, unexported, tmp_path, capsys):
+    config = from_pretrained(str(folder / "embedder")).config
+    build_encoder(config).save_pretrained(str(tmp_path / "bare"))
+    capsys.readouterr()
+    assert cli.run(adapt.main, arguments(tmp_path, "run", "--drop_unused", model="bare")) == 2
+    assert "has no tokenizer" in capsys.readouterr().err
+    tokenizer = load_tokenizer(str(folder / "embedder"))
+    (tmp_path / "text.txt").write_text(TEXT)
+    electra = config.replace(family="electra")
+    ReplacedTokens(electra, electra, seed=1).save_pretrained(str(tmp_path / "pair"), tokenizer)
+    result = run(tmp_path, "run", "--new_pieces", "3", "--drop_unused", "--keep_at_least", "3",
+                 "--keep_characters", "--train_steps", "0", model="pair")
+    assert result.vocabulary["pieces"]["added"] == 3
+    pair = from_pretrained(str(tmp_path / "run"))
+    size = result.vocabulary["pieces"]["after"]
+    assert pair.config.vocab_size == pair.generator.config.vocab_size == size == 5 + 52 + 1 + 3

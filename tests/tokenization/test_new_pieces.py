@@ -1,0 +1,110 @@
+"""New pieces against byte-pair encoding written out as plain loops."""
+
+import collections
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.tokenization.word_counts import WordPieceWords, count_words
+
+OLD = [*SPECIAL_TOKENS, "a", "b", "##a", "##b", "ab", "##ab", "##c"]  # no word begins with c
+
+
+def longest(word, tokens):
+    """The pieces of a word, None where it has none: google-research's loop."""
+    pieces, begin = [], 0
+    while begin < len(word):
+        ends = [end for end in range(len(word), begin, -1)
+                if "##" * (begin > 0) + word[begin:end] in tokens]
+        if not ends:
+            return None
+        pieces.append("##" * (begin > 0) + word[begin:ends[0]])
+        begin = ends[0]
+    return pieces
+
+
+def plain(counts, number):
+    """The definition, recounted from scratch for every piece."""
+    words, fresh = {}, collections.Counter()
+    for word, count in counts.items():
+        pieces = longest(word, OLD)
+        if pieces is None:
+            pieces = [word[0], *("##" + character for character in word[1:])]
+            fresh.update({piece: count * n for piece, n in collections.Counter(pieces).items()
+                          if piece not in OLD})
+        if len(pieces) > 1 or pieces[0] not in OLD:
+            words[word] = pieces
+    rare = sorted((-count, piece) for piece, count in fresh.items() if count >= 2)
+    pieces = [*OLD, *sorted(piece for _, piece in rare[:number // 3])]
+    parts = {word: row for word, row in words.items() if {*row} <= {*pieces}}
+    while len(pieces) < len(OLD) + number:
+        pairs = collections.Counter()
+        for word, row in parts.items():
+            for pair in zip(row, row[1:], strict=False):
+                pairs[pair] += counts[word]
+        frequent = [pair for pair, count in pairs.items() if count >= 2]
+        if not frequent:
+            break
+        best = min(frequent, key=lambda pair: (-pairs[pair], *map(pieces.index, pair)))
+        joined = best[0] + best[1].removeprefix("##")
+        if joined not in pieces:
+            pieces.append(joined)
+        for row in parts.values():
+            at = 0
+            while at < len(row) - 1:
+                if tuple(row[at:at + 2]) == best:
+                    row[at:at + 2] = [joined]
+                at += 1
+    return pieces[len(OLD):]
+
+
+@settings(max_examples=60, deadline=None)
+@given(counts=st.dictionaries(st.text("abc", min_size=1, max_size=7), st.integers(1, 9),
+                              min_size=1, max_size=12), number=st.integers(1, 12))
+def test_equals_plain_byte_pair_encoding_of_pieces(counts, number):
+    tokenizer = Tokenizer(Vocabulary(OLD))
+    learned = learn_new_pieces(tokenizer, {word.encode(): n for word, n in counts.items()}, number)
+    assert learned == plain(counts, number)
+
+
+def test_words_that_are_one_piece_stay_one(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("ab ab ab aba aba abc abc\n" * 3)
+    old = Tokenizer(Vocabulary(OLD))
+    new = learn_new_pieces(old, count_words([str(text)], WordPieceWords.of(old)), 9)
+    assert set(new) == {"aba", "abc"}
+    now = old.with_tokens([*OLD, *new])
+    assert now.tokenize(["ab aba abc b"]).to_list() == [[9, len(OLD), len(OLD) + 1, 6]]
+
+
+def test_hangul_is_learned_as_the_tokenizer_sees_it(tmp_path):
+    """Where accents are stripped Hugging Face's way, syllables come apart into jamo."""
+    text = tmp_path / "text.txt"
+    text.write_text("영화 영화가 ÉTÉ\n" * 4)
+    jamo = sorted({*unicodedata.normalize("NFD", "영화가"), *"et"})
+    old = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *jamo, *("##" + each for each in jamo)]),
+                    lower_case=True, strip_accents=True, normalization="huggingface")
+    counts = count_words([str(text)], WordPieceWords.of(old))
+    new = learn_new_pieces(old, counts, 30)
+    assert unicodedata.normalize("NFD", "영화") in new and "ete" in new and "영화" not in new
+    now = old.with_tokens([*old.vocabulary.tokens, *new])
+    assert [len(row) for row in now.tokenize(["영화", "영화가", "été"])] == [1, 1, 1]
+    composed = Tokenizer(old.vocabulary, lower_case=True, strip_accents=True)
+    assert "영화" in learn_new_pieces(
+        composed, count_words([str(text)], WordPieceWords.of(composed)), 30)
+
+
+def test_what_a_new_piece_is_made_of():
+    vocabulary = Vocabulary(OLD)
+    names = [vocabulary.tokens[number] for number in split_piece("abab", vocabulary)]
+    assert names == ["ab", "##ab"]
+    assert [vocabulary.tokens[number] for number in split_piece("##ca", vocabulary)] == [
+        "##c", "##a"]
+    assert split_piece("cab", vocabulary) == []
+    assert [vocabulary.tokens[number] for number in known_characters("cab", vocabulary)] == [
+        "##a", "##b"]
+    assert known_characters("xyz", vocabulary) == []
