@@ -13,6 +13,8 @@ from bert_tf.options import (
 )
 from bert_tf.pretrain.config import PretrainConfig, PretrainingOptions
 
+_SEQ_LENGTH = 128
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions(Options):
@@ -54,6 +56,8 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
         **PretrainingOptions.__dataclass_fields__["objective"].metadata,
         "help": "what is predicted (default: mlm; rtd for a discriminator; lm for a left-to-right "
                 "model)"})
+    max_seq_length: int | None = PretrainingOptions.redefined(
+        "max_seq_length", None, "128; at most what the model has")
     format: str | None = PretrainingOptions.redefined("format", None, "full_sentences")
 
     def vocabulary_options(self):
@@ -61,12 +65,15 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
         return {name: getattr(self, name) for name in (
             "new_pieces", "drop_unused", "keep_at_least", "keep_characters", "seed")}
 
-    def pretraining(self, model, objective):
+    def pretraining(self, model, objective, longest):
         """The `PretrainConfig` of the training.
 
         Args:
             model: the model folder that it starts from.
             objective: where none is asked for.
+            longest: tokens that the model takes.
         """
-        given = self.shared_with(PretrainConfig)
-        return PretrainConfig(**{**given, "init": model, "objective": self.objective or objective})
+        return PretrainConfig(**{
+            **self.shared_with(PretrainConfig), "init": model,
+            "objective": self.objective or objective,
+            "max_seq_length": self.max_seq_length or min(_SEQ_LENGTH, longest)})

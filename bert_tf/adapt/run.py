@@ -91,9 +91,9 @@ class AdaptationRun:
     def adapt(self, checkpoint, inputs, mark):
         """Write the model with its new vocabulary, unless it is there; what `told` tells."""
         record = self.path(_ADAPTED)
-        if files.exists(record):
-            return checksums.read_sealed(record)["adapted"]
         folder = self.path("start" if self.options.train_steps else "model")
+        if files.exists(record) and files.exists(folder):
+            return checksums.read_sealed(record)["adapted"]
         files.remove(folder)
         adapted = write_adapted(checkpoint, self.options, inputs, folder)
         checksums.write_sealed(record, {"run": mark, "adapted": adapted})
@@ -108,7 +108,7 @@ class AdaptationRun:
                                      attempt="--train_steps 0"))
         objective = ("lm" if config.attention == "causal" else
                      "rtd" if kind == "replaced_tokens" else "mlm")
-        options, config = complete(self.options.pretraining(model, objective))
+        options, config = complete(self.options.pretraining(model, objective, config.longest))
         train_config = options.train_config()
         if not options.batch_tokens:
             check_split(train_config, self.strategy)

@@ -62,9 +62,8 @@ def write_adapted(checkpoint, options, paths, folder):
         after = PieceCounts(now).add_all(read_texts(paths))
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
-        ids = {*np.flatnonzero(after.counts >= options.keep_at_least), *after.tried}
-        if checkpoint.config.positions_from_padding:
-            ids |= {*range(checkpoint.config.padding_id)}  # else positions would move
+        ids = {*np.flatnonzero(after.counts >= options.keep_at_least), *after.tried,
+               *_named(checkpoint)}
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
             after = PieceCounts(now).add_all(read_texts(paths))
@@ -110,6 +109,14 @@ def _learn(tokenizer, options, paths):
     if len(new) < options.new_pieces:
         print(f"--new_pieces {options.new_pieces}: the text has {len(new):,} only")
     return new
+
+
+def _named(checkpoint):
+    """Ids of pieces that the model itself names."""
+    config = checkpoint.config
+    # Where positions are counted from padding on, they would move with it.
+    first = 0 if config.positions_from_padding else config.padding_id
+    return {*range(first, config.padding_id + 1), *(checkpoint.task.get("special_ids") or ())}
 
 
 def _weight_bytes(checkpoint):
