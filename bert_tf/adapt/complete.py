@@ -4,8 +4,10 @@ import os
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files, hub
+from bert_tf.training.config import RATES
 
-_DEFAULTS = {"train_steps": 10_000, "learning_rate": 3e-4, "format": "full_sentences"}
+_DEFAULTS = {"train_steps": 10_000, "format": "full_sentences"}
+_RATE = 3e-4
 
 
 def complete(options):
@@ -25,6 +27,8 @@ def complete(options):
                 raise UsageError(explain(f"--{name} without --drop_unused, which leaves pieces "
                                          "out", attempt=f"--drop_unused --{name}"))
     values = {name: value for name, value in _DEFAULTS.items() if getattr(options, name) is None}
+    if options.learning_rate is None:
+        values["learning_rate"] = _RATE * RATES.get(options.optimizer, 1)
     if not options.batch_size and not options.batch_tokens:
         values["batch_size"] = 32
     options = options.replace(**values)

@@ -51,7 +51,8 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
         None, "optimizer steps; 0: only the vocabulary is changed", NATURAL, otherwise=10_000)
     batch_size: int | None = option(
         None, "examples a step over all replicas (default: 32)", POSITIVE)
-    learning_rate: float | None = option(None, "peak", otherwise=3e-4)
+    learning_rate: float | None = option(
+        None, "peak", otherwise="3e-4; a tenth of that for lion")
     objective: str | None = dataclasses.field(default=None, metadata={
         **PretrainingOptions.__dataclass_fields__["objective"].metadata,
         "help": "what is predicted (default: mlm; rtd for a discriminator; lm for a left-to-right "

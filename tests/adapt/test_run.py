@@ -29,7 +29,8 @@ TEXT = "\n\n".join(f"the cat sat on {'a ' * (i % 5)}mat ✿\nit saw the dog by t
 TABLE = "bert/embeddings/word_embeddings"
 LINES = [line for line in TEXT.split("\n") if line]
 TRAIN = ("--new_pieces", "9", "--train_steps", "4", "--batch_size", "4", "--max_seq_length", "16",
-         "--num_processes", "1", "--checkpoint_every", "2", "--holdout", "0.2")
+         "--num_processes", "1", "--checkpoint_every", "2", "--holdout", "0.2",
+         "--eval_examples", "4")
 
 
 def embedder():
@@ -106,7 +107,7 @@ def test_new_pieces_begin_as_the_mean_of_the_old_ones(folder, unexported):
     assert first.embed(old).tobytes() == second.embed(old).tobytes()
 
 
-def test_training_leaves_an_embedder_and_goes_on(folder, unexported, monkeypatch, capsys, eager):
+def test_training_leaves_an_embedder(folder, unexported, capsys, eager):
     result = run(folder, "whole", *TRAIN)
     before, after = weights_of(folder, "whole/start"), weights_of(folder, "whole/model")
     assert before.keys() == after.keys()
@@ -116,7 +117,19 @@ def test_training_leaves_an_embedder_and_goes_on(folder, unexported, monkeypatch
     own, adapted = (from_pretrained(str(folder / name)) for name in ("embedder", "whole"))
     assert adapted.options() == own.options() and adapted.width == 5
     assert find_source(str(folder / "whole")).seq_length is None  # its own, not the examples'
+    capsys.readouterr()
+    assert run(folder, "whole", *TRAIN).metrics == result.metrics
+    assert "this run is trained already" in capsys.readouterr().out
+    for words, message in ((("--new_pieces", "8"), "new_pieces was 9, now 8"),
+                           (("--learning_rate", "0.1"), "learning_rate was 0.0003, now 0.1")):
+        assert cli.run(adapt.main, arguments(folder, "whole", *TRAIN, *words)) == 2
+        assert message in capsys.readouterr().err
 
+
+@pytest.mark.long
+def test_a_stopped_run_ends_with_the_same_bytes(folder, unexported, monkeypatch, eager):
+    run(folder, "straight", *TRAIN)
+    after = weights_of(folder, "straight/model")
     write, train = run_module.write_adapted, pretrain_module.train
     for module, name, working, last in ((run_module, "write_adapted", write, "start"),
                                         (pretrain_module, "train", train, "checkpoints")):
@@ -133,13 +146,6 @@ def test_training_leaves_an_embedder_and_goes_on(folder, unexported, monkeypatch
     run(folder, "part", *TRAIN)
     again = weights_of(folder, "part/model")
     assert all(again[name].tobytes() == value.tobytes() for name, value in after.items())
-    capsys.readouterr()
-    run(folder, "part", *TRAIN)
-    assert "this run is trained already" in capsys.readouterr().out
-    assert cli.run(adapt.main, arguments(folder, "part", *TRAIN, "--new_pieces", "8")) == 2
-    assert "new_pieces was 9, now 8" in capsys.readouterr().err
-    assert cli.run(adapt.main, arguments(folder, "part", *TRAIN, "--learning_rate", "0.1")) == 2
-    assert "learning_rate was 0.0003, now 0.1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("words", "code", "message"), [
