@@ -3,10 +3,11 @@
     python benchmarks/pretraining_budget.py --input reviews.txt.gz [--minutes 4] [--only adamw muon]
 
 A vocabulary of 8,000 is learned once from the first `--lines` lines, each a document of its own.
-Every row is a model of 4 layers of 256 units (ReLU, no dropout, 64 positions) that predicts masked
-tokens of full rows of 64, in batches of 32. A row has as many steps as its own speed, measured
-first, allows in `--minutes` of training; `--clock cpu` counts processor time instead, for a machine
-that others use as well. All rows but those that say so are measured on the same masked tokens.
+Every row is a model of `--layers` of `--hidden_size` (ReLU, no dropout, 64 positions) that predicts
+masked tokens of full rows of 64, in batches of 32. A row has as many steps as its own speed,
+measured first, allows in `--minutes` of training; `--clock cpu` counts processor time instead, for
+a machine that others use as well. All rows but those that say so are measured on the same masked
+tokens.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import contextlib
 import gzip
 import itertools
 import os
+import sys
 import tempfile
 import time
 
@@ -31,15 +33,14 @@ from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import distribute, make_strategy
 from bert_tf.training.weight_average import WeightAverage
 
-SIZES = {"family": "bert", "vocab_size": 8000, "hidden_size": 256, "num_hidden_layers": 4,
-         "num_attention_heads": 4, "intermediate_size": 1024, "max_position_embeddings": 64,
-         "hidden_act": "relu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SIZES = {"family": "bert", "vocab_size": 8000, "max_position_embeddings": 64, "hidden_act": "relu",
+         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 COMMON = {"objective": "mlm", "format": "full_sentences", "split": "none", "max_seq_length": 64,
           "batch_size": 32, "dtype": "bfloat16", "holdout": 0.01, "learning_rate": 1e-3,
           "strategy": "one_device", "num_processes": 1, "eval_every": 10**9,
           "checkpoint_every": 10**9}
 # Flags that differ from COMMON; `model`: fields that differ from SIZES; `shallow`: the fraction of
-# the time for a model of half the layers, whose layers are then stacked.
+# the time for a model of half the layers, which are then stacked.
 ROWS = {
     "adamw": {},
     "beta_2": {"beta_2": 0.98},
@@ -52,10 +53,8 @@ ROWS = {
     "average": {"ema_decay": 0.99},
     "stack": {"shallow": 0.4},
     "pre_ln": {"model": {"norm_position": "pre"}},
-    # With two thirds of the units the gated network has as many weights.
-    "modern": {"model": {"norm_position": "pre", "feed_forward": "gated", "intermediate_size": 683,
-                         "use_bias": False, "relative_position": "rotary",
-                         "position_embedding": "none"}},
+    "modern": {"model": {"norm_position": "pre", "feed_forward": "gated", "use_bias": False,
+                         "relative_position": "rotary", "position_embedding": "none"}},
     # Rows of one review, measured on such rows: beside "padding_free" only.
     "padded": {"format": "doc_sentences"},
     "padding_free": {"format": "doc_sentences", "padding_free": True},
@@ -68,7 +67,7 @@ def prepare(strategy, text, vocab, folder, flags, fields):
     """Make a run up to its examples; a `PretrainingRun`."""
     if "init" not in flags:
         flags = {**flags, "vocab": vocab, "config": f"{folder}.json"}
-        ModelConfig.from_dict({**SIZES, **fields}).save(flags["config"])
+        ModelConfig.from_dict(fields).save(flags["config"])
     options, config = complete(PretrainConfig(
         input=text, output_dir=folder, export_dir=f"{folder}_exported", overwrite=True,
         discard_checkpoints=True, **{**COMMON, **flags}))
@@ -122,14 +121,23 @@ def train(arguments, strategy, text, vocab, folder, flags, fields, minutes):
             **{f"{name}_minutes": (now() - started[name]) / 60 for name, now in CLOCKS.items()}}
 
 
+def sizes(arguments, fields):
+    """All fields of a model, of those in which it differs."""
+    hidden = arguments.hidden_size
+    # With two thirds of the units a gated network has as many weights.
+    inner = 8 * hidden // 3 if fields.get("feed_forward") == "gated" else 4 * hidden
+    return {**SIZES, "hidden_size": hidden, "num_hidden_layers": arguments.layers,
+            "num_attention_heads": max(1, hidden // 64), "intermediate_size": inner, **fields}
+
+
 def train_row(arguments, strategy, text, vocab, folder, name):
     """Train the model of a row; what there is to say of it."""
     flags = dict(ROWS[name])
-    fields, shallow = flags.pop("model", {}), flags.pop("shallow", 0)
+    fields, shallow = sizes(arguments, flags.pop("model", {})), flags.pop("shallow", 0)
     run = os.path.join(folder, name)
     if not shallow:
         return train(arguments, strategy, text, vocab, run, flags, fields, arguments.minutes)
-    half = {**fields, "num_hidden_layers": SIZES["num_hidden_layers"] // 2}
+    half = {**fields, "num_hidden_layers": arguments.layers // 2}
     first = train(arguments, strategy, text, vocab, f"{run}_half", flags, half,
                   shallow * arguments.minutes)
     second = train(arguments, strategy, text, vocab, run,
@@ -151,6 +159,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", required=True, help="text, a document a line; also .gz")
     parser.add_argument("--lines", type=int, default=100_000, help="(default: 100000)")
+    parser.add_argument("--layers", type=int, default=4, help="(default: 4)")
+    parser.add_argument("--hidden_size", type=int, default=256, help="(default: 256)")
     parser.add_argument("--minutes", type=float, default=4.0, help="of a row (default: 4)")
     parser.add_argument("--probe", type=float, default=15.0,
                         help="seconds in which the speed of a row is measured (default: 15)")
@@ -162,22 +172,26 @@ def main():
     arguments = parser.parse_args()
     strategy, rows = make_strategy(COMMON["strategy"], 1), {}
     print(f"{'row':14}{'held-out loss':>14}{'accuracy':>10}{'steps':>8}{'ms/step':>9}"
-          f"{'min wall':>10}{'min cpu':>9}")
+          f"{'min wall':>10}{'min cpu':>9}", flush=True)
     with (contextlib.nullcontext(arguments.folder) if arguments.folder
           else tempfile.TemporaryDirectory()) as folder:
         os.makedirs(folder, exist_ok=True)
         text, vocab = os.path.join(folder, "text.txt"), os.path.join(folder, "vocab", "vocab.txt")
         first_lines(arguments.input, arguments.lines, text)
-        learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"])
+        with contextlib.redirect_stdout(sys.stderr):
+            learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"])
         for name in arguments.only:
-            row = rows[name] = train_row(arguments, strategy, text, vocab, folder, name)
+            with contextlib.redirect_stdout(sys.stderr):
+                row = train_row(arguments, strategy, text, vocab, folder, name)
+            rows[name] = row
             metrics = row["metrics"]
             print(f"{name:14}{metrics['masked_lm_loss']:14.4f}"
                   f"{metrics['masked_lm_accuracy']:10.4f}{row['steps']:8}"
                   f"{1000 * row['seconds_per_step']:9.1f}{row['wall_minutes']:10.2f}"
                   f"{row['cpu_minutes']:9.2f}", flush=True)
     return finish("pretraining_budget", arguments, Targets(), rows=rows,
-                  flags_of_rows={name: ROWS[name] for name in rows}, common=COMMON, sizes=SIZES)
+                  flags_of_rows={name: ROWS[name] for name in rows}, common=COMMON,
+                  sizes=sizes(arguments, {}))
 
 
 if __name__ == "__main__":
