@@ -23,6 +23,7 @@ from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch,
 from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
+from bert_tf.pretrain.baselines import baselines
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
@@ -38,7 +39,6 @@ from bert_tf.tokenization.load import (
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import TrainConfig
-from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.strategy import barrier, explained_loss_of_workers, is_chief
@@ -232,7 +232,8 @@ class PretrainingRun:
                             self.input_data("train", train_config), held_out, self.path())
             metrics = trained["evaluation"] or {}
             if held_out:
-                metrics |= self.baselines(model, metrics, held_out)
+                made = manifest.read(self.path("data", MANIFEST))
+                metrics |= baselines(model, metrics, held_out, made["options"]["dupe_factor"])
         if self.is_chief:
             self.save(model)
         return metrics
@@ -260,30 +261,6 @@ class PretrainingRun:
             if encoder is not None:
                 encoder.backbone.padding_free = train_config.padding_free
         return model
-
-    def baselines(self, model, metrics, held_out):
-        """What `metrics` must be compared with, measured on the same held-out examples.
-
-        `unigram_entropy` in nats of the tokens that are predicted; `replaced_rate_entropy` in nats;
-        `<sentence task>_accuracy_interval`, the bounds that hold in 95 of 100 such samples.
-        """
-        def predicted(batch):
-            if "masked_lm_ids" in batch:
-                return batch["masked_lm_ids"], batch["masked_lm_weights"]
-            (task,) = model.tasks
-            return model.labels_of(None, batch)[task], model.weights_of(batch)[task]
-
-        found = {"unigram_entropy": unigram_entropy(map(predicted, held_out.dataset()))}
-        if "replaced_rate" in metrics:
-            found["replaced_rate_entropy"] = binary_entropy(metrics["replaced_rate"])
-        # Examples of several passes over the same text are counted once.
-        made = manifest.read(self.path("data", MANIFEST))
-        count = min(held_out.length, held_out.num_examples / made["options"]["dupe_factor"])
-        for task in ("next_sentence", "sentence_order"):
-            if f"{task}_accuracy" in metrics:
-                found[f"{task}_accuracy_interval"] = wilson_interval(
-                    metrics[f"{task}_accuracy"], count)
-        return found
 
     def input_data(self, split, train_config):
         """The examples of a split, batched for this run."""
