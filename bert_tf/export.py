@@ -23,11 +23,12 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
-from bert_tf.options import POSITIVE, Options, option, takes
+from bert_tf.options import FRACTION_ABOVE_0, POSITIVE, Options, option, takes
 from bert_tf.retrieval.codes import PRECISIONS, VectorCode
 from bert_tf.storage import files, hub
 
-_SAMPLE = 1024  # texts of --corpus by which int8 is calibrated
+_SAMPLE = 1024  # texts of --corpus by which int8 of vectors is calibrated
+_CALIBRATION = 256  # texts by which --dtype int8 is
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,8 +90,16 @@ class ExportConfig(EmbeddingOptions):
     export_dir: str | None = option(
         None, "the served model's folder (default: named as the run or the model folder)",
         metavar="saved_models/NAME")
-    dtype: str = option("float32", "what the graph computes in; outputs are float32",
-                        choices=("float32", "bfloat16"))
+    dtype: str = option("float32", "what the graph computes in; int8: products of weights, all "
+                                   "else float32; outputs are float32",
+                        choices=("float32", "bfloat16", "int8"))
+    calibration: tuple[str, ...] | None = option(
+        None, "texts like those to be served, one a line or .jsonl, also .gz, by which --dtype "
+              "int8 is calibrated and its loss measured (default: the prose of Python's help)",
+        metavar="GLOB")
+    max_loss: float = option(
+        0.01, "most that --dtype int8 may lose: 1 minus the least cosine of a text's vector to "
+              "that in float32; layers stay float32 until that holds", FRACTION_ABOVE_0)
     max_seq_length: int | None = option(
         None, "window in tokens, to which longer text is truncated (default: what the run trained "
               "on, else all positions of the model)", POSITIVE)
@@ -123,6 +132,8 @@ def export(config):
         BertTfError: the model is damaged, or an input of what was checked does not check its shape.
     """
     embedding = config.embedding()
+    if config.calibration and config.dtype != "int8":
+        raise UsageError(explain(f"--calibration with --dtype {config.dtype}", "--dtype int8"))
     if config.model is None and not config.serving_config and not config.check:
         raise UsageError(explain("nothing to do", "--model, --serving_config or --check"))
     version = _export(config, embedding) if config.model is not None else None
@@ -145,11 +156,19 @@ def _export(config, embedding):
             top_k=config.top_k, max_new_tokens=config.max_new_tokens, embedding=embedding,
             term_weights=_term_weights(model, config) if config.corpus and config.weighs_terms
             else None,
-            code=VectorCode(config.dimensions, config.precision), sample=_sample(model, config))
+            code=VectorCode(config.dimensions, config.precision), sample=_sample(model, config),
+            calibration=_calibration(model, config) if config.dtype == "int8" else None,
+            max_loss=config.max_loss)
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:
         print(f"note: {note}")
+    if "int8" in about:
+        report = about["int8"]
+        kept = sum(layer["dtype"] != "int8" for layer in report["layers"].values())
+        print(f"int8: of a vector's cosine {report['loss']:.4f} is lost at most, "
+              f"{report['mean_loss']:.4f} in the mean; {kept} of {len(report['layers'])} layers "
+              "stay float32")
     return version
 
 
@@ -171,16 +190,35 @@ def _term_weights(model, config):
 
 
 def _sample(model, config):
-    """The texts by which int8 is calibrated, read as the model was trained to."""
+    """The texts by which int8 of vectors is calibrated, read as the model was trained to."""
+    if config.precision != "int8" or not config.corpus:
+        return None
+    return _texts(model, config.corpus, _SAMPLE)
+
+
+def _calibration(model, config):
+    """The texts by which int8 of weights is calibrated."""
+    from bert_tf.data.python_prose import documents
+
+    if config.calibration:
+        return _texts(model, config.calibration, _CALIBRATION)
+    paragraphs = (text for _, topic in documents() for text in topic)
+    return _spread(list(paragraphs), _CALIBRATION)
+
+
+def _texts(model, globs, count):
     from bert_tf.data.term_weights import read_texts
     from bert_tf.saved_model.source import find_source
     from bert_tf.tokenization.load import load_tokenizer
     from bert_tf.tokenization.morphemes import pretokenize
 
-    if config.precision != "int8" or not config.corpus:
-        return None
-    texts = itertools.islice(read_texts(files.expand(config.corpus)), _SAMPLE)
+    texts = itertools.islice(read_texts(files.expand(globs)), count)
     return pretokenize(load_tokenizer(find_source(model).model_folder), list(texts))
+
+
+def _spread(values, count):
+    """So many of a list, evenly from its beginning to its end."""
+    return values[::max(1, len(values) // count)][:count]
 
 
 def _check(version):

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.layers import compressed
 from bert_tf.layers.initializers import path_seed, truncated_normal
 
 
@@ -37,7 +38,18 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs, training=None):
         """Map `[…, in]` to `[…, units]`."""
-        return self._mapped(inputs, tf.convert_to_tensor(self.kernel))
+        outputs = self._compressed(inputs)
+        return (self._mapped(inputs, tf.convert_to_tensor(self.kernel)) if outputs is None
+                else outputs)
+
+    def activated(self, inputs, activation, training=False):
+        """What `activation`, a function of `activations`, makes of the layer's output."""
+        outputs = self._compressed(inputs, activation)
+        return activation(self(inputs), training) if outputs is None else outputs
+
+    def _compressed(self, inputs, activation=None):
+        outputs = compressed.product(self, inputs, activation)
+        return None if outputs is None else unflatten(outputs, inputs)
 
     def _mapped(self, inputs, kernel):
         outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)

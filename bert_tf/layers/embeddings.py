@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.layers import compressed
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.gather import gather_rows
 from bert_tf.layers.initializers import truncated_normal
@@ -88,8 +89,7 @@ class Embeddings(Layer):
                              f"{self.longest}: max_position_embeddings="
                              f"{self.max_position_embeddings}")
         own = layout or Padded(None, sizes_of(input_word_ids))
-        embeddings = gather_rows(tf.convert_to_tensor(self.word_embeddings),
-                                 own.tokens(input_word_ids))
+        embeddings = self._rows(own.tokens(input_word_ids))
         if self.type_vocab_size:
             embeddings += self._types(own.tokens(input_type_ids))
         if self.position_embedding != "none":
@@ -100,6 +100,22 @@ class Embeddings(Layer):
             embeddings = self.layer_norm(embeddings)
         embeddings = self.dropout(embeddings, training=training, layout=own)
         return embeddings if layout else own.restore(embeddings)
+
+    def table(self):
+        """The word embeddings, float32 `[vocab_size, width]`."""
+        stored = compressed.table(self)
+        if stored is None:
+            return tf.convert_to_tensor(self.word_embeddings)
+        whole, scales = stored
+        return tf.cast(whole, tf.float32) * scales[:, tf.newaxis]
+
+    def _rows(self, ids):
+        """Rows `ids` of `table`."""
+        stored = compressed.table(self)
+        if stored is None:
+            return gather_rows(tf.convert_to_tensor(self.word_embeddings), ids)
+        whole, scales = (tf.gather(part, ids) for part in stored)
+        return tf.cast(whole, tf.float32) * scales[..., tf.newaxis]
 
     def _types(self, input_type_ids):
         table = tf.convert_to_tensor(self.token_type_embeddings)

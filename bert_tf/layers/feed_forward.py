@@ -58,10 +58,11 @@ class Intermediate(Layer):
         """Map `[…, hidden]` to `[…, intermediate]`."""
         if self.layer_norm is not None:
             inputs = self.layer_norm(inputs)
-        args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
-        outputs = self.dense(*args)
+        if self.kernel_size is not None:
+            return self.activation(self.dense(inputs, layout.sequence_ids), training)
         if not self.gated:
-            return self.activation(outputs, training)
+            return self.dense.activated(inputs, self.activation, training)
+        outputs = self.dense(inputs)
         outputs, gate = tf.split(outputs, 2, axis=-1)
         return self.activation(outputs, training) * gate
 

@@ -14,6 +14,7 @@ import numpy as np
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG
+from bert_tf.saved_model.int8_weights import restored
 from bert_tf.storage import checksums, files, variables
 
 EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not served), description
@@ -44,7 +45,7 @@ def exported_window(version):
 def load_exported(version, **options):
     """Load the encoder of an exported version, in float32, and its tokenizer.
 
-    What was exported in bfloat16 has kernels and biases of that precision.
+    What was exported in bfloat16 or int8 has weights of that precision.
 
     Args:
         version: folder `saved_models/NAME/VERSION`.
@@ -63,7 +64,8 @@ def load_exported(version, **options):
     config = _config(version)
     reader, keys = _weights(version, config)
     encoder = build_encoder(config, dtype="float32", **options)
-    tensors = {path: np.asarray(reader.load(key), np.float32) for path, key in keys.items()}
+    tensors = restored({path: reader.load(key) for path, key in keys.items()})
+    tensors = {path: np.asarray(value, np.float32) for path, value in tensors.items()}
     variables.assign_variables(encoder.weights, tensors, version)
     return encoder, _tokenizer(version)
 

@@ -30,6 +30,9 @@ SERVING_TEXT_OPS = frozenset((
     "UnicodeScriptTokenizeWithOffsets", "WhitespaceTokenizeWithOffsets",
     "WordpieceTokenizeWithOffsets"))
 
+# In builds for x86, whose oneDNN multiplies whole numbers (`int8_product`).
+SERVING_X86_OPS = frozenset(("_QuantizedMatMul",))
+
 _METHODS = {"classify": tf.saved_model.CLASSIFY_METHOD_NAME,
             "regress": tf.saved_model.REGRESS_METHOD_NAME}
 
@@ -84,5 +87,5 @@ def unservable_ops(saved_model):
 
     `tf.raw_ops` names the core ops, whatever libraries of other packages this process has loaded.
     """
-    return sorted(op for op in used_ops(saved_model) - SERVING_TEXT_OPS
+    return sorted(op for op in used_ops(saved_model) - SERVING_TEXT_OPS - SERVING_X86_OPS
                   if not hasattr(tf.raw_ops, op))

@@ -10,11 +10,13 @@ import os
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
+from bert_tf.layers.compressed import computed_with
 from bert_tf.layers.layer_norm import computed_by
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.exported_encoder import EXPORT
 from bert_tf.saved_model.guards import guarded
 from bert_tf.saved_model.ops import finish_graph, unservable_ops
+from bert_tf.saved_model.quantize import MAX_LOSS
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.server_config import versions, write_batching_params, write_configs
@@ -28,12 +30,12 @@ from bert_tf.tokenization.load import tokenizer_files
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
 
 # Compute type: how far the graph, whose operations TensorFlow may fuse, may be from the model.
-DTYPES = {"float32": 1e-4, "bfloat16": 0.1}
+DTYPES = {"float32": 1e-4, "bfloat16": 0.1, "int8": 0.1}
 
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
                        max_new_tokens=None, embedding=None, term_weights=None, code=None,
-                       sample=None):
+                       sample=None, calibration=None, max_loss=MAX_LOSS):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
@@ -45,7 +47,8 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             in a graph the signatures take token ids only; `export.json` there notes it.
         export_dir: the served model's folder, whose subfolders are versions; default
             `saved_models/NAME` with the name of the run or the model folder.
-        dtype: what the graph computes in, `float32` or `bfloat16`; outputs are float32.
+        dtype: what the graph computes in, `float32` or `bfloat16`; or `int8`, whose products of
+            weights are of whole numbers and all else float32. Outputs are float32.
         seq_length: the window in tokens, to which longer text is truncated; default what the run
             trained
             on, else all positions the model has.
@@ -58,14 +61,17 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
             model by default the mean over the tokens.
         term_weights: `bert_tf.learn_term_weights` of a corpus, for a `weighting` in `embedding`.
         code: `bert_tf.VectorCode`, how small that vector is stored; None for float32, all of it.
-        sample: texts that int8 without a scale is calibrated by.
+        sample: texts that int8 of vectors without a scale is calibrated by.
+        calibration: texts by which the dtype int8 is calibrated and its loss measured.
+        max_loss: most that it may lose: 1 minus the least cosine of a text's vector to that in
+            float32. Layers stay float32 until that holds.
 
     Returns: the path of the new version.
 
     Raises:
         UsageError: an option does not fit the model, or a strategy's scope is entered.
-        BertTfError: a file cannot be read or written, or the written model differs from the Keras
-            model; nothing is published then.
+        BertTfError: a file cannot be read or written, the written model differs from the Keras
+            model, or int8 loses too much; nothing is published then.
     """
     check_choice("dtype", dtype, DTYPES)
     if tf.distribute.has_strategy():
@@ -73,14 +79,16 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
                                  attempt="it outside"))
     source = find_source(model)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
-                         top_k, max_new_tokens, embedding, term_weights, code, sample)
+                         top_k, max_new_tokens, embedding, term_weights, code, sample,
+                         calibration, max_loss)
     export_dir = export_dir or os.path.join("saved_models", source.name)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))
         with files.atomic_path(version) as folder:
-            _write(served, source.model_folder, folder)
-            verify(served, folder, DTYPES[dtype])
+            with computed_with(served.int8):
+                _write(served, source.model_folder, folder)
+                verify(served, folder, DTYPES[dtype])
             _write_extra(served, source, folder)
             checksums.write(folder)
     write_configs(os.path.dirname(files.absolute(export_dir)))
@@ -94,7 +102,7 @@ def export_notes(version):
 
 def _write(served, model_folder, folder):
     exported = tf.Module()
-    exported.weights = [variable.value for variable in served.weights]
+    exported.weights = served.stored_weights
     exported.tokenizer = served.tokenizer  # holds what its ops keep
     exported.vocabulary = [tf.saved_model.Asset(os.path.join(model_folder, name))
                            for name in tokenizer_files(model_folder)]
@@ -148,6 +156,7 @@ def _write_extra(served, source, folder):
         notes.append(f"no signature serves {', '.join(unanswered(served))}: the encoder's "
                      "outputs are served, the head is not")
     files.write_json(os.path.join(extra, EXPORT), {
-        "signatures": list(signatures(served)), "notes": notes, **description(served)})
+        "signatures": list(signatures(served)), "notes": notes, **description(served),
+        **({"int8": served.int8_report} if served.int8 else {})})
     write_warmup(os.path.join(extra, "tf_serving_warmup_requests"), *warmup_requests(served))
     write_batching_params(folder)

@@ -11,6 +11,8 @@ from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import EncoderModel
 from bert_tf.models.pretrained import CHECKPOINT
 from bert_tf.retrieval.codes import VectorCode
+from bert_tf.saved_model.int8_weights import Int8Weights
+from bert_tf.saved_model.quantize import MAX_LOSS, int8_weights
 from bert_tf.storage import variables
 from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
@@ -36,6 +38,8 @@ class ServedModel:
     notes: tuple = ()  # lines that tell what is not served and why, and how text must come
     pooling: VectorPooling | None = None  # from tokens to the vector of a text
     code: VectorCode = VectorCode()  # how that is stored
+    int8: Int8Weights | None = None  # in place of the model's own, within `computed_with`
+    int8_report: dict = dataclasses.field(default_factory=dict)  # what that loses
 
     @property
     def encoder(self):
@@ -48,6 +52,20 @@ class ServedModel:
         own = self.model.weights
         held = {id(variable) for variable in own}
         return own + [variable for variable in self.pooling.weights if id(variable) not in held]
+
+    @property
+    def stored_weights(self):
+        """All that a version's variables hold."""
+        if self.int8 is not None:
+            return self.int8.stored(self.weights)
+        return [variable.value for variable in self.weights]
+
+    @property
+    def dtype(self):
+        """What the graph computes in."""
+        if self.int8 is not None:
+            return "int8"
+        return keras.backend.standardize_dtype(self.model.compute_dtype)
 
     @property
     def objectives(self):
@@ -134,14 +152,15 @@ def encoder_of(model):
 
 
 def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None,
-                embedding=None, term_weights=None, code=None, sample=None):
+                embedding=None, term_weights=None, code=None, sample=None, calibration=None,
+                max_loss=MAX_LOSS):
     """Read a model folder as a `ServedModel`.
 
     Args:
         model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
             discriminator alone is taken.
-        dtype, seq_length, top_k, max_new_tokens, embedding, term_weights, code, sample: as of
-            `save.export_saved_model`.
+        dtype, seq_length, top_k, max_new_tokens, embedding, term_weights, code, sample,
+            calibration, max_loss: as of `save.export_saved_model`.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -159,7 +178,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     # text. LayerNorm and the embeddings are float32 all the same.
     if model_classes()[task["task"]].preprocessor_class is None:
         options.pop("preprocessor", None)
-    model = from_pretrained(model_folder, dtype=dtype, **options)
+    model = from_pretrained(model_folder, dtype="float32" if dtype == "int8" else dtype, **options)
     encoder_of(model).backbone.padding_free = True
     preprocessor = getattr(model, "preprocessor", None)
     try:
@@ -188,7 +207,11 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes),
                          served_pooling(model, tokenizer, embedding, term_weights),
                          code or VectorCode())
-    return dataclasses.replace(served, code=calibrated(served, sample))
+    served = dataclasses.replace(served, code=calibrated(served, sample))
+    if dtype != "int8":
+        return served
+    weights, report = int8_weights(served, calibration, max_loss)
+    return dataclasses.replace(served, int8=weights, int8_report=report)
 
 
 def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):

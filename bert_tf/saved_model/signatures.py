@@ -8,7 +8,6 @@ caller where the tokenizer was trained so (`morphemes.pretokenize`). After a row
 
 import json
 
-import keras
 import tensorflow as tf
 
 from bert_tf.tasks.base.signature import IDS, TEXT, Signature, result
@@ -100,7 +99,7 @@ def description(served):
         "strip_accents": getattr(tokenizer, "strip_accents",
                                  not options.get("keep_accents", True)),
         "mask_token": tokenizer and tokenizer.vocabulary.special_tokens[-1],
-        "dtype": keras.backend.standardize_dtype(model.compute_dtype),
+        "dtype": served.dtype,
         "seq_length": served.seq_length, "long": getattr(preprocessor, "long", "head"),
         "pair_tokens": tokenizer and SPECIAL_TOKENS + tokenizer.vocabulary.pair_separators,
         "prompts": getattr(model, "prompts", {}), "top_k": served.top_k,

@@ -37,10 +37,10 @@ def embed(served, **inputs):
     The default is the mean of `sequence_output` over the real tokens, `[CLS]`, `[SEP]` too. Not
     `pooled_output`: that is trained to tell whether a sentence follows, if at all.
     """
-    return {"embedding": served.code.encode(_vectors(served, inputs), OPERATIONS)}
+    return {"embedding": served.code.encode(vectors_of(served, inputs), OPERATIONS)}
 
 
-def _vectors(served, inputs):
+def vectors_of(served, inputs):
     model = served.model
     by_preprocessor = "text" in inputs and isinstance(model,
                                                       SentenceEmbedder) and model.preprocessor
@@ -53,7 +53,7 @@ def _compared(served, inputs, actual, expected, tolerance):
     `Signature.compared`."""
     if served.code.precision == "float32":
         return actual, expected, {}
-    vectors = _vectors(served, inputs).numpy()
+    vectors = vectors_of(served, inputs).numpy()
     return actual, expected, {"embedding": served.code.is_clear(vectors, tolerance)}
 
 
@@ -80,7 +80,7 @@ def calibrated(served, texts):
         raise UsageError(explain(f"int8 without {found} to calibrate it by",
                                  attempt="--corpus with texts like those to be served"))
     return code.calibrated(np.concatenate(
-        [_vectors(served, {"text": tf.constant(texts[start:start + _BATCH])}).numpy()
+        [vectors_of(served, {"text": tf.constant(texts[start:start + _BATCH])}).numpy()
          for start in range(0, len(texts), _BATCH)]))
 
 

@@ -121,7 +121,7 @@ class LanguageModel(Objective):
 
     def decode(self, hidden, training=False):
         """Compute logits float32 `[…, vocab]` of what follows encoded tokens `[…, hidden]`."""
-        table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
+        table = self.encoder.backbone.embeddings.table()
         if self.head is not None:
             return self.head(hidden, None, table, training=training)
         hidden, table = (tf.cast(value, self.compute_dtype) for value in (hidden, table))

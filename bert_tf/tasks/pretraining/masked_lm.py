@@ -80,7 +80,7 @@ class Pretrainer(Objective):
     def call(self, batch, training=False):
         """Compute the logits of all heads, float32."""
         outputs = self.encoder({name: batch[name] for name in INPUTS}, training=training)
-        table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
+        table = self.encoder.backbone.embeddings.table()
         logits = {"masked_lm_logits": self.masked_lm_head(
             outputs["sequence_output"], batch["masked_lm_positions"], table, training=training)}
         if self.sentence_task:

@@ -105,7 +105,7 @@ class ReplacedTokens(Objective):
         # Both call the shared embeddings, whose dropout is to differ.
         with randomness.draw_scope("generator"):
             hidden = self.generator(inputs, training=training)["sequence_output"]
-        table = tf.convert_to_tensor(self.encoder.backbone.embeddings.word_embeddings)
+        table = self.encoder.backbone.embeddings.table()
         logits = self.masked_lm_head(hidden, batch["masked_lm_positions"], table,
                                      training=training)
         used = batch["masked_lm_weights"] > 0
