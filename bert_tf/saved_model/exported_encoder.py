@@ -14,7 +14,6 @@ import numpy as np
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, NoTextError, UsageError, explain
 from bert_tf.models.pretrained import CONFIG
-from bert_tf.saved_model.int8_weights import restored
 from bert_tf.storage import checksums, files, variables
 
 EXPORT = "export.json"  # in assets.extra/: signatures, notes (what is not served), description
@@ -58,6 +57,7 @@ def load_exported(version, **options):
         UsageError: weights have lost their names or do not fit the configuration; all are listed.
     """
     from bert_tf.models.families import build_encoder
+    from bert_tf.saved_model.int8_weights import restored
 
     version = checksums.opened(version)
     exported_window(version)
