@@ -9,7 +9,7 @@ import bert_tf
 from bert_tf.errors import UsageError
 from bert_tf.storage import files
 
-COMMANDS = ("evaluate", "export", "finetune", "learn_vocab", "pretrain")
+COMMANDS = ("adapt", "evaluate", "export", "finetune", "learn_vocab", "pretrain")
 
 
 @pytest.mark.parametrize("imports", [

@@ -34,19 +34,22 @@ def learn_new_pieces(tokenizer, counts, number, min_frequency=2, progress=False)
         list of str, none in the vocabulary, in the order in which they were learned.
     """
     vocabulary = tokenizer.vocabulary
-    rows, unknown = _split(tokenizer, counts)
+    symbols, lengths, weights, unknown = _split(tokenizer, counts)
     pieces = [*vocabulary.tokens,
               *_new_characters(unknown, vocabulary, number // 3, min_frequency)]
     ids = {piece: index for index, piece in enumerate(pieces)}
     for word, count in unknown:
         row = [ids.get(piece) for piece in _characters(word)]
         if None not in row:
-            rows.append((row, count))
-    lengths = np.array([len(row) for row, _ in rows], np.int64)
-    symbols = np.fromiter((piece for row, _ in rows for piece in row), np.int32, lengths.sum())
+            symbols.append(np.array(row, np.int32))
+            lengths.append([len(row)])
+            weights.append([count])
+    symbols, lengths, weights = (
+        np.concatenate([np.zeros(0, kind), *parts]) for kind, parts in (
+            (np.int32, symbols), (np.int64, lengths), (np.int64, weights)))
     first = np.zeros(len(symbols), bool)
     first[np.cumsum(lengths) - lengths] = True
-    weights = np.repeat(np.array([count for _, count in rows], np.int64), lengths)
+    weights = np.repeat(weights, lengths)
     learn_merges(PairCounts(symbols, first, weights, min_frequency), pieces,
                  len(vocabulary) + number, _joined, progress)
     return pieces[len(vocabulary):]
@@ -104,21 +107,24 @@ def _split(tokenizer, counts):
     """Words that a tokenizer splits into several pieces, or does not know.
 
     Returns:
-        rows: list of `(ids of the pieces, count)`.
+        symbols, lengths, weights: lists of int arrays: pieces of words one after the other, how
+            many each word has, how often it occurs.
         unknown: list of `(word, count)`, but for overlong words, which stay unknown.
     """
-    rows, unknown, words = [], [], list(counts)
+    symbols, lengths, weights, unknown, words = [], [], [], [], list(counts)
     for begin in range(0, len(words), _AT_ONCE):
         part = words[begin:begin + _AT_ONCE]
         ids = tokenizer.cut(tf.constant(part, tf.string))[0]
-        for word, row in zip(part, ids.to_list(), strict=True):
-            if row == [tokenizer.vocabulary.unk_id]:
-                text = word.decode()
-                if len(text) <= tokenizer.max_characters_per_word:
-                    unknown.append((text, counts[word]))
-            elif len(row) > 1:
-                rows.append((row, counts[word]))
-    return rows, unknown
+        values, sizes = ids.values.numpy(), ids.row_lengths().numpy()
+        several, rows = sizes > 1, ids.value_rowids().numpy()
+        symbols.append(values[np.repeat(several, sizes)])
+        lengths.append(sizes[several])
+        weights.append(np.array([counts[part[row]] for row in np.flatnonzero(several)], np.int64))
+        for place in np.flatnonzero(values == tokenizer.vocabulary.unk_id):
+            word = part[rows[place]]
+            if len(word.decode()) <= tokenizer.max_characters_per_word:
+                unknown.append((word.decode(), counts[word]))
+    return symbols, lengths, weights, unknown
 
 
 def _characters(word):
