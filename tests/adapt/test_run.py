@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny_model
 from sentiment import TINY
 
 from bert_tf import adapt, cli
@@ -19,6 +20,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -196,3 +198,26 @@ def test_other_models(folder, unexported, tmp_path, capsys):
     assert result.vocabulary["pieces"]["added"] == 10
     pair = from_pretrained(str(tmp_path / "run"))
     assert pair.config.vocab_size == pair.generator.config.vocab_size == 5 + 52 + 1 + 10
+
+
+@pytest.mark.parametrize(("kind", "family"), [("byte_pair", "roberta"),
+                                              ("sentence_piece", "albert")])
+def test_other_tokenizers_can_be_trimmed_alone(kind, family, unexported, tmp_path, capsys):
+    if kind == "sentence_piece":
+        pytest.importorskip("sentencepiece")
+    tokenizer = getattr(tiny_model, kind)()
+    before = build_encoder(tiny_model.config_of(tokenizer, family=family), seed=3)
+    before.save_pretrained(str(tmp_path / "model"), tokenizer)
+    texts = ["the quick fox", "a dog 안녕"]
+    (tmp_path / "text.txt").write_text("\n".join(texts))
+    result = run(tmp_path, "run", "--drop_unused", "--train_steps", "0", model="model")
+    assert result.vocabulary["pieces"]["dropped"] > 0
+    states = []
+    for model, folder in ((before, "model"), (from_pretrained(str(tmp_path / "run")), "run/model")):
+        own = load_tokenizer(str(tmp_path / folder))
+        packed = pack(own.vocabulary, [own.tokenize(texts)], 16)
+        states.append(model(packed)["sequence_output"].numpy().tobytes())
+    assert states[0] == states[1]
+    words = arguments(tmp_path, "other", "--new_pieces", "5", model="model")
+    assert cli.run(adapt.main, words) == 2
+    assert "expected WordPiece; try --new_pieces 0" in capsys.readouterr().err
