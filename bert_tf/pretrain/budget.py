@@ -4,6 +4,7 @@ What is chosen stands in the run folder's `run.json`; the same command takes it 
 the machine does then, so that a run that was stopped ends as it would have.
 """
 
+import gc
 import os
 import time
 
@@ -88,6 +89,7 @@ class BudgetRun:
                                               corpus_tokens)) is not None:
             options, config = complete(self._filled(candidates[next_size]))
             rates[next_size] = steps_per_second(options, config, strategy, seconds)
+            gc.collect()  # graphs are in cycles, and the next model may be large
         spent = time.monotonic() - self.started
         budget = recipe.choose(rates, left(), corpus_tokens)
         chosen = {**candidates[budget.size], "train_steps": budget.steps}
