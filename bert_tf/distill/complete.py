@@ -1,5 +1,6 @@
 """Fill in the options of a distillation, and refuse those that make no sense together."""
 
+from bert_tf.distill.config import OF_OUTPUT, OF_VECTORS
 from bert_tf.errors import UsageError, explain
 
 _LEARNING_RATES = {"static": 5e-3, "hidden_size": 5e-4}
@@ -26,10 +27,13 @@ def complete(options):
     if options.hidden_size and kind in ("keep_layers", "init"):
         raise UsageError(explain(f"--hidden_size beside --{kind}, which says how wide",
                                  attempt="omitting --hidden_size"))
-    if options.static and options.objectives != ("output",):
+    options = options.replace(objectives=options.objectives or (
+        OF_VECTORS if options.static else ("output",)))
+    of_layers = [name for name in options.objectives if name not in OF_OUTPUT]
+    if options.static and of_layers:
         raise UsageError(explain("--static has no layers that could learn "
-                                 f"{' and '.join(options.objectives)}",
-                                 attempt="--objectives output"))
+                                 f"{' and '.join(of_layers)}",
+                                 attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
     if len(set(options.objectives)) < len(options.objectives):
         raise UsageError(explain(f"--objectives {' '.join(options.objectives)}", "each once"))
     return options.with_folders("teacher", "init").replace(

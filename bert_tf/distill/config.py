@@ -16,7 +16,9 @@ from bert_tf.options import (
 )
 from bert_tf.training.run_options import RunOptions
 
-OBJECTIVES = ("output", "hidden", "relations")
+OF_VECTORS = ("directions", "similarities")  # objectives of embedders
+OF_OUTPUT = ("output", *OF_VECTORS)  # those for which the teacher runs once only
+OBJECTIVES = (*OF_OUTPUT, "hidden", "relations")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,10 +53,12 @@ class DistillConfig(StudentOptions, RunOptions, SeedOptions, TrainWriteOptions):
     input: tuple[str, ...] = option(
         REQUIRED, "unlabelled text, a text a line (.txt, .jsonl with the field text, either also "
                   ".gz)", metavar="GLOB")
-    objectives: tuple[str, ...] = option(
-        ("output",), "what of the teacher is learned: output, its vectors, or its probabilities at "
-                     "--temperature; hidden, the states of its layers; relations, those between "
-                     "its last layer's queries, keys and values", choices=OBJECTIVES)
+    objectives: tuple[str, ...] | None = option(
+        None, "what of the teacher is learned: output, its vectors, or its probabilities at "
+              "--temperature; directions, its vectors whatever their length; similarities, to "
+              "which texts of a batch these are near; hidden, the states of its layers; relations, "
+              "those between its last layer's queries, keys and values (default: output, with "
+              "--static directions and similarities)", choices=OBJECTIVES)
     temperature: float = option(
         2.0, "by which a classifier's logits are divided for its soft labels", ABOVE_0,
         metavar="X")

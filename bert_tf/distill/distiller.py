@@ -4,10 +4,12 @@ import keras
 import tensorflow as tf
 
 from bert_tf.distill import objectives
+from bert_tf.distill.config import OF_OUTPUT, OF_VECTORS
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.dense import Dense
 from bert_tf.models.families import INPUTS
 from bert_tf.models.states import hidden_states, states_of
+from bert_tf.tasks.embedding.gather import gather_batch
 
 _OUTPUT_LOSSES = {"single_label": objectives.probabilities,
                   "multi_label": objectives.independent_probabilities}
@@ -26,7 +28,8 @@ class Distiller(keras.Model):
         layers: for each of the student's layers the teacher's that it corresponds to.
 
     Raises:
-        UsageError: no heads divide both widths.
+        UsageError: no heads divide both widths; the teacher of an objective of vectors predicts
+            labels.
     """
 
     def __init__(self, student, teacher, config, layers, **kwargs):
@@ -35,8 +38,12 @@ class Distiller(keras.Model):
         self.objectives = config.objectives
         self.temperature = config.temperature
         self.problem = getattr(student, "problem", None)
+        of_vectors = [name for name in config.objectives if name in OF_VECTORS]
+        if of_vectors and self.problem is not None:
+            raise UsageError(explain(f"--objectives {of_vectors[0]} with a teacher that predicts "
+                                     "labels", "an embedder", "--objectives output"))
         self.layer_map = layers
-        self.needs_states = set(config.objectives) != {"output"}
+        self.needs_states = not set(config.objectives) <= set(OF_OUTPUT)
         # In a function, so that Keras takes the teacher for no part of this model.
         self._teacher = lambda: teacher.encoder
         self.relation_heads = None
@@ -71,11 +78,12 @@ class Distiller(keras.Model):
         """Return `{objective: float32 scalar}`: texts, or tokens, of a batch."""
         tokens = tf.reduce_sum(self._token_weights(batch))
         texts = tf.reduce_sum(batch["example_weights"])
-        return {name: texts if name == "output" else tokens for name in self.objectives}
+        return {name: texts if name in OF_OUTPUT else tokens for name in self.objectives}
 
     def loss_sums(self, outputs, batch):
         """Return `{objective: float32 scalar}`, summed over texts or tokens."""
-        losses = {"output": self._output_loss, "hidden": self._hidden_loss,
+        losses = {"output": self._output_loss, "directions": self._directions_loss,
+                  "similarities": self._similarities_loss, "hidden": self._hidden_loss,
                   "relations": self._relations_loss}
         return {name: losses[name](outputs, batch) for name in self.objectives}
 
@@ -85,8 +93,7 @@ class Distiller(keras.Model):
         taught, learned, weights = (batch["teacher_output"], outputs["output"],
                                     batch["example_weights"])
         if self.problem is None:
-            name, near = "cosine", tf.reduce_sum(
-                tf.math.l2_normalize(taught, -1) * tf.math.l2_normalize(learned, -1), -1)
+            name, near = "cosine", 1.0 - objectives.directions(taught, learned)
         elif self.problem == "regression":
             name, near = "error", tf.abs(taught - learned)[:, 0]
         elif self.problem == "multi_label":
@@ -107,6 +114,15 @@ class Distiller(keras.Model):
         else:
             losses = objectives.vectors(taught, learned)
         return tf.reduce_sum(batch["example_weights"] * losses)
+
+    def _directions_loss(self, outputs, batch):
+        return tf.reduce_sum(batch["example_weights"] * objectives.directions(
+            batch["teacher_output"], outputs["output"]))
+
+    def _similarities_loss(self, outputs, batch):
+        taught, weights = batch["teacher_output"], batch["example_weights"]
+        return tf.reduce_sum(weights * objectives.similarities(
+            taught, outputs["output"], gather_batch(taught), gather_batch(weights)))
 
     def _hidden_loss(self, outputs, batch):
         mask, (taught, learned) = batch["input_mask"] > 0, outputs["states"]

@@ -4,6 +4,8 @@ import math
 
 import tensorflow as tf
 
+_TEMPERATURE = 0.05  # of cosines, as where vectors are trained
+
 
 def vectors(taught, learned):
     """Squared distances of vectors (Reimers and Gurevych 2020, "Making Monolingual Sentence
@@ -15,6 +17,37 @@ def vectors(taught, learned):
     Returns: float32 `[b]`.
     """
     return tf.reduce_sum(tf.math.squared_difference(taught, learned), -1)
+
+
+def directions(taught, learned):
+    """One less the cosine of vectors: where their length says nothing, as in a search.
+
+    Args:
+        taught, learned: float32 `[b, width]`.
+
+    Returns: float32 `[b]`, 0 to 2.
+    """
+    return 1.0 - tf.reduce_sum(tf.math.l2_normalize(taught, -1)
+                               * tf.math.l2_normalize(learned, -1), -1)
+
+
+def similarities(taught, learned, others, weights):
+    """Divergence of how similar a text is to others, as the teacher and as the student sees it
+    (Fang et al. 2021, "SEED", section 3.2): softmax of its cosines with the teacher's vectors of
+    all texts of a batch, less the teacher's own entropy.
+
+    Args:
+        taught, learned: float32 `[b, width]`.
+        others: the teacher's vectors of the whole batch, float32 `[B, width]`.
+        weights: float32 `[B]`, 0 where a row is none.
+
+    Returns: float32 `[b]`, in nats.
+    """
+    taught, learned, others = (tf.math.l2_normalize(each, -1)
+                               for each in (taught, learned, others))
+    absent = tf.where(weights > 0, 0.0, -1e4)
+    return _divergence(*(tf.matmul(each, others, transpose_b=True) / _TEMPERATURE + absent
+                         for each in (taught, learned)))
 
 
 def probabilities(taught, learned, temperature):

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from bert_tf.data.documents import expand_inputs, read_documents
 from bert_tf.data.task_input import TaskInput
+from bert_tf.distill.config import OF_OUTPUT
 from bert_tf.distill.distiller import Distiller
 from bert_tf.distill.student import build_student, output_axes, scale_table
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
@@ -165,11 +166,11 @@ class DistillationRun:
             raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
         if same_tokenizer(own, teacher.preprocessor.tokenizer):
             return features
-        further = [name for name in self.options.objectives if name != "output"]
+        further = [name for name in self.options.objectives if name not in OF_OUTPUT]
         if further:
             raise UsageError(explain(
                 f"--objectives {' '.join(further)} with --init {self.options.init}, whose tokens "
-                "are not the teacher's", attempt="--objectives output"))
+                "are not the teacher's", attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
         length = self.seq_length(student, self.options.init)
         return {name: self.features(part, student, length) for name, part in texts.items()}
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import special, stats
+from scipy.spatial import distance
 
 from bert_tf.distill import objectives
 
@@ -25,6 +26,28 @@ def test_vectors_and_soft_labels():
     expected = 9 * (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).sum(1)
     np.testing.assert_allclose(objectives.independent_probabilities(taught, learned, 3.0), expected,
                                rtol=1e-3, atol=1e-5)
+
+
+def test_directions_leave_lengths_out():
+    taught, learned = normal(5, 8), normal(5, 8)
+    np.testing.assert_allclose(
+        objectives.directions(taught, 7 * learned),
+        [distance.cosine(a, b) for a, b in zip(taught, learned, strict=True)], rtol=1e-5)
+
+
+def test_similarities_are_to_the_texts_of_the_batch():
+    taught, learned, weights = normal(5, 8), normal(5, 8), np.float32([1, 1, 0, 1, 1])
+    old, new = (20 * (each / np.linalg.norm(each, axis=1, keepdims=True))
+                @ (taught / np.linalg.norm(taught, axis=1, keepdims=True)).T
+                for each in (taught, learned))
+    there = weights > 0
+    expected = stats.entropy(special.softmax(old[:, there], 1), special.softmax(new[:, there], 1),
+                             axis=1)
+    found = objectives.similarities(taught, learned, taught, weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    # How long vectors are is left to other objectives.
+    np.testing.assert_allclose(objectives.similarities(taught, 3 * learned, taught, weights), found,
+                               rtol=1e-4)
 
 
 @pytest.mark.parametrize("width", [12, 8])
