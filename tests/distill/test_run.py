@@ -36,7 +36,8 @@ def weights_of(folder, name="run"):
 
 
 def test_a_static_student_learns_and_is_served(folder):
-    words = ("--static", "--hidden_size", "12", "--epochs", "3", "--learning_rate", "1e-2")
+    words = ("--static", "--hidden_size", "12", "--epochs", "3", "--learning_rate", "1e-2",
+             "--objectives", "output")
     with only_signatures("describe", "embed"):
         result = distill.distill(distill.DistillConfig(**vars(distill._parser().parse_args(
             arguments(folder, *words)))))
@@ -45,7 +46,7 @@ def test_a_static_student_learns_and_is_served(folder):
         "logs", "metrics.jsonl", "model", "results.json", "run.json", "train_config.json"]
     lines = [json.loads(line) for line in files.read_lines(str(folder / "run" / "metrics.jsonl"))]
     evaluations = [line["loss"] for line in lines if line["split"] == "eval"]
-    assert evaluations[-1] < 0.7 * evaluations[0] and len(evaluations) >= 10
+    assert evaluations[-1] < 0.5 * evaluations[0] and len(evaluations) >= 10
     student = from_pretrained(str(folder / "run"))
     texts = [each.text_a for each in examples(9, seed=5)]
     signature = tf.saved_model.load(result.saved_model).signatures["embed"]
@@ -95,8 +96,7 @@ def test_similarities_are_those_of_the_whole_batch(folder, monkeypatch):
     found = []
     for devices in ("1", "2"):
         name = f"devices_{devices}"
-        distill.main(arguments(folder, "--static", "--objectives", "similarities", "--num_devices",
-                               devices, name=name))
+        distill.main(arguments(folder, "--static", "--num_devices", devices, name=name))
         lines = map(json.loads, files.read_lines(str(folder / name / "metrics.jsonl")))
         found.append([line["loss"] for line in lines])
     assert len(found[0]) >= 10
