@@ -14,6 +14,9 @@ from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow
 STRENGTHS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _ROWS = 32  # of a batch, by which scales are compared
 _BY_ROW = 0.8  # of the error by column, below which by row is worth its time
+# By how much more than the range that was seen: of 500 other sentences the least cosine of a vector
+# was 0.988 without, 0.992 with 1.3 and 0.996 with 1.7. Cutting off costs more than a wider step.
+_BEYOND = 1.7
 _LEAST = 1e-3  # of the widest column's range, which every column has
 
 
@@ -62,13 +65,14 @@ def best_int8(kernel, bias, inputs):
     by_column = {dense: error_of(dense) for dense in (
         _of_strength(kernel, bias, inputs, strength) for strength in STRENGTHS)}
     best = min(by_column, key=by_column.get)
-    by_row = ByRow.of(kernel, bias, inputs.least.min())
+    low = float(inputs.least.min())
+    by_row = ByRow.of(kernel, bias, min(_BEYOND * low, low / _BEYOND))
     error = error_of(by_row)
     return (by_row, error) if error < _BY_ROW * by_column[best] else (best, by_column[best])
 
 
 def _of_strength(kernel, bias, inputs, strength):
-    reach = (inputs.most - inputs.least) / 2
+    reach = _BEYOND * (inputs.most - inputs.least) / 2
     middle = (inputs.most + inputs.least) / 2
     reach = np.maximum(reach, max(_LEAST * reach.max(), 1e-6))
     of_kernel = np.maximum(np.abs(kernel).max(1), 1e-6)
