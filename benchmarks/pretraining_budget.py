@@ -52,6 +52,9 @@ ROWS = {
     "falling": {"masked_lm_prob": 0.3, "final_masked_lm_prob": 0.15},
     "average": {"ema_decay": 0.99},
     "stack": {"shallow": 0.4},
+    # 0.02 is for 768 units; narrow models stay long with the frequencies of tokens.
+    "wider_init": {"model": {"initializer_range": 0.08}},
+    "wider_init_muon": {"optimizer": "muon", "model": {"initializer_range": 0.08}},
     "pre_ln": {"model": {"norm_position": "pre"}},
     "modern": {"model": {"norm_position": "pre", "feed_forward": "gated", "use_bias": False,
                          "relative_position": "rotary", "position_embedding": "none"}},
