@@ -1,12 +1,15 @@
 """The stages of an adaptation: vocabulary and first rows, then a pre-training run of that model.
 
-A run folder holds `adapt.json` (what the run is), `adapted.json` (what became of the vocabulary),
-`start/` (the model folder that training starts from) and what a pre-training run holds. Without
+A run folder holds `adapt.json` (what the run is), `adapted.json` (what became of the vocabulary), `counts` (how
+often the text has each piece), `start/` (the model folder that training starts from) and what a
+pre-training run holds. Without
 training the model is in `model/` at once.
 """
 
 import dataclasses
 import os
+
+import numpy as np
 
 from bert_tf.adapt.vocabulary import check_vocabulary, told, write_adapted
 from bert_tf.converters import ours
@@ -23,9 +26,10 @@ from bert_tf.storage import checksums, files, manifest
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import check_split
 
-_RECORD, _ADAPTED = "adapt.json", "adapted.json"
-_MADE = (_ADAPTED, "start", RESULTS, "model", "run.json", "vocab.json", "checkpoints", "logs",
-         "metrics.jsonl")
+_RECORD, _ADAPTED, _COUNTS = "adapt.json", "adapted.json", "counts"
+_MADE = (_ADAPTED, _COUNTS, "start", RESULTS, "model", "run.json", "vocab.json", "checkpoints",
+         "logs", "metrics.jsonl")
+_HEAD_BIAS = "predictions/output_bias"  # of a masked-LM head, a generator's too
 # Models of what is trained here: the trained one takes their place. Others keep their head.
 _TRAINED = ("encoder", "pretraining", "replaced_tokens", "language_model")
 
@@ -95,7 +99,8 @@ class AdaptationRun:
         if files.exists(record) and files.exists(folder):
             return checksums.read_sealed(record)["adapted"]
         files.remove(folder)
-        adapted = write_adapted(checkpoint, self.options, inputs, folder)
+        adapted, counts = write_adapted(checkpoint, self.options, inputs, folder)
+        files.write_bytes(self.path(_COUNTS), counts.astype("<i8").tobytes())
         checksums.write_sealed(record, {"run": mark, "adapted": adapted})
         return adapted
 
@@ -146,6 +151,17 @@ class _Training(PretrainingRun):
     def stated(self):
         """See `PretrainingRun.stated`."""
         return {**super().stated(), "init": self.model, "adapted": self.mark_of_start}
+
+    def build_model(self, config, train_config):
+        """See `PretrainingRun.build_model`; a new head begins with how often each piece occurs."""
+        model = super().build_model(config, train_config)
+        with files.open_binary(self.path(_COUNTS)) as stream:
+            counts = np.frombuffer(stream.read(), "<i8")
+        for variable in model.weights:
+            if variable.path in model.fresh_variables and (
+                    variable.path.endswith(_HEAD_BIAS) and variable.shape == counts.shape):
+                variable.assign(np.log((counts + 1) / (counts.sum() + len(counts))))
+        return model
 
     def save(self, model):
         """Write the trained model, or that of `--model` with what was trained of its encoder."""

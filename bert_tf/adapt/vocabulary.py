@@ -45,8 +45,10 @@ def write_adapted(checkpoint, options, paths, folder):
         paths: of the texts.
         folder: a new folder.
 
-    Returns: what was done, a dict of plain values: `pieces` before, added, dropped and after;
-        `texts`; `tokens`, `unknown` and `bytes` (of the weights) before and after.
+    Returns:
+        facts: what was done, a dict of plain values: `pieces` before, added, dropped and after;
+            `texts`; `tokens`, `unknown` and `bytes` (of the weights) before and after.
+        counts: int64 `[pieces]`, how often the texts have each piece now.
 
     Raises:
         BertTfError: the texts are damaged or have no new piece.
@@ -67,6 +69,7 @@ def write_adapted(checkpoint, options, paths, folder):
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
             after = PieceCounts(now).add_all(read_texts(paths))
+    counts = after.counts if len(after.counts) == len(kept) else after.counts[kept]
     rows = kept[kept < len(old)]
     made = [made[number - len(old)] for number in kept[len(rows):]]
     adapted = checkpoint
@@ -75,12 +78,13 @@ def write_adapted(checkpoint, options, paths, folder):
             now.save(beside)
             adapted = with_vocabulary(checkpoint, rows, made, beside, options.seed)
         ours.write(adapted, folder)
-    return {"pieces": {"before": len(old), "added": len(made), "dropped": len(old) - len(rows),
-                       "after": len(now.vocabulary)},
-            "texts": before.texts,
-            "tokens": {"before": before.tokens, "after": after.tokens},
-            "unknown": {"before": before.unknown, "after": after.unknown},
-            "bytes": {"before": _weight_bytes(checkpoint), "after": _weight_bytes(adapted)}}
+    facts = {"pieces": {"before": len(old), "added": len(made), "dropped": len(old) - len(rows),
+                        "after": len(now.vocabulary)},
+             "texts": before.texts,
+             "tokens": {"before": before.tokens, "after": after.tokens},
+             "unknown": {"before": before.unknown, "after": after.unknown},
+             "bytes": {"before": _weight_bytes(checkpoint), "after": _weight_bytes(adapted)}}
+    return facts, counts
 
 
 def told(facts):

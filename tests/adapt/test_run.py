@@ -115,7 +115,8 @@ def test_training_leaves_an_embedder(folder, unexported, capsys, eager):
     assert before.keys() == after.keys()
     assert {name for name in before if (before[name] != after[name]).any()} > {TABLE}
     assert all((before[name] == after[name]).all() for name in before if name.startswith("cls/"))
-    assert result.metrics["masked_lm_loss"] > 0
+    # A new head knows how frequent pieces are: after 4 steps it does better than chance.
+    assert result.metrics["masked_lm_loss"] < np.log(69) - 0.3
     own, adapted = (from_pretrained(str(folder / name)) for name in ("embedder", "whole"))
     assert adapted.options() == own.options() and adapted.width == 5
     assert find_source(str(folder / "whole")).seq_length is None  # its own, not the examples'
