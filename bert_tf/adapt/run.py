@@ -1,9 +1,8 @@
 """The stages of an adaptation: vocabulary and first rows, then a pre-training run of that model.
 
-A run folder holds `adapt.json` (what the run is), `adapted.json` (what became of the vocabulary), `counts` (how
-often the text has each piece), `start/` (the model folder that training starts from) and what a
-pre-training run holds. Without
-training the model is in `model/` at once.
+A run folder holds `adapt.json` (what the run is), `adapted.json` (what became of the vocabulary),
+`counts` (how often the text has each piece), `start/` (the model folder that training starts from)
+and what a pre-training run holds. Without training the model is in `model/` at once.
 """
 
 import dataclasses
