@@ -116,7 +116,10 @@ def _usual(options):
     values |= OWN_PROSE
     if options.vocab or options.init or options.config:
         del values["vocab_size"]
-    if options.init or options.config or options.preset not in (None, "tiny"):
+    objective = options.objective or FAMILY_OBJECTIVES.get(options.family, (None,))[0]
+    # So high a rate suits masked tokens; a discriminator learns nothing under it.
+    if (options.init or options.config or options.preset not in (None, "tiny")
+            or objective == "rtd"):
         del values["learning_rate"]
     else:
         values["learning_rate"] *= RATES.get(options.optimizer, 1)

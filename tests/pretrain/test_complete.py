@@ -51,6 +51,15 @@ def test_defaults_of_a_family(flags, expected):
     assert (config.attention, config.pooling)[:len(causal)] == causal
 
 
+@pytest.mark.parametrize(("flags", "rate"), [
+    ("", 3e-3), ("--family electra --objective mlm", 3e-3), ("--family electra", 1e-3),
+    ("--family deberta", 1e-3), ("--family electra --preset small", 5e-4),
+    ("--input a.txt", 1e-3)])
+def test_learning_rates(flags, rate):
+    """High ones for masked tokens of little text, under which no discriminator learns."""
+    assert completed(flags.split())[0].learning_rate == rate
+
+
 @pytest.mark.parametrize(("flags", "reason"), [
     ("--objective lm --masking static", "--masking static stores it masked; try --masking dyn"),
     ("--family gpt --whole_word", "--whole_word has no meaning; try leaving --whole_word out"),
