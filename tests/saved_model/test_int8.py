@@ -152,6 +152,7 @@ def test_through_the_c_library(version):
     np.testing.assert_allclose(given, Caller(version)("embed", **inputs)["embedding"], atol=1e-5)
 
 
+@pytest.mark.long
 def test_layers_stay_float32_until_the_loss_is_small(version, folder, texts):
     loss = report_of(version)["int8"]["loss"]
     served = load_served(folder, "int8", calibration=texts, max_loss=0.9 * loss)
