@@ -2,16 +2,18 @@
 
     python benchmarks/text_embedding.py --hf_python PYTHON
 
-all-MiniLM-L6-v2, exported in float32 and in bfloat16 at the start, and the same weights in both
-types on the other side; every one is a process of its own. Texts are CoLA's sentences and passages
-of one to five sentences of `en_mixed`. Each round takes a share of them, which all sides get one
-after the other: ours, the signature `embed`, in batches as they arrive, sentence-transformers all
-at once with the same batch size, which it sorts by length. Then sentences one at a time. Medians
-of the rounds count, and percentiles over all sentences; of our two exports the better one.
+all-MiniLM-L6-v2, exported at the start in float32, bfloat16 and int8 (calibrated by CoLA's dev
+sentences, which are not measured), and the same weights in the first two types on the other side;
+every one is a process of its own. Texts are CoLA's sentences and passages of one to five sentences
+of `en_mixed`. Each round takes a share of them, which all sides get one after the other: ours, the
+signature `embed`, in batches as they arrive, sentence-transformers all at once with the same batch
+size, which it sorts by length. Then sentences one at a time. Medians of the rounds count, and
+percentiles over all sentences; of our exports with the peer's types the better one.
 """
 
 import argparse
 import os
+import pathlib
 import statistics
 import sys
 import tempfile
@@ -22,11 +24,16 @@ from speed.report import Targets, finish
 from speed.texts import passages, sentences
 from speed.workers import Workers, add_flags
 
+from bert_tf.storage import files
+from bert_tf.tasks.registry import read_task
+
 DTYPES = ("float32", "bfloat16")
-OURS = tuple(f"bert_tf, {dtype}" for dtype in DTYPES)
+EXPORTS = (*DTYPES, "int8")
+OURS = tuple(f"bert_tf, {dtype}" for dtype in EXPORTS)
 PEERS = tuple(f"sentence-transformers, {dtype}" for dtype in DTYPES)
 LEAST = dict(zip(PEERS, (3.0, 1.5), strict=True))  # texts/s by those of a peer
 MOST_LATENCY, LEAST_COSINE = 0.6, 0.9999
+INT8 = {"least cosine": 0.995, "bytes by those in float32": 0.3}
 WINDOW = 256  # tokens, to which the model's folder for sentence-transformers cuts as well
 WARM_UP = 64  # texts
 
@@ -43,15 +50,19 @@ class Bench:
         self.arguments, self.folder = arguments, folder
         model = os.path.join(folder, "model")
         minilm.convert(model)
-        for dtype in DTYPES:
-            minilm.export(model, os.path.join(folder, dtype), dtype, "--seq_length", WINDOW)
+        calibration = os.path.join(folder, "calibration.txt")
+        files.write_text(calibration, "".join(each.text_a + "\n" for each in read_task(
+            "cola", os.path.join(arguments.shared, "data", "cola", "in_domain_dev.tsv"))))
+        for dtype in EXPORTS:
+            minilm.export(model, os.path.join(folder, dtype), dtype, "--seq_length", WINDOW,
+                          *(("--calibration", calibration) if dtype == "int8" else ()))
         self.texts = {"CoLA": sentences(arguments.shared, arguments.limit or 4000),
                       "passages": passages(arguments.shared, arguments.limit or 2000)}
 
     def measure(self):
         """`{"versions", "left_out", "rates", "latencies", "cosines"}`."""
         sides = {**{name: {"model": os.path.join(self.folder, dtype, "1"), "dtype": dtype}
-                    for name, dtype in zip(OURS, DTYPES, strict=True)},
+                    for name, dtype in zip(OURS, EXPORTS, strict=True)},
                  **{name: {"model": minilm.weights(), "dtype": dtype}
                     for name, dtype in zip(PEERS, DTYPES, strict=True)}}
         with Workers("embedding", sides, self.arguments) as workers:
@@ -69,7 +80,11 @@ class Bench:
         latencies = {side: sum((each["latencies"][side] for each in rounds), []) for side in names}
         cosines = {kind: {pair: min(each[kind]["cosines"][pair] for each in rounds)
                           for pair in rounds[0][kind]["cosines"]} for kind in self.texts}
-        return {"versions": workers.versions, "left_out": workers.left_out, "rates": rates,
+        sizes = {side: sum(path.stat().st_size for path in pathlib.Path(
+            self.folder, dtype, "1").rglob("*") if path.is_file())
+            for side, dtype in zip(OURS, EXPORTS, strict=True)}
+        return {"bytes": sizes, "versions": workers.versions, "left_out": workers.left_out,
+                "rates": rates,
                 "latencies": {side: dict(zip(
                     ("p50_ms", "p99_ms"), (1000 * np.percentile(each, [50, 99])).tolist(),
                     strict=True)) for side, each in latencies.items()},
@@ -113,12 +128,12 @@ def check(results, targets):
         print(f"{'one sentence':16}{side:36}{row['p50_ms']:9.1f} ms p50{row['p99_ms']:9.1f} ms p99")
     peers = [side for side in PEERS if side in results["versions"]]
     for kind, of in results["rates"].items():
-        best = max(of[side]["texts_per_second"] for side in OURS)
+        best = max(of[side]["texts_per_second"] for side in OURS[:2])
         for side in peers:
             targets.check(f"{kind}: texts/s by those of {side}",
                           best / of[side]["texts_per_second"], least=LEAST[side])
     latencies = results["latencies"]
-    best = min((latencies[side] for side in OURS), key=lambda row: row["p50_ms"])
+    best = min((latencies[side] for side in OURS[:2]), key=lambda row: row["p50_ms"])
     for side in peers:
         for point in ("p50", "p99"):
             targets.check(f"one sentence: {point} by that of {side}",
@@ -126,8 +141,17 @@ def check(results, targets):
     for kind, pairs in results["cosines"].items():
         for pair, least in pairs.items():
             # How far the peer's bfloat16 is off is its own affair.
-            targets.check(f"{kind}: least cosine of {pair}", least,
-                          least=None if pair.startswith(PEERS[1]) else LEAST_COSINE)
+            expected = None if pair.startswith(PEERS[1]) else LEAST_COSINE
+            if pair.startswith(OURS[2]):
+                expected = INT8["least cosine"]
+            targets.check(f"{kind}: least cosine of {pair}", least, least=expected)
+    for kind, of in results["rates"].items():
+        for other in OURS[:2]:
+            targets.check(f"{kind}: texts/s of {OURS[2]} by those of {other}",
+                          of[OURS[2]]["texts_per_second"] / of[other]["texts_per_second"])
+    targets.check(f"bytes of {OURS[2]} by those of {OURS[0]}",
+                  results["bytes"][OURS[2]] / results["bytes"][OURS[0]],
+                  most=INT8["bytes by those in float32"])
 
 
 def main():
