@@ -33,11 +33,7 @@ _FURTHER = {
     ("albert", "tiny"): {"embedding_size": 64},
     # 2048 hidden units over heads of 128 (google-research/albert).
     ("albert", "xlarge"): {"num_attention_heads": 16},
-    # No published size. With learned positions alone its attention finds no neighbours in some
-    # thousands of steps, and its discriminator none of the replaced tokens (docs/pretraining.md).
-    ("electra", "tiny"): {"embedding_size": 64, "relative_position": "rotary",
-                          "initializer_range": 0.08, "hidden_dropout_prob": 0.0,
-                          "attention_probs_dropout_prob": 0.0},
+    ("electra", "tiny"): {"embedding_size": 64},
     ("electra", "small"): {"embedding_size": 128},
     # Gated, so with a third matrix.
     ("modernbert", "base"): {"intermediate_size": 1152},
