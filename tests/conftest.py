@@ -18,6 +18,21 @@ import pytest  # noqa: E402
 gc.set_threshold(100_000, 20, 100)
 
 SHARED = pathlib.Path(__file__).resolve().parents[2] / "shared"
+# Folders whose files share exports and servers: one process makes them, once.
+TOGETHER = ("tests/saved_model/", "tests/serving/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests go to one process, those of a folder in `TOGETHER` too."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)),
+                        super()._split_scope(nodeid))
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

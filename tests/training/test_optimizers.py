@@ -129,7 +129,8 @@ def test_fit_and_saving(kind, tmp_path):
     """Usable with plain Keras: compile, fit, save with its state, load, fit on."""
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
     y = x @ np.array([[1.0], [-2.0], [0.5]], "float32")
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(
+        1, kernel_initializer=keras.initializers.Constant(0.1))])
     # A Sequential has no blocks, whose matrices are Muon's.
     more = {"orthogonalized": ["kernel"]} if kind is Muon else {}
     model.compile(kind(WarmupLinearDecay(0.1, 2, 100), weight_decay=0.0,

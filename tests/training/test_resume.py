@@ -44,7 +44,7 @@ class FailingInput:
 
 @pytest.mark.parametrize("more", [
     {"strategy": "one_device"},
-    {"optimizer": "muon", "ema_decay": 0.9},
+    pytest.param({"optimizer": "muon", "ema_decay": 0.9}, marks=pytest.mark.long),
     pytest.param({"dtype": "bfloat16", "task": "replaced_tokens"}, marks=pytest.mark.long)])
 def test_stopped_run_equals_the_undisturbed_one(tiny, more):
     """SIGTERM saves and says so; the same call goes on to the same bytes, logs included."""
