@@ -43,22 +43,22 @@ def int8_weights(served, texts, max_loss=MAX_LOSS):
                                            if seen.least is not None})
     exact = _vectors(served, held_out)
     worst = sorted(weights.errors, key=weights.errors.get, reverse=True)
-    kept = 0
+    kept, most = 0, int(_MOST_KEPT * len(worst))
     while True:
         weights.kept = frozenset(worst[:kept])
         with computed_with(weights):
-            losses = _losses(_vectors(served, held_out), exact)
-        if losses.max() <= max_loss:
+            lost = losses(_vectors(served, held_out), exact)
+        if lost.max(initial=0) <= max_loss:
             break
-        kept = max(1, 2 * kept)
-        if kept > _MOST_KEPT * len(worst):
+        if kept == most:
             raise BertTfError(explain(
-                f"int8 loses {losses.max():.4f} of a vector's cosine with "
+                f"int8 loses {lost.max(initial=0):.4f} of a vector's cosine with "
                 f"{len(weights.kept)} of {len(worst)} layers in float32, --max_loss {max_loss}",
                 attempt="--calibration with texts like those to be served, or --dtype bfloat16"))
+        kept = min(max(1, 2 * kept), most)
     return weights, {
-        "texts": len(texts), "max_loss": max_loss, "loss": float(losses.max()),
-        "mean_loss": float(losses.mean()),
+        "texts": len(texts), "max_loss": max_loss, "loss": float(lost.max(initial=0)),
+        "mean_loss": float(lost.mean()),
         "layers": {path: {"loss": error, "scales": weights.kinds[path],
                           "dtype": "float32" if path in weights.kept else "int8"}
                    for path, error in weights.errors.items()}}
@@ -92,20 +92,24 @@ def _check(served, texts):
 
 
 def _vectors(served, texts, eager=False):
-    """Return the vectors of texts float32 `[n, W]`, of a model without pooling of all tokens."""
+    """Return the vectors of texts float32 `[n, W]`, of a model without pooling of all tokens; of
+    vectors that are stored shorter, the components that are."""
     def compute(texts):
-        return vectors_of(served, {"text": texts})
+        return vectors_of(served, {"text": texts})[..., :served.code.dimensions]
 
     if not eager:
-        compute = tf.function(compute, autograph=False,
-                              input_signature=[tf.TensorSpec([None], tf.string)])
+        compute = tf.function(compute, autograph=False, input_signature=[
+            tf.TensorSpec([None], tf.string)]).get_concrete_function()
     found = [compute(tf.constant(texts[start:start + _BATCH])).numpy()
              for start in range(0, len(texts), _BATCH)]
     return np.concatenate([each.reshape([-1, each.shape[-1]]) for each in found])
 
 
-def _losses(vectors, exact):
-    """Return 1 minus the cosines of rows; 0 where the exact row is, as at padding."""
-    products = np.linalg.norm(vectors, axis=1) * np.linalg.norm(exact, axis=1)
-    real = products > 0
-    return 1 - (vectors * exact).sum(1)[real] / products[real]
+def losses(vectors, exact):
+    """Return 1 minus the cosines of rows that are not 0, as those of padding; 1 of a vector that
+    became 0 or NaN."""
+    lengths = np.linalg.norm(exact, axis=1)
+    vectors, exact, lengths = vectors[lengths > 0], exact[lengths > 0], lengths[lengths > 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosines = (vectors * exact).sum(1) / (np.linalg.norm(vectors, axis=1) * lengths)
+    return 1 - np.nan_to_num(cosines)

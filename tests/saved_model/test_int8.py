@@ -13,11 +13,13 @@ from tiny_model import SEQ_LENGTH, TEXTS, WORDS, Caller, only_signatures, own_si
 from bert_tf import cli, export
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.layers.activations import gelu
+from bert_tf.retrieval.codes import VectorCode
 from bert_tf.saved_model.exported_encoder import load_exported
 from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow, int8_product
 from bert_tf.saved_model.int8_scales import InputRange, best_int8
 from bert_tf.saved_model.int8_weights import dense_layers
 from bert_tf.saved_model.ops import used_ops
+from bert_tf.saved_model.quantize import losses
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.storage import variables
@@ -170,6 +172,20 @@ def test_layers_stay_float32_until_the_loss_is_small(version, folder, texts):
                                                    if path not in kept}
     with pytest.raises(BertTfError, match=r"int8 loses .* of 6 layers in float32"):
         load_served(folder, "int8", calibration=texts, max_loss=1e-9)
+
+
+def test_losses_of_vectors():
+    exact = np.float32([[3, 4], [1, 0], [1, 0], [1, 0], [0, 0]])
+    given = np.float32([[6, 8], [0, 2], [0, 0], [np.nan, 1], [0, 0]])
+    np.testing.assert_allclose(losses(given, exact), [0, 1, 1, 1], atol=1e-6)
+
+
+@pytest.mark.long
+def test_the_loss_is_of_the_components_that_are_stored(folder, texts):
+    served = {dimensions: load_served(
+        folder, "int8", calibration=texts, max_loss=0.5,
+        code=VectorCode(dimensions=dimensions)) for dimensions in (None, 4)}
+    assert served[4].int8_report["loss"] != served[None].int8_report["loss"]
 
 
 @pytest.mark.long

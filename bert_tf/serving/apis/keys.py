@@ -58,7 +58,7 @@ class KeyGuard:
     Args:
         app: the application.
         keys: `Keys`.
-        open_paths: that need no key: of health and metrics.
+        open_paths: that may be read (GET) without a key: of health and metrics.
         refuse: `(scope, refusal)` gives the status, headers and body of the answer.
     """
 
@@ -69,8 +69,7 @@ class KeyGuard:
         self._refuse = refuse
 
     async def __call__(self, scope, receive, send):
-        if scope["type"] == "http" and scope["path"] not in self._open_paths and (
-                scope["method"] != "OPTIONS"):  # a browser asks that without a key
+        if scope["type"] == "http" and not self._is_open(scope["method"], scope["path"]):
             try:
                 self._keys.check(dict(scope["headers"]).get(b"authorization", b""))
             except Exception as problem:
@@ -80,3 +79,7 @@ class KeyGuard:
                 await send({"type": "http.response.body", "body": body})
                 return
         await self.app(scope, receive, send)
+
+    def _is_open(self, method, path):
+        # A browser asks for the OPTIONS of a path without a key.
+        return method == "OPTIONS" or (method in ("GET", "HEAD") and path in self._open_paths)

@@ -11,6 +11,7 @@ from fake_models import add_version, answering, rest_of, running, settings_of
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.apis.keys import Keys
+from bert_tf.serving.apis.settings import ApiSettings
 from bert_tf.serving.client import Client, RequestError
 
 KEY, OTHER = "key-of-the-first-client", "0ther/key+with=signs"
@@ -113,12 +114,16 @@ def test_tensorflow_serving_s_own_apis_ask_for_a_key_too(fake_versions, tmp_path
 
     add_version(tmp_path / "m")
     settings = settings_of(tmp_path, f"--api_key_file={key_file}")
-    with running(settings) as (run, core), rest_of(core, run, keys=settings.keys) as address:
+    apis = ApiSettings(("openai", "tei"))  # of which the latter answers `POST /`
+    with running(settings) as (run, core), rest_of(core, run, keys=settings.keys,
+                                                   apis=apis) as address:
         path = f"{address}/v1/models/m:predict"
         for url in (path, f"{address}/v1/models/m", f"{address}/page/models",
                     f"{address}/page/has_attention?model=m"):
             assert httpx.get(url).status_code == 401
         assert httpx.get(address).status_code == 200  # the page, which then asks for a key
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            assert httpx.request(method, address, json={"inputs": "a"}).status_code == 401
         response = httpx.post(path, json={"instances": [2]}, headers=RIGHT)
         assert response.json() == {"predictions": [4]}
         with Client(address, "m", api_key=OTHER) as client:

@@ -42,7 +42,12 @@ function keyForm() {
     element("label", {}, "API key ", key), element("button", { type: "submit" }, "Show it"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    showKey(key.value.trim());
+    try {
+      showKey(key.value.trim());
+    } catch (error) {
+      showError(error);
+      return;
+    }
     fill($("answer"));
     refresh();
   });

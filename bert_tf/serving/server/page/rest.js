@@ -1,12 +1,15 @@
 // TensorFlow Serving's REST API.
 
-const KEY = "key"; // kept for this tab, and forgotten with it
+const KEY = "bert_tf key"; // kept for this tab, and forgotten with it
 
 /** The server wants to be shown a key, or another one. */
 export class KeyNeeded extends Error {}
 
-/** Show a key to the server from now on. */
+/** Show a key to the server from now on; one that no header can hold is no key. */
 export function showKey(key) {
+  if (!/^[!-~]+$/.test(key)) {
+    throw new KeyNeeded("An API key has ASCII characters only, and no blanks.");
+  }
   sessionStorage.setItem(KEY, key);
 }
 
