@@ -11,7 +11,7 @@ from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
 from bert_tf.serving.wire.rest_text import dump
 
 _PROTOCOLS = {"openai": (openai, cohere), "tei": (tei,)}  # by what `--api` calls them
-_CORS = ((b"access-control-allow-origin", b"*"),
+CORS = ((b"access-control-allow-origin", b"*"),
          (b"access-control-allow-methods", b"POST, GET"),
          (b"access-control-allow-headers", b"Content-Type, Authorization"))
 _AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is written in the event loop
@@ -62,7 +62,7 @@ class Apis:
 
     def _headers(self, body):
         return [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)),
-                *(_CORS if self.settings.cors else ())]
+                *(CORS if self.settings.cors else ())]
 
     def refuse(self, scope, problem):
         """What `KeyGuard` answers: in the form of the path's protocol, else in our REST API's."""

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from bert_tf.serving.apis.app import Apis
+from bert_tf.serving.apis.app import CORS, Apis
 from bert_tf.serving.apis.body import Bodies
 from bert_tf.serving.apis.keys import KeyGuard
 from bert_tf.serving.apis.settings import HEALTH, ApiSettings
@@ -45,8 +45,6 @@ _POST = re.compile(rf"(?i:/v1/models/(?P<name>[^/:]+){_WHICH}):"
                    r"(?P<method>classify|regress|predict)")
 _GET = re.compile(rf"(?i:/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?)")
 _JSON = (b"content-type", b"application/json")
-_CORS = [(b"access-control-allow-origin", b"*"), (b"access-control-allow-methods", b"POST, GET"),
-         (b"access-control-allow-headers", b"Content-Type")]
 _INT64_MAX = 2 ** 63 - 1
 _log = logging.getLogger(__name__)
 
@@ -118,7 +116,7 @@ class RestApi:
             status, body = 500, _error(error("rest_internal"))
         headers = [_JSON, (b"content-length", b"%d" % len(body))]
         if self.settings.cors:
-            headers += _CORS
+            headers += CORS
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
