@@ -109,6 +109,9 @@ class PretrainingInput:
         if final_masked_lm_prob is not None and not self.is_dynamic:
             raise UsageError(explain(f"final_masked_lm_prob with masks stored in {data_dir}",
                                      "examples made with masking='dynamic'"))
+        if final_masked_lm_prob is not None and split == "train" and train_steps is None:
+            raise UsageError(explain("final_masked_lm_prob without train_steps",
+                                     "the steps in which the fraction goes there"))
         if objective == "lm" and not self.is_dynamic:
             raise UsageError(explain(
                 f"objective='lm' with masks stored in {data_dir}: a language model reads the text "

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bert_tf.data import text_copies
-from bert_tf.data.documents import read_documents
+from bert_tf.data.documents import read_documents, split_sentences
 from bert_tf.data.processes import in_order
 from bert_tf.data.table_form import is_table, suffix
 from bert_tf.data.tables import BadRow, read_rows, read_text_lines
@@ -66,7 +66,7 @@ def skipped_documents(paths, split, dedupe, exclude, num_processes=1, progress=F
         BertTfError: a file cannot be read; a process died.
     """
     near = dedupe == "near"
-    lists = [_measured(enumerate(_texts(*each)), near, 1) for each in exclude]
+    lists = [_measured(enumerate(_texts(*each, split)), near, 1) for each in exclude]
     ends = []
     with tqdm(desc="looking for copies", total=sum(map(files.size, paths)), unit="B",
               unit_scale=True, disable=not progress) as bar:
@@ -128,15 +128,15 @@ def told(counts):
     return lines
 
 
-def _texts(path, column):
-    """Yield the texts of a file to exclude."""
+def _texts(path, column, split):
+    """Yield the texts of a file to exclude, with the blanks that `_pieces` gives documents."""
     rows = read_text_lines(path) if column is None else read_rows(path, [column])
     for _, row in rows:
         if isinstance(row, BadRow):
             raise row
         text = row[column or "text"]
         if isinstance(text, str) and text.strip():
-            yield text
+            yield " ".join(split_sentences(text)) if split == "sentences" else text
 
 
 def _pieces(paths, split, ends, bar):

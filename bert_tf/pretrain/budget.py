@@ -5,6 +5,7 @@ the machine does then, so that a run that was stopped ends as it would have.
 """
 
 import gc
+import json
 import os
 import time
 
@@ -12,10 +13,11 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.complete import complete
 from bert_tf.storage import files, manifest
+from bert_tf.training.config import RATES
 
 _MEASURED = 15  # seconds of steps of a size, at most
 _MEASURED_OF_HOURS = 0.02  # and of all seconds
-_SOME_STEPS = 10_000  # until the steps are known
+_SOME_STEPS = 10_000  # until the steps are known, or ten times those of the warm-up
 
 
 class BudgetRun:
@@ -44,16 +46,20 @@ class BudgetRun:
         Args:
             strategy: from `make_strategy`.
         """
-        found = self._chosen_before()
+        size, corpus_tokens = self._text()
+        # What is as given may have been chosen for another text, which the run refuses afterwards.
+        stated = {**manifest.result_options(self.given.stored()), "bytes": size}
+        stated = json.loads(json.dumps(stated))
+        found = self._chosen_before(stated)
         if found is None:
-            found = self._choose(strategy)
+            found = {**self._choose(strategy, size, corpus_tokens), "given": stated}
         else:
             print(f"recipe {self.given.recipe}: as it was chosen for {self.options.output_dir}")
         print("\n".join(found["told"]))
         self.facts = {"recipe": found}
         return self._filled(found["options"])
 
-    def _chosen_before(self):
+    def _chosen_before(self, stated):
         path = os.path.join(self.options.output_dir, "run.json")
         if not files.exists(path):
             return None
@@ -63,14 +69,13 @@ class BudgetRun:
             if self.given.overwrite:
                 return None
             raise
-        same = all(made.get("options", {}).get(name) == getattr(self.given, name)
-                   for name in ("recipe", "hours"))
-        return made.get("recipe") if same else None
+        found = made.get("recipe") or {}
+        return found if found.get("given") == stated else None
 
-    def _choose(self, strategy):
+    def _choose(self, strategy, size, corpus_tokens):
         from bert_tf.pretrain.step_rate import computes_bfloat16, steps_per_second
+        from bert_tf.tokenization.load import TokenizerSource
 
-        size, corpus_tokens = self._text()
         values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
         candidates = self._candidates(values)
@@ -80,6 +85,8 @@ class BudgetRun:
             passes=self.options.dupe_factor or (10 if self.options.masking == "static" else 1),
             looks_for_copies=bool(self.given.dedupe or self.given.exclude))
         rates = {}
+        entries = self.given.vocab and len(TokenizerSource(
+            self.given.vocab, **self.given.text_options()).load().vocabulary)
 
         def left():
             return recipe.train_seconds(self.given.hours, time.monotonic() - self.started, kept)
@@ -88,7 +95,8 @@ class BudgetRun:
         while (next_size := recipe.to_measure(list(candidates), rates, left(),
                                               corpus_tokens)) is not None:
             options, config = complete(self._filled(candidates[next_size]))
-            rates[next_size] = steps_per_second(options, config, strategy, seconds)
+            rates[next_size] = steps_per_second(options, config, entries or options.vocab_size,
+                                                strategy, seconds)
             gc.collect()  # graphs are in cycles, and the next model may be large
         spent = time.monotonic() - self.started
         budget = recipe.choose(rates, left(), corpus_tokens)
@@ -128,10 +136,11 @@ class BudgetRun:
             if config is None:
                 _, config = complete(given.replace(preset=name))
             own = {**values, **recipe.by_width(config.hidden_size)}
+            own["learning_rate"] *= RATES.get(given.optimizer, 1)
             if not self.fixed_config:
                 own["preset"] = name
             for option, is_set in (
-                    ("objective", self.is_causal or given.objective), ("format", self.is_causal),
+                    ("format", self.is_causal),
                     ("masked_lm_prob", self.is_causal), ("batch_size", given.batch_tokens),
                     ("format", given.objective not in (None, "mlm", "rtd")),
                     ("vocab_size", given.vocab or given.init or given.config
@@ -145,7 +154,7 @@ class BudgetRun:
 
     def _filled(self, values):
         """The options as given, with `values` where nothing is."""
-        values = {"train_steps": _SOME_STEPS, **values}
+        values = {"train_steps": max(_SOME_STEPS, 10 * (self.given.warmup_steps or 0)), **values}
         return self.given.replace(**{name: value for name, value in values.items()
                                      if getattr(self.given, name) is None})
 

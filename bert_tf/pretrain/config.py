@@ -90,8 +90,9 @@ class PretrainConfig(PretrainingOptions, UpdateOptions, TextOptions, MakeExample
         None, "run folder (default: named after the family, the preset and the first input)",
         metavar="runs/NAME")
     recipe: str | None = option(
-        None, "choose size, batch, lengths, learning rate and steps, where they are not given. "
-              "budget: by --hours and by rates measured on this machine", choices=RECIPES)
+        None, "choose what is not given: preset, without dropout, vocabulary size, format, lengths, "
+              "fraction of masks, batch, learning rate, dtype and steps. budget: by --hours and by "
+              "rates measured on this machine", choices=RECIPES)
     hours: float | None = option(
         None, "with --recipe: time for everything, from text to the SavedModel", ABOVE_0)
     family: str | None = option(

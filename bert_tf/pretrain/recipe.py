@@ -23,7 +23,7 @@ BY_WIDTH = ((256, 1e-3, 32, 0.2), (512, 5e-4, 64, 0.25), (768, 3e-4, 128, 0.3),
 # Bytes of text up to which so many entries are learned.
 VOCAB_SIZES = ((1e6, 2000), (2e7, 8000), (1e9, 16_000), (float("inf"), 30_522))
 SHORT_HOURS = 4  # up to which examples have 64 tokens, 128 from then on
-OPTIONS = {"objective": "mlm", "format": "full_sentences"}
+OPTIONS = {"format": "full_sentences"}  # of whose objectives the family's first is the default
 MODEL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 BERT = {"hidden_act": "relu"}  # of the family bert alone: others have activations of their own
 MARGIN = 0.08  # of the hours, for evaluations, checkpoints and a machine that slows down

@@ -13,6 +13,7 @@ from bert_tf.training.loop import check_split
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import distribute
+from bert_tf.training.weight_average import WeightAverage
 
 _FIRST = 3  # steps that build the graph and what it keeps
 
@@ -28,12 +29,13 @@ def computes_bfloat16():
     return bool({"avx512_bf16", "amx_bf16"} & {*flags.split()})
 
 
-def steps_per_second(options, config, strategy, seconds):
+def steps_per_second(options, config, vocab_size, strategy, seconds):
     """Measure the training step on made-up examples of full length.
 
     Args:
         options: `PretrainConfig`, filled in by `complete`.
-        config: the `ModelConfig`; its `vocab_size` yields to that of the options.
+        config: the `ModelConfig`.
+        vocab_size: entries of the vocabulary, instead of the configuration's.
         strategy: from `make_strategy`.
         seconds: how long to measure, after the first steps.
 
@@ -43,7 +45,8 @@ def steps_per_second(options, config, strategy, seconds):
         UsageError: a batch does not divide among the replicas.
     """
     tf.config.experimental.enable_op_determinism()  # as in the run
-    config = config.replace(vocab_size=options.vocab_size or config.vocab_size)
+    config = config.replace(vocab_size=vocab_size,
+                            padding_id=min(config.padding_id, vocab_size - 1))
     train_config = options.train_config()
     if options.batch_tokens:
         parts = strategy.num_replicas_in_sync * train_config.accumulate_steps
@@ -55,7 +58,10 @@ def steps_per_second(options, config, strategy, seconds):
         model = run.build_model(config, train_config)
         optimizer = build_optimizer(train_config)
         optimizer.build(model.trainable_variables)
-    step = make_train_step(model, optimizer, strategy, train_config)
+        average = None
+        if train_config.ema_decay:
+            average = WeightAverage(model.trainable_variables, train_config.ema_decay)
+    step = make_train_step(model, optimizer, strategy, train_config, average)
     iterator = iter(distribute(strategy, lambda num_replicas, replicas: _examples(
         options, config, train_config.batch_size // num_replicas)))
     scale, count, started = initial_loss_scale(train_config), -_FIRST, time.perf_counter()

@@ -35,12 +35,12 @@ TRAIN = ("--new_pieces", "9", "--train_steps", "4", "--batch_size", "4", "--max_
          "--eval_examples", "4")
 
 
-def embedder():
+def embedder(further_rows=0):
     """A `SentenceEmbedder` with initial weights, whose vocabulary is letters and a few words."""
     tokenizer = Tokenizer(Vocabulary([
         "unused", *SPECIAL_TOKENS, *LETTERS, *("##" + letter for letter in LETTERS), "the", "zoo"]))
-    config = ModelConfig(vocab_size=len(tokenizer.vocabulary), padding_id=1, initializer_range=0.3,
-                         **TINY)
+    config = ModelConfig(vocab_size=len(tokenizer.vocabulary) + further_rows, padding_id=1,
+                         initializer_range=0.3, **TINY)
     return SentenceEmbedder(config, seed=2, normalize=True, mask_specials=True,
                             dense={"units": 5, "act": "tanh", "use_bias": True},
                             preprocessor=TextPreprocessor(tokenizer, 24))
@@ -127,6 +127,16 @@ def test_training_leaves_an_embedder(folder, unexported, capsys, eager):
                            (("--learning_rate", "0.1"), "learning_rate was 0.0003, now 0.1")):
         assert cli.run(adapt.main, arguments(folder, "whole", *TRAIN, *words)) == 2
         assert message in capsys.readouterr().err
+
+
+def test_rows_without_a_piece_are_left_out_where_the_model_is_trained(folder, unexported, eager):
+    """Published tables are often padded to a round number of rows."""
+    embedder(further_rows=4).save_pretrained(str(folder / "padded"))
+    no_pieces = [*TRAIN, "--new_pieces", "0"]
+    run(folder, "trimmed", *no_pieces, model="padded")
+    first, after = weights_of(folder, "trimmed/start"), weights_of(folder, "trimmed/model")
+    assert len(first[TABLE]) == len(after[TABLE]) == 60
+    np.testing.assert_array_equal(first[TABLE], weights_of(folder, "padded")[TABLE][:60])
 
 
 @pytest.mark.long

@@ -228,6 +228,8 @@ def test_what_does_not_fit_is_refused(dynamic, static, make):
         PretrainingInput(static[0], "train", batch_size=8, seed=1, objective="lm")
     with pytest.raises(UsageError, match="objective='rdt' is unknown.*try objective='rtd'"):
         PretrainingInput(dynamic[0], "train", batch_size=8, seed=1, objective="rdt")
+    with pytest.raises(UsageError, match="final_masked_lm_prob without train_steps"):
+        PretrainingInput(dynamic[0], "train", batch_size=8, seed=1, final_masked_lm_prob=0.1)
     with pytest.raises(BertTfError, match="no eval examples"):
         PretrainingInput(make()[0], "eval", batch_size=8, seed=1)
     spec = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1,

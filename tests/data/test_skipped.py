@@ -101,6 +101,14 @@ def test_texts_to_exclude(write_file):
                                        "ratings.txt")
 
 
+def test_sentences_without_blanks_between_are_excluded(write_file):
+    """Chinese and Japanese: what splits a document into sentences puts no blank into its hash."""
+    lines = ["今天天气很好。我们去公园吧！", "好。"]
+    path, dev = write_file("a.txt", "\n\n".join(lines)), write_file("dev.txt", lines[0])
+    left, _ = kept([path], split="sentences", exclude=[(dev, None)])
+    assert [text for _, text in left] == ["好。"]
+
+
 @pytest.mark.parametrize("name, message", [
     ("none.txt", "--exclude none.txt: no such file; expected a file of a text a line, or "
                  "TABLE:COLUMN"),

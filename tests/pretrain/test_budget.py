@@ -13,6 +13,7 @@ from bert_tf.pretrain import budget, step_rate
 from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.storage import manifest
+from bert_tf.training.strategy import make_strategy
 
 
 @pytest.fixture
@@ -20,8 +21,8 @@ def measured(monkeypatch):
     """Rates as of a machine that is known; the configurations that were measured."""
     seen = []
 
-    def steps_per_second(options, config, strategy, seconds):
-        seen.append((options, config))
+    def steps_per_second(options, config, vocab_size, strategy, seconds):
+        seen.append((options, config, vocab_size))
         return 1.9e7 / (3e5 + 12 * config.num_hidden_layers * config.hidden_size**2)
 
     monkeypatch.setattr(step_rate, "steps_per_second", steps_per_second)
@@ -51,8 +52,8 @@ def test_what_is_chosen(choose, measured, capsys):
     assert 20_000 < options.train_steps < 32_000 and options.warmup_steps == (
         options.train_steps // 10)
     assert config.hidden_act == "relu" and config.hidden_dropout_prob == 0
-    assert [each.preset for each, _ in measured] == ["tiny", "mini", "small"]
-    assert all(each.hidden_dropout_prob == 0 for _, each in measured)
+    assert [each.preset for each, _, _ in measured] == ["tiny", "mini", "small"]
+    assert all(each.hidden_dropout_prob == 0 for _, each, _ in measured)
     printed = capsys.readouterr().out
     assert "4 x 256" in printed and f"--train_steps {options.train_steps}" in printed
 
@@ -89,9 +90,40 @@ def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, caps
     assert again[0].replace(num_processes=2) == options and again[1] == config
     assert not measured and other.facts == run.facts
     assert "as it was chosen for" in capsys.readouterr().out
-    (changed, _), _ = choose(learning_rate=1e-4)
-    assert changed.learning_rate == 1e-4 and changed.train_steps == options.train_steps
+    for changed in ({"learning_rate": 1e-4}, {"preset": "tiny"}):  # may be worth other steps
+        assert choose(**changed)[1].facts != run.facts and measured
+        measured.clear()
     assert choose(hours=3.0)[0][0].train_steps > options.train_steps and measured
+
+
+def test_another_text_is_measured_anew(choose, measured, tmp_path, monkeypatch):
+    _, run = choose()
+    manifest.write(str(tmp_path / "run/run.json"), {}, [], **run.facts)
+    monkeypatch.setattr(plan, "make_sections", lambda paths: ((paths,), 16e6))
+    measured.clear()
+    assert choose()[1].facts["recipe"]["given"]["bytes"] == 16e6 and measured
+
+
+def test_what_is_measured_is_what_will_be_trained(choose, measured, write_file):
+    """Rows of the tables, the rate of the optimizer, the steps of a long warm-up, the objective."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+    choose(vocab=write_file("vocab.txt", "\n".join(pieces) + "\n"))
+    assert {vocab_size for _, _, vocab_size in measured} == {7}
+    measured.clear()
+    (options, _), _ = choose(family="modernbert", optimizer="lion", warmup_steps=20_000,
+                             preset="tiny")
+    assert (options.learning_rate, options.objective) == (1e-4, "mlm")
+    assert measured[0][0].train_steps > 20_000 and measured[0][2] == 8000
+    assert choose(family="electra")[0][0].objective == "rtd"
+
+
+def test_a_padding_id_beyond_the_vocabulary_is_measured(write_file):
+    """ModernBERT's presets have that of the published vocabulary."""
+    options, config = complete(PretrainConfig(
+        input=write_file("text.txt", "a"), family="modernbert", preset="tiny", max_seq_length=16,
+        batch_size=2, train_steps=20, ema_decay=0.9, format="full_sentences"))
+    assert config.padding_id > 100
+    assert step_rate.steps_per_second(options, config, 100, make_strategy("one_device", 1), 0) > 0
 
 
 @pytest.mark.parametrize("given, message", [
