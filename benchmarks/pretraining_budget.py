@@ -39,6 +39,9 @@ COMMON = {"objective": "mlm", "format": "full_sentences", "split": "none", "max_
           "batch_size": 32, "dtype": "bfloat16", "holdout": 0.01, "learning_rate": 1e-3,
           "strategy": "one_device", "num_processes": 1, "eval_every": 10**9,
           "checkpoint_every": 10**9}
+_MODERN = {"norm_position": "pre", "feed_forward": "gated", "use_bias": False,
+           "relative_position": "rotary", "position_embedding": "none"}
+_WIDER = {"initializer_range": 0.06}
 # Flags that differ from COMMON; `model`: fields that differ from SIZES; `shallow`: the fraction of
 # the time for a model of half the layers, which are then stacked.
 ROWS = {
@@ -56,8 +59,13 @@ ROWS = {
     "wider_init": {"model": {"initializer_range": 0.08}},
     "wider_init_muon": {"optimizer": "muon", "model": {"initializer_range": 0.08}},
     "pre_ln": {"model": {"norm_position": "pre"}},
-    "modern": {"model": {"norm_position": "pre", "feed_forward": "gated", "use_bias": False,
-                         "relative_position": "rotary", "position_embedding": "none"}},
+    "rotary": {"model": {"relative_position": "rotary", "position_embedding": "none"}},
+    "modern": {"model": _MODERN},
+    "modern_wider": {"model": {**_MODERN, **_WIDER}},
+    "modernbert": {"model": {"family": "modernbert", "feed_forward": "gated",
+                             "hidden_act": "gelu"}},
+    "modern_wider_muon": {"optimizer": "muon", "learning_rate": 2e-3,
+                          "model": {**_MODERN, **_WIDER}},
     # Rows of one review, measured on such rows: beside "padding_free" only.
     "padded": {"format": "doc_sentences"},
     "padding_free": {"format": "doc_sentences", "padding_free": True},
@@ -127,8 +135,8 @@ def train(arguments, strategy, text, vocab, folder, flags, fields, minutes):
 def sizes(arguments, fields):
     """All fields of a model, of those in which it differs."""
     hidden = arguments.hidden_size
-    # With two thirds of the units a gated network has as many weights.
-    inner = 8 * hidden // 3 if fields.get("feed_forward") == "gated" else 4 * hidden
+    # With two thirds of the units a gated network has as many weights; 64 of bfloat16 are aligned.
+    inner = 8 * hidden // 3 // 64 * 64 if fields.get("feed_forward") == "gated" else 4 * hidden
     return {**SIZES, "hidden_size": hidden, "num_hidden_layers": arguments.layers,
             "num_attention_heads": max(1, hidden // 64), "intermediate_size": inner, **fields}
 

@@ -19,7 +19,7 @@ PRESETS = {
     "camembert": {"tiny": (2, 128), **_BASE_AND_LARGE},
     "mpnet": {"tiny": (2, 128), "base": (12, 768)},
     "deberta": {"tiny": (2, 128), "xsmall": (12, 384), "small": (6, 768), **_BASE_AND_LARGE},
-    "modernbert": {"tiny": (2, 128), "base": (22, 768), "large": (28, 1024)},
+    "modernbert": {**_SMALL_BERT, "base": (22, 768), "large": (28, 1024)},
 }
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
@@ -35,7 +35,10 @@ _FURTHER = {
     ("albert", "xlarge"): {"num_attention_heads": 16},
     ("electra", "tiny"): {"embedding_size": 64},
     ("electra", "small"): {"embedding_size": 128},
-    # Gated, so with a third matrix.
+    # Gated, so with a third matrix; the small ones have about as many weights as BERT's.
+    ("modernbert", "mini"): {"intermediate_size": 640},
+    ("modernbert", "small"): {"intermediate_size": 1280},
+    ("modernbert", "medium"): {"intermediate_size": 1280},
     ("modernbert", "base"): {"intermediate_size": 1152},
     ("modernbert", "large"): {"intermediate_size": 2624},
 }

@@ -1,6 +1,7 @@
 """Multi-head self-attention (Vaswani et al. 2017, section 3.2) with an additive mask."""
 
 import functools
+import math
 
 import keras
 import tensorflow as tf
@@ -84,8 +85,9 @@ class SelfAttention(Layer):
         if self.rotary_base:
             query, key = ([rotated(part, self.rotary_base) for part in parts]
                           for parts in (query, key))
+        # Of blocks a position sees three, so that they pay where there are more.
         in_window = (self.reach and not (first_only or return_attention_probs)
-                     and own.paddings[0] is not None)
+                     and own.paddings[0] is not None and _longest(own) > 3 * self.reach)
         attend = functools.partial(self._attend, scaled=scaled, training=training)
         if in_window:
             attend = functools.partial(in_blocks, reach=self.reach, causal=own.causal,
@@ -113,7 +115,7 @@ class SelfAttention(Layer):
         if relative is not None:
             adders = [adder + term[:, :, asking] for adder, term in zip(
                 adders, relative(self, query, key), strict=True)]
-        if self.reach:
+        if self.reach and _longest(layout) > self.reach + 1:
             positions = [tf.range(tf.shape(part)[2]) for part in key]
             adders = [adder + window_adder(position[asking], position, self.reach, adder.dtype)
                       for adder, position in zip(adders, positions, strict=True)]
@@ -128,3 +130,8 @@ class SelfAttention(Layer):
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
         return tf.matmul(weights, value), attention_probs
+
+
+def _longest(layout):
+    """The most positions of a row, infinite where the graph does not know."""
+    return layout.seq_length if isinstance(layout.seq_length, int) else math.inf

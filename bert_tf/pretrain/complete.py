@@ -8,8 +8,8 @@ from bert_tf.config import NEXT_SENTENCE_FORMATS, ModelConfig
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
+from bert_tf.pretrain import recipe
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
-from bert_tf.pretrain.recipe import model_changes
 from bert_tf.storage import checksums, files, hub
 from bert_tf.training.config import RATES
 
@@ -172,17 +172,23 @@ def _model_config(options):
         config = ModelConfig.load_any(options.config)
     else:
         options = _filled(options, preset="tiny")
-        config = preset(options.family or "bert", options.preset)
+        config = preset(options.family or _usual_family(options), options.preset)
         if config.family == "bert" and options.objective == "lm":
             # "LTR & No NSP" of the BERT paper, section 5.1.
             config = config.replace(attention="causal", pooling="last")
         if options.recipe:
-            config = config.replace(**model_changes(config.family))
+            config = config.replace(**recipe.MODEL)
     if options.family not in (None, config.family):
         raise UsageError(explain(f"{init or options.config} is a model of the family "
                                  f"{config.family}", f"--family {options.family}",
                                  f"--family {config.family}"))
     return options.replace(init=init, family=config.family), config
+
+
+def _usual_family(options):
+    suits = (options.objective in (None, *FAMILY_OBJECTIVES[recipe.FAMILY])
+             and options.format not in NEXT_SENTENCE_FORMATS)
+    return recipe.FAMILY if options.recipe and suits else "bert"
 
 
 def _choose_objective(options, config):

@@ -90,13 +90,14 @@ class PretrainConfig(PretrainingOptions, UpdateOptions, TextOptions, MakeExample
         None, "run folder (default: named after the family, the preset and the first input)",
         metavar="runs/NAME")
     recipe: str | None = option(
-        None, "choose what is not given: preset, without dropout, vocabulary size, format, lengths, "
-              "fraction of masks, batch, learning rate, dtype and steps. budget: by --hours and by "
-              "rates measured on this machine", choices=RECIPES)
+        None, "choose what is not given: family, preset, no dropout, vocabulary size, format, "
+              "lengths, fraction of masks, batch, learning rate, dtype and steps. budget: by "
+              "--hours and by rates measured on this machine", choices=RECIPES)
     hours: float | None = option(
         None, "with --recipe: time for everything, from text to the SavedModel", ABOVE_0)
     family: str | None = option(
-        None, "architecture (default: bert, or what --config or --init says)", choices=FAMILIES)
+        None, "architecture (default: bert, with --recipe modernbert, or what --config or --init "
+              "says)", choices=FAMILIES)
     preset: str | None = option(None, "size of the model (default: tiny)", choices=SIZES)
     config: str | None = option(
         None, "model_config.json or an official bert_config.json instead of a preset",

@@ -23,9 +23,10 @@ BY_WIDTH = ((256, 1e-3, 32, 0.2), (512, 5e-4, 64, 0.25), (768, 3e-4, 128, 0.3),
 # Bytes of text up to which so many entries are learned.
 VOCAB_SIZES = ((1e6, 2000), (2e7, 8000), (1e9, 16_000), (float("inf"), 30_522))
 SHORT_HOURS = 4  # up to which examples have 64 tokens, 128 from then on
+# Rotary positions tell neighbours from the start, which learned ones take long to do.
+FAMILY = "modernbert"
 OPTIONS = {"format": "full_sentences"}  # of whose objectives the family's first is the default
 MODEL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-BERT = {"hidden_act": "relu"}  # of the family bert alone: others have activations of their own
 MARGIN = 0.08  # of the hours, for evaluations, checkpoints and a machine that slows down
 BYTES_PER_TOKEN = 4.5
 # Bytes a second and core, and seconds, of what is done beside training (benchmarks/RESULTS.md).
@@ -138,11 +139,6 @@ def by_text(size, hours):
     """Return the options that depend on the bytes of text and on the hours."""
     return {"vocab_size": next(entries for limit, entries in VOCAB_SIZES if size <= limit),
             "max_seq_length": 64 if hours <= SHORT_HOURS else 128}
-
-
-def model_changes(family):
-    """Return the fields of `ModelConfig` that differ from a preset's."""
-    return {**MODEL, **(BERT if family == "bert" else {})}
 
 
 def kept_seconds(size, *, cores, learns_vocabulary, passes, looks_for_copies):

@@ -51,7 +51,7 @@ def test_what_is_chosen(choose, measured, capsys):
             options.learning_rate, options.vocab_size) == (32, 64, 0.2, 1e-3, 8000)
     assert 20_000 < options.train_steps < 32_000 and options.warmup_steps == (
         options.train_steps // 10)
-    assert config.hidden_act == "relu" and config.hidden_dropout_prob == 0
+    assert config.family == "modernbert" and config.hidden_dropout_prob == 0
     assert [each.preset for each, _, _ in measured] == ["tiny", "mini", "small"]
     assert all(each.hidden_dropout_prob == 0 for _, each, _ in measured)
     printed = capsys.readouterr().out
@@ -150,10 +150,10 @@ def test_a_run_of_minutes(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True,
                               env=environment)
         lines.append(done.stdout)
-    run = tmp_path / "runs/bert_budget_prose"
+    run = tmp_path / "runs/modernbert_budget_prose"
     steps = manifest.read(str(run / "run.json"))["options"]["train_steps"]
     logged = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert steps > 10 and logged[-1]["step"] == steps
     assert "chosen: tiny" in lines[0] and "chosen: tiny" in lines[1]
     assert "finished already" in lines[1]
-    assert (tmp_path / "saved_models/bert_budget_prose/1/saved_model.pb").exists()
+    assert (tmp_path / "saved_models/modernbert_budget_prose/1/saved_model.pb").exists()

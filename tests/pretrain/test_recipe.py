@@ -82,7 +82,7 @@ def test_sizes_of_every_family(family):
     for size in sizes(family):
         values = recipe.by_width(size.width)
         assert set(values) == {"learning_rate", "batch_size", "masked_lm_prob"}
-        assert preset(family, size.name).replace(**recipe.model_changes(family))
+        assert preset(family, size.name).replace(**recipe.MODEL)
 
 
 def test_what_is_kept_for_the_rest():
