@@ -35,7 +35,7 @@ _FURTHER = {
     ("albert", "xlarge"): {"num_attention_heads": 16},
     ("electra", "tiny"): {"embedding_size": 64},
     ("electra", "small"): {"embedding_size": 128},
-    # Gated, so with a third matrix; the small ones have about as many weights as BERT's.
+    # Gated, so with a third matrix; mini to medium have about as many weights as BERT's.
     ("modernbert", "mini"): {"intermediate_size": 640},
     ("modernbert", "small"): {"intermediate_size": 1280},
     ("modernbert", "medium"): {"intermediate_size": 1280},

@@ -74,7 +74,7 @@ def write_adapted(checkpoint, options, paths, folder):
     made = [made[number - len(old)] for number in kept[len(rows):]]
     adapted = checkpoint
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as beside:
-        # Training wants a row for each piece and no other; published tables may have more.
+        # Training needs exactly a row for each piece; published tables may have more.
         if now is not tokenizer or (
                 options.train_steps and checkpoint.config.vocab_size > len(old)):
             now.save(beside)

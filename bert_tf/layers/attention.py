@@ -85,7 +85,7 @@ class SelfAttention(Layer):
         if self.rotary_base:
             query, key = ([rotated(part, self.rotary_base) for part in parts]
                           for parts in (query, key))
-        # Of blocks a position sees three, so that they pay where there are more.
+        # A position sees three blocks, so they pay where a row has more than three.
         in_window = (self.reach and not (first_only or return_attention_probs)
                      and own.paddings[0] is not None and _longest(own) > 3 * self.reach)
         attend = functools.partial(self._attend, scaled=scaled, training=training)

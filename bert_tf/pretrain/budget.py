@@ -47,7 +47,7 @@ class BudgetRun:
             strategy: from `make_strategy`.
         """
         size, corpus_tokens = self._text()
-        # What is as given may have been chosen for another text, which the run refuses afterwards.
+        # Another text or another option is another choice; as JSON, to compare with what is stored.
         stated = {**manifest.result_options(self.given.stored()), "bytes": size}
         stated = json.loads(json.dumps(stated))
         found = self._chosen_before(stated)

@@ -12,8 +12,8 @@ from bert_tf.serving.wire.rest_text import dump
 
 _PROTOCOLS = {"openai": (openai, cohere), "tei": (tei,)}  # by what `--api` calls them
 CORS = ((b"access-control-allow-origin", b"*"),
-         (b"access-control-allow-methods", b"POST, GET"),
-         (b"access-control-allow-headers", b"Content-Type, Authorization"))
+        (b"access-control-allow-methods", b"POST, GET"),
+        (b"access-control-allow-headers", b"Content-Type, Authorization"))
 _AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is written in the event loop
 _OF_MODEL = "/models/"
 _log = logging.getLogger(__name__)
