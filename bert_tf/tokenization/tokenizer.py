@@ -85,12 +85,8 @@ class Tokenizer(BaseTokenizer):
         self._hidden = None if tokenize_chinese_chars else _normalizer(normalizing.hidden_chinese)
         tokens = vocabulary.tokens if tokenize_chinese_chars else [
             *map(normalizing.hide_chinese, vocabulary.tokens)]
-        try:
-            self._wordpiece = tf_text.FastWordpieceTokenizer(
-                tokens, token_out_type=tf.int32, unknown_token=vocabulary.special_tokens[1],
-                max_bytes_per_word=max_characters_per_word * _MAX_BYTES_PER_CHARACTER)
-        except RuntimeError as error:
-            raise UsageError(f"the vocabulary cannot be used: {error}") from error
+        self._wordpiece = _wordpiece(tuple(tokens), vocabulary.special_tokens[1],
+                                     max_characters_per_word * _MAX_BYTES_PER_CHARACTER)
         self._continuation = tf.constant(vocabulary.continuation)
         special = {added.token for added in vocabulary.added_tokens if added.special}
         self._spelled = tf.constant([
@@ -298,6 +294,18 @@ def check_stated(given, stated, path):
         if stated and value not in (None, stated.get(key)):
             raise UsageError(explain(f"{key}={value}, but {path} has {key}={stated.get(key)}",
                                      attempt=f"leaving --{key} away"))
+
+
+@functools.lru_cache(maxsize=16)
+def _wordpiece(tokens, unknown, max_bytes):
+    """The compiled vocabulary, shared: compiling takes longer than many a text."""
+    try:
+        with tf.init_scope():
+            return tf_text.FastWordpieceTokenizer(
+                [*tokens], token_out_type=tf.int32, unknown_token=unknown,
+                max_bytes_per_word=max_bytes)
+    except RuntimeError as error:
+        raise UsageError(f"the vocabulary cannot be used: {error}") from error
 
 
 def _normalizer(rules, *options):

@@ -104,7 +104,12 @@ def distribute(strategy, make_dataset):
     def make(context):
         local = context.num_replicas_in_sync // context.num_input_pipelines
         first = context.input_pipeline_id * local
-        return make_dataset(context.num_replicas_in_sync, range(first, first + local))
+        dataset = make_dataset(context.num_replicas_in_sync, range(first, first + local))
+        # Threads and buffers are as many as it says. The thread that would tune them wakes up ever
+        # more seldom, up to once a minute, and whoever ends an iterator waits for it.
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return dataset.with_options(options)
 
     return strategy.distribute_datasets_from_function(make)
 

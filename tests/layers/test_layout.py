@@ -17,7 +17,7 @@ def _layouts(mask):
     return Padded.of_mask(mask, "float32"), PaddingFree(mask, "float32", rectangles=3)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(MASKS)
 def test_what_goes_in_comes_out(mask):
     """With any mask, gaps and empty rows too."""
@@ -63,7 +63,7 @@ def test_kept_gaps_leave_every_token_at_its_position(mask):
     assert sum((padding.numpy() == 0).sum() for padding in layout.paddings) == mask.sum()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(MASKS, st.booleans())
 def test_rectangles_hold_sequences_and_adders_hide_the_rest(mask, causal):
     """Summed over what the adders leave open, every token finds just its own sequence's."""

@@ -39,7 +39,8 @@ def losses(model, data, steps=3):
     return found
 
 
-@pytest.mark.parametrize("padding_free", [False, True])
+@pytest.mark.parametrize("padding_free", [
+    pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("family", NEW)
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""

@@ -41,18 +41,19 @@ def model_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", params=[
-    "bert", "roberta", "albert", "electra", "gpt", pytest.param("encoder", marks=pytest.mark.long)])
+    "bert", "albert", "electra", "gpt",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("encoder", "roberta"))])
 def each(request, exported):
     """An export of each family, with all signatures."""
     return exported(request.param)
 
 
 # Exports like another one: of its tokenizer's kind, or with its head.
-_LONG = ("characters", "encoder", "left_to_right", "regressor", "several")
+LONG = ("characters", "encoder", "left_to_right", "regressor", "roberta", "several")
 
 
 @pytest.fixture(scope="session", params=[
-    pytest.param(name, marks=[pytest.mark.long] * (name in _LONG))
+    pytest.param(name, marks=[pytest.mark.long] * (name in LONG))
     for name in sorted(set(MODELS) - {"cased"})])
 def any_export(request, exported):
     """The float32 export of every model but one, which is exported in bfloat16 only."""

@@ -57,17 +57,21 @@ def test_what_a_version_holds(name, files, exported):
     assert os.listdir(folder.parent) == ["1"]
 
 
-def test_warm_up_requests_are_the_servers_protos(any_export):
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name not in ("bert", "tagger")))
+    for name in sorted(set(MODELS) - {"cased"})])
+def test_warm_up_requests_are_the_servers_protos(name, exported):
+    export = exported(name)
     prediction_log_pb2 = pytest.importorskip(
         "tensorflow_serving.apis.prediction_log_pb2", reason="the extra [serving] is not installed")
-    path = os.path.join(any_export.version, "assets.extra", "tf_serving_warmup_requests")
+    path = os.path.join(export.version, "assets.extra", "tf_serving_warmup_requests")
     signatures = set()
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
         inputs = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
-        assert any_export.call(request.model_spec.signature_name, **inputs)
+        assert export.call(request.model_spec.signature_name, **inputs)
         signatures.add(request.model_spec.signature_name)
-    assert signatures == set(any_export.call.signatures)
+    assert signatures == set(export.call.signatures)
 
 
 def test_warm_up_goes_from_short_texts_to_the_whole_window(tmp_path):

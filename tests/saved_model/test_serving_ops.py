@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 import tensorflow as tf
+from exports import LONG
 from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
@@ -21,7 +22,8 @@ TEXT_OPS = {  # the fewer the better: older servers link fewer
 }
 
 
-@pytest.mark.parametrize("name", TEXT_OPS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in TEXT_OPS])
 def test_an_export_uses_only_servable_ops(name, exported):
     version = exported(name).version
     assert unservable_ops(version) == []

@@ -164,7 +164,8 @@ def test_a_row_without_a_token_is_all_padding(each):
     assert set(answer["tokens"][1]) == {b""}
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "albert"])
+@pytest.mark.parametrize("name", [
+    "bert", pytest.param("roberta", marks=pytest.mark.long), "albert"])
 def test_fill_mask_ranks_the_vocabulary(name, exported):
     export = exported(name)
     texts = texts_of(export)
@@ -304,7 +305,8 @@ def test_shared_weights_are_stored_once(exported):
 @pytest.mark.parametrize(("name", "dtype", "expected"), [
     ("bert", "float32", {"task": "pretraining", "mask_token": "[MASK]", "lower_case": True}),
     ("cased", "bfloat16", {"dtype": "bfloat16", "lower_case": False, "strip_accents": False}),
-    ("roberta", "float32", {"mask_token": "<mask>", "lower_case": False}),
+    pytest.param("roberta", "float32", {"mask_token": "<mask>", "lower_case": False},
+                 marks=pytest.mark.long),
     ("albert", "float32", {"lower_case": True, "strip_accents": True}),
     ("several", "float32", {"task": "classifier", "problem": "multi_label", "pair": True,
                             "labels": ["no", "maybe", "네"], "pretokenize": None}),

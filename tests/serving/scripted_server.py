@@ -77,7 +77,7 @@ class ScriptedServer:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 context.load_cert_chain(tls[1], tls[0])
                 server.socket = context.wrap_socket(server.socket, server_side=True)
-            thread = threading.Thread(target=server.serve_forever)
+            thread = threading.Thread(target=server.serve_forever, args=(0.02,))
             thread.start()
             try:
                 yield f"{'https' if tls else 'http'}://localhost:{server.server_port}"

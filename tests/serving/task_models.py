@@ -81,5 +81,5 @@ def serve_tasks(made_once, folder):
     path = folder / "models.config"
     path.write_text(str(config))
     own = [] if BINARY else ["--api=openai,tei"]
-    return TaskModels(Server(f"--model_config_file={path}", "--enable_batching=true", *own),
-                      _Callers(versions))
+    return TaskModels(Server(f"--model_config_file={path}", "--enable_batching=true",
+                             "--enable_model_warmup=false", *own), _Callers(versions))

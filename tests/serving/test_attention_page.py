@@ -67,8 +67,9 @@ def choose(page, model, signature):
 
 @pytest.mark.parametrize(("signature", "texts", "name"), [
     ("fill_mask", {"text": TEXT}, "Show attention"),
-    ("next_sentence", {"text_a": TEXT, "text_b": PAIR}, "Show attention"),
-    ("embed", {"second": TEXT}, "Show attention: Second sentence")])
+    *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        ("next_sentence", {"text_a": TEXT, "text_b": PAIR}, "Show attention"),
+        ("embed", {"second": TEXT}, "Show attention: Second sentence")))])
 def test_the_text_at_hand_has_a_page(page, model, signature, texts, name):
     choose(page, OURS, signature)
     for field, text in texts.items():

@@ -139,6 +139,7 @@ def test_answer_tells_places_in_the_context_as_given():
         ours.answer_tensors(["a"], ["b", "c"])
 
 
+@pytest.mark.long
 def test_a_span_model_reads_as_its_reader_does_now():
     model = pair(QuestionAnswering, QuestionPreprocessor)[1]
     question, context = ["영화"], [" ".join(PIECES * 3)]

@@ -61,6 +61,7 @@ def test_it_is_served_and_asked(run, capsys):
         assert "label: noisy" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_page_shows_it(run, browser):
     with (serving(str(run / "served"), name="tones") as served,
           opened(browser, served.address) as page):

@@ -61,7 +61,7 @@ def test_equals_the_tokenizers_library(tokenizer, reference):
     assert graph(tf.constant([], tf.string)).shape[0] == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(texts=st.lists(ANY, min_size=1, max_size=5))
 def test_any_text(tokenizer, reference, texts):
     ids = tokenizer.tokenize(texts)

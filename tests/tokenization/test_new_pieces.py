@@ -62,7 +62,7 @@ def plain(counts, number):
     return pieces[len(OLD):]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(counts=st.dictionaries(st.text("abc", min_size=1, max_size=7), st.integers(1, 9),
                               min_size=1, max_size=12), number=st.integers(1, 12))
 def test_equals_plain_byte_pair_encoding_of_pieces(counts, number):

@@ -25,7 +25,6 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 KINDS = ("bert_st_cls", "bert_ner_cased", "mpnet_st", "roberta_st_korean", "roberta_tokens",
          "modernbert_mlm", "xlm_roberta_mlm", "camembert_mlm", "deberta_v3_encoder",
          "albert_questions")
-IN_SHORT = ("bert_st_cls", "modernbert_mlm", "deberta_v3_encoder")
 CLASSIC = ("*.model", "vocab.txt", "vocab.json", "merges.txt", "tokenizer_config.json")
 
 
@@ -80,11 +79,12 @@ def test_ids_of_all_published_folders(shared, loaded):
             assert tokenizer.decode(expected["ids"][7:9]) == texts[7:9]
 
 
+@pytest.mark.parametrize("lines", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", KINDS)
-def test_ids_and_offsets_of_real_and_nasty_lines(shared, loaded, name):
+def test_ids_and_offsets_of_real_and_nasty_lines(shared, loaded, name, lines):
     tokenizer = loaded(name)
     library = library_of(shared / "reference" / "hub" / name)
-    texts = _fair(tokenizer) + nasty.real_lines(shared, 10_000)
+    texts = _fair(tokenizer) + nasty.real_lines(shared, lines)
     expected = library.encode_batch(texts, add_special_tokens=False)
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     rows = ids.to_list()
@@ -101,7 +101,7 @@ def test_ids_and_offsets_of_real_and_nasty_lines(shared, loaded, name):
     else:
         assert not different
     starts, ends = (character_offsets(texts, each).to_list() for each in (starts, ends))
-    for number in range(len(texts) - 1_000, len(texts)):
+    for number in range(len(texts) - min(lines // 2, 1_000), len(texts)):  # Korean ones
         if number in different:
             continue
         for begin, end, (first, last) in zip(starts[number], ends[number],
@@ -129,8 +129,8 @@ def score(tokenizer, ids):
     return sum(pieces[number].score for number in ids)
 
 
-@pytest.mark.parametrize("name", [name if name in IN_SHORT else pytest.param(
-    name, marks=pytest.mark.long) for name in KINDS])
+@pytest.mark.parametrize("name", [
+    KINDS[0], *(pytest.param(name, marks=pytest.mark.long) for name in KINDS[1:])])
 def test_a_graph_that_can_be_served_gives_the_same(loaded, tmp_path, name):
     tokenizer = loaded(name)
     module = tf.Module()
@@ -196,7 +196,7 @@ def test_classic_files_give_the_same(shared, loaded, tmp_path, name):
     assert tokenizer.encode(*expected["pairs"][0]) == expected["pair_ids"][0]
 
 
-@pytest.mark.parametrize("lower_case", [True, False])
+@pytest.mark.parametrize("lower_case", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_the_original_rules_of_word_piece(shared, tmp_path, lower_case):
     lines = nasty.TEXTS + nasty.real_lines(shared, 10_000)
     lines = [line for line in lines if "\ufffd" not in line]

@@ -16,7 +16,8 @@ def distance(one, other):
 
 
 @pytest.mark.parametrize("task", [
-    "pretraining", pytest.param("replaced_tokens", marks=pytest.mark.long), "language_model"])
+    "pretraining", *(pytest.param(task, marks=pytest.mark.long) for task in (
+        "replaced_tokens", "language_model"))])
 def test_replicas_and_micro_batches_change_nothing(tiny, task):
     """2 replicas x 8, and 2 x 2 micro-batches of 4, equal 1 x 16."""
     options = {"train_steps": 5, "schedule": 1e-3, "task": task}
@@ -40,7 +41,7 @@ def test_leaving_padding_out_changes_nothing(tiny):
     check_same(tiny, free, one, "free")
 
 
-@pytest.mark.parametrize("optimizer", ["lamb", "muon"])
+@pytest.mark.parametrize("optimizer", ["muon", pytest.param("lamb", marks=pytest.mark.long)])
 def test_dropout_is_drawn_by_position(tiny, optimizer):
     """Each example has its own mask, in whatever replica and micro-batch it is."""
     options = {"train_steps": 5, "schedule": 1e-3, "dropout": 0.1, "optimizer": optimizer}

@@ -132,6 +132,7 @@ def test_a_token_under_the_pointer_shows_its_row_alone(page):
     check_lines(page, 0, [1, 2, 3])
 
 
+@pytest.mark.long
 def test_keyboard_alone_is_enough(page):
     page.get_by_label("Draw weights from").focus()
     page.keyboard.press("Tab")
@@ -179,6 +180,7 @@ def test_every_head_has_a_picture_that_leads_to_its_lines(page):
     check_lines(page, 1, [2], ALL[6:], ALL[:6])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1600])
 def test_it_fits_narrow_and_wide_windows(browser, address, width):
     with opened(browser, address, viewport={"width": width, "height": 800}) as page:
@@ -199,11 +201,13 @@ def test_it_fits_narrow_and_wide_windows(browser, address, width):
         assert left["height"] == middle["height"] == right["height"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark(page, scheme):
     check_contrast(page, scheme)
 
 
+@pytest.mark.long
 def test_a_large_page_draws_the_heaviest_lines(browser, tmp_path):
     given = probabilities(2, 12, 128)
     tokens = [f"단어{number}" for number in range(128)]

@@ -82,7 +82,7 @@ def test_through_a_proxy(ask, no_proxies, monkeypatch):
     with (ScriptedServer().running("grpc") as address,
           socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Tunnel) as proxy):
         proxy.leads_to = int(address.rpartition(":")[2])
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
         named = f"127.0.0.1:{proxy.server_address[1]}"
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{named}")
         assert ask(f"{host}:8500", "embed", ["5"]).tolist() == [[5, 1]]

@@ -102,6 +102,7 @@ def test_fill_mask(page):
     assert "no mask" in run(page, text="None.").inner_text()
 
 
+@pytest.mark.long
 def test_compare_two_sentences(page):
     choose(page, "embed")
     # Counted are a, e and i: (1, 2, 0) and (3, 0, 4).
@@ -118,6 +119,7 @@ def test_classify(page):
     assert run(page, text="0123456789").inner_text() == "Score 0.5"
 
 
+@pytest.mark.long
 def test_an_answer_is_highlighted_where_it_stands(page):
     choose(page, "answer")
     before = f"{FACE}{FACE} 가족과 \n"
@@ -129,6 +131,7 @@ def test_an_answer_is_highlighted_where_it_stands(page):
     assert "<b>nothing</b>" in answer.inner_text()
 
 
+@pytest.mark.long
 def test_entities_are_highlighted(page):
     choose(page, "tag")
     before = "👩‍👩‍👧 e\u0301 "
@@ -137,6 +140,7 @@ def test_entities_are_highlighted(page):
     assert cells(answer) == [CITY, "LOC", "50.0 %", FACE, "FACE", "50.0 %"]
 
 
+@pytest.mark.long
 def test_token_ids_are_written_as_numbers(page):
     choose(page, "sample_ids")
     names = [label.split(":")[0] for label in page.locator("#fields label").all_inner_texts()]
@@ -162,6 +166,7 @@ def test_token_ids_are_written_as_numbers(page):
         "sequence_output": [[[0] * 4, [0] * 4, [1] * 4], [[0] * 4, [1] * 4, [0] * 4]]}
 
 
+@pytest.mark.long
 def test_what_are_no_token_ids_is_told(page):
     choose(page, "sample_ids")
     for texts, told in (
@@ -172,6 +177,7 @@ def test_what_are_no_token_ids_is_told(page):
         assert run(page, **texts).get_by_role("alert").inner_text().startswith(told)
 
 
+@pytest.mark.long
 def test_any_other_signature_has_a_form_of_json(page):
     choose(page, "echo")
     answer = run(page, floats="[[0.5, 1]]", ints="[7]", flags="[true]", raw_bytes="네")
@@ -184,6 +190,7 @@ def test_any_other_signature_has_a_form_of_json(page):
         "y", "1 × 40", ", ".join(["0.6667"] * 12) + " …"]
 
 
+@pytest.mark.long
 def test_examples(page):
     choose(page, "classify")
     answer = run(page, examples='[{"text": "네"}]')
@@ -192,6 +199,7 @@ def test_examples(page):
     assert run(page, examples='[{"text": "네"}]').inner_text() == "Score 3"
 
 
+@pytest.mark.long
 def test_what_a_model_says_of_itself(page):
     choose(page, "describe")
     told = cells(run(page))
@@ -204,6 +212,7 @@ def test_the_servers_words_are_shown_when_it_refuses(page):
     assert alert.inner_text() == "'a' is no float32"
 
 
+@pytest.mark.long
 def test_keyboard_alone_is_enough(page):
     page.locator("#refresh").focus()
     visited = []
@@ -216,6 +225,7 @@ def test_keyboard_alone_is_enough(page):
     assert page.evaluate("document.activeElement.id") == "run"
 
 
+@pytest.mark.long
 def test_the_chosen_signature_is_in_the_address(page, browser):
     choose(page, "tag")
     again = browser.new_page()
@@ -225,11 +235,13 @@ def test_the_chosen_signature_is_in_the_address(page, browser):
     again.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark(page, scheme):
     check_contrast(page, scheme)
 
 
+@pytest.mark.long
 def test_every_field_has_a_name_and_lists_have_headings(page):
     for signature in ("answer", "echo", "sample_ids", "classify"):
         choose(page, signature)

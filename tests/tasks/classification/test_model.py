@@ -125,7 +125,7 @@ def test_regression_against_scikit_learn():
     ("single_label", ("no", "yes"),
      lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)),
     ("multi_label", ("a", "b", "c"), lambda: keras.losses.BinaryCrossentropy(from_logits=True)),
-    ("regression", ("score",), lambda: "mse")])
+    pytest.param("regression", ("score",), lambda: "mse", marks=pytest.mark.long)])
 def test_our_loss_is_that_of_keras(problem, names, loss):
     """`compile(optimizer)` and `compile(optimizer, loss)` train alike."""
     labels = {"single_label": LABELS, "multi_label": multi_labels(32),

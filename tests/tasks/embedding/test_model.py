@@ -196,6 +196,7 @@ def pretrained(folder, dtype="float32", **options):
                                    **options)
 
 
+@pytest.mark.long
 def test_a_real_model_gives_the_published_vectors(minilm, shared):
     sentences = (shared / "reference" / "minilm" / "sentences.txt").read_text().splitlines()
     with np.load(shared / "reference" / "minilm" / "expected.npz") as arrays:

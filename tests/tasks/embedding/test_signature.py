@@ -37,7 +37,7 @@ def embedder(folder, **options):
 @pytest.mark.parametrize("options", [
     {"pooling": "mean_max", "layers": (-1, 0), "mask_specials": True, "normalize": True,
      "weighting": "bm25"},
-    {"pooling": "none", "layers": (0, 1), "combine": "sum"},
+    pytest.param({"pooling": "none", "layers": (0, 1), "combine": "sum"}, marks=pytest.mark.long),
 ], ids=["weighted", "none"])
 def test_any_model_is_exported_with_any_vector(options, model_folder):
     call = Traced(model_folder, embedding=options,

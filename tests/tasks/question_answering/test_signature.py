@@ -67,6 +67,7 @@ def test_the_options_of_the_model_are_served(exported):
     np.testing.assert_array_equal(answer["has_answer"], some & (answer["no_answer_score"] <= -0.5))
 
 
+@pytest.mark.long
 def test_a_shorter_window_may_be_chosen(exported):
     export = exported("span")
     answer = Traced(export.folder, seq_length=8)("answer", question=QUESTIONS, context=CONTEXTS)

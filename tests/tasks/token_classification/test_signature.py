@@ -21,7 +21,8 @@ def rows_of(answer):
              for place in range(count)] for row, count in enumerate(answer["num_entities"])]
 
 
-@pytest.mark.parametrize("name", ["tagger", "characters"])
+@pytest.mark.parametrize("name", [
+    "tagger", pytest.param("characters", marks=pytest.mark.long)])
 def test_the_keras_model_and_the_text(name, exported):
     export = exported(name)
     answer = export.call("tag", text=LONG)
