@@ -96,6 +96,7 @@ def test_a_run_in_a_store_survives_a_kill_and_is_loaded(store, tmp_path, monkeyp
     assert answer["embedding"].shape == (1, 32)
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_a_store_is_told(store, monkeypatch):
     for name, value in store.environment.items():
         if name.startswith("AWS"):

@@ -79,14 +79,16 @@ class BudgetRun:
         values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
         candidates = self._candidates(values)
+        tokenizer = self.given.vocab and TokenizerSource(
+            self.given.vocab, **self.given.text_options()).load()
         kept = recipe.kept_seconds(
             size, cores=min(self.given.num_processes, os.cpu_count()),
             learns_vocabulary=not (self.given.vocab or self.given.init),
             passes=self.options.dupe_factor or (10 if self.options.masking == "static" else 1),
-            looks_for_copies=bool(self.given.dedupe or self.given.exclude))
+            looks_for_copies=bool(self.given.dedupe or self.given.exclude),
+            splits_morphemes=bool(getattr(tokenizer or self.given, "pretokenize", None)))
+        entries = tokenizer and len(tokenizer.vocabulary)
         rates = {}
-        entries = self.given.vocab and len(TokenizerSource(
-            self.given.vocab, **self.given.text_options()).load().vocabulary)
 
         def left():
             return recipe.train_seconds(self.given.hours, time.monotonic() - self.started, kept)

@@ -30,7 +30,7 @@ MODEL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 MARGIN = 0.08  # of the hours, for evaluations, checkpoints and a machine that slows down
 BYTES_PER_TOKEN = 4.5
 # Bytes a second and core, and seconds, of what is done beside training (benchmarks/RESULTS.md).
-VOCABULARY_RATE, EXAMPLES_RATE, COPIES_RATE = 1.3e6, 8e6, 5e6
+VOCABULARY_RATE, EXAMPLES_RATE, COPIES_RATE, MORPHEMES_RATE = 1.3e6, 8e6, 5e6, 0.17e6
 END_SECONDS = 60  # last evaluation, export, verification
 
 
@@ -141,7 +141,7 @@ def by_text(size, hours):
             "max_seq_length": 64 if hours <= SHORT_HOURS else 128}
 
 
-def kept_seconds(size, *, cores, learns_vocabulary, passes, looks_for_copies):
+def kept_seconds(size, *, cores, learns_vocabulary, passes, looks_for_copies, splits_morphemes):
     """Return the seconds that are kept for what is done beside training.
 
     Args:
@@ -150,9 +150,11 @@ def kept_seconds(size, *, cores, learns_vocabulary, passes, looks_for_copies):
         learns_vocabulary: whether one is learned.
         passes: over the text, in which examples are made.
         looks_for_copies: whether there is a pass for copies.
+        splits_morphemes: whether text is split into morphemes whenever it is read.
     """
     per_byte = (learns_vocabulary / VOCABULARY_RATE + passes / EXAMPLES_RATE
-                + looks_for_copies / COPIES_RATE)
+                + looks_for_copies / COPIES_RATE
+                + splits_morphemes * (learns_vocabulary + passes) / MORPHEMES_RATE)
     return END_SECONDS + size * per_byte / cores
 
 

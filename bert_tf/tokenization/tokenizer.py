@@ -296,7 +296,7 @@ def check_stated(given, stated, path):
                                      attempt=f"leaving --{key} away"))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=8)
 def _wordpiece(tokens, unknown, max_bytes):
     """The compiled vocabulary, shared: compiling takes longer than many a text."""
     try:

@@ -113,7 +113,9 @@ def labels_from(client):
 
 
 @pytest.mark.parametrize(("name", "asked_and_expected"), [
-    ("reviews", labels_from), ("span", answers_from), ("tagger", entities_from)])
+    ("reviews", labels_from),
+    *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        ("span", answers_from), ("tagger", entities_from)))])
 def test_the_client_reads_earlier_exports(name, asked_and_expected, written):
     with (serving(written / "saved_models" / name, name) as served,
           Client(served.address, name) as client):

@@ -142,7 +142,7 @@ def test_clone_and_export(make, tmp_path):
 
 
 @both
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.long)])
 def test_quantize(make, mode, tmp_path):
     made = make()
     # A quantized classifier of keras-hub's cannot be read again.

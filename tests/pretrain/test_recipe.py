@@ -87,9 +87,12 @@ def test_sizes_of_every_family(family):
 
 def test_what_is_kept_for_the_rest():
     """From rates: 58 MB of text take a vocabulary of 22 s on two cores (benchmarks/RESULTS.md)."""
-    options = {"cores": 2, "learns_vocabulary": True, "passes": 0, "looks_for_copies": False}
+    options = {"cores": 2, "learns_vocabulary": True, "passes": 0, "looks_for_copies": False,
+               "splits_morphemes": False}
     assert recipe.kept_seconds(58e6, **options) - recipe.END_SECONDS == pytest.approx(22, abs=1)
     more = recipe.kept_seconds(58e6, **{**options, "passes": 10, "looks_for_copies": True})
     assert more - recipe.END_SECONDS == pytest.approx(22 + 58 / 16 * 10 + 58 / 10, abs=1)
+    korean = recipe.kept_seconds(58e6, **{**options, "passes": 1, "splits_morphemes": True})
+    assert korean - recipe.END_SECONDS == pytest.approx(22 + 58 / 16 + 58 / 0.34 * 2, abs=1)
     assert recipe.by_text(5e7, 1) == {"vocab_size": 16_000, "max_seq_length": 64}
     assert recipe.by_text(5e5, 24) == {"vocab_size": 2000, "max_seq_length": 128}

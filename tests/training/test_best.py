@@ -48,7 +48,8 @@ def test_the_best_of_an_evaluator_is_kept(tiny):
     assert tiny.logged("run", "f1", "eval") == [0.1, 0.5, 0.5, 0.4]
 
 
-@pytest.mark.parametrize(("better", "step"), [(max, 3), (min, 2)])
+@pytest.mark.parametrize(("better", "step"), [
+    (max, 3), pytest.param(min, 2, marks=pytest.mark.long)])
 def test_better_is_what_is_said(tiny, better, step):
     _, result = tiny.train("run", judge=Judge(0.3, 0.1, 0.7), train_steps=3, **OPTIONS,
                            judging={"monitor": ("f1", better)})

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UsageError
-from bert_tf.training.strategy import make_strategy
+from bert_tf.training.strategy import distribute, make_strategy
 
 
 def test_devices_are_made_before_tensorflow_works_or_not_at_all():
@@ -14,3 +14,24 @@ def test_devices_are_made_before_tensorflow_works_or_not_at_all():
     with pytest.raises(UsageError, match=f"num_devices={count + 1} after TensorFlow started "
                                          f"with {count}; try it first in a new process"):
         make_strategy("mirrored", count + 1)
+
+
+class Workers:
+    """The second of two processes, with two replicas each, as a strategy."""
+
+    def distribute_datasets_from_function(self, make):
+        return make(tf.distribute.InputContext(2, 1, 4))
+
+
+def test_a_process_reads_for_its_own_replicas_and_nothing_is_tuned():
+    """The thread that tunes would be waited for, up to a minute, whenever an iterator ends."""
+    given = []
+
+    def dataset(*replicas):
+        given.append(replicas)
+        return tf.data.Dataset.range(3)
+
+    made = distribute(Workers(), dataset)
+    assert given == [(4, range(2, 4))]
+    assert not made.options().autotune.enabled
+    assert [*made.as_numpy_iterator()] == [0, 1, 2]

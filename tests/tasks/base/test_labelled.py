@@ -41,7 +41,8 @@ def batch_of(task, size=8):
     return {**inputs, **(labels if isinstance(labels, dict) else {"label_ids": labels})}
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [
+    "classifier", *(pytest.param(task, marks=pytest.mark.long) for task in ("span", "tagger"))])
 def test_fit_on_labels_beside_the_inputs(task, tmp_path):
     model = TASKS[task]()
     model.compile(keras.optimizers.Adam(0.01))

@@ -124,7 +124,9 @@ def test_regression_against_scikit_learn():
 @pytest.mark.parametrize(("problem", "names", "loss"), [
     ("single_label", ("no", "yes"),
      lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)),
-    ("multi_label", ("a", "b", "c"), lambda: keras.losses.BinaryCrossentropy(from_logits=True)),
+    pytest.param("multi_label", ("a", "b", "c"),
+                 lambda: keras.losses.BinaryCrossentropy(from_logits=True),
+                 marks=pytest.mark.long),
     pytest.param("regression", ("score",), lambda: "mse", marks=pytest.mark.long)])
 def test_our_loss_is_that_of_keras(problem, names, loss):
     """`compile(optimizer)` and `compile(optimizer, loss)` train alike."""
@@ -256,7 +258,9 @@ def test_a_file_of_a_functional_model_around_it(tmp_path):
 
 
 @pytest.mark.parametrize(("names", "problem"), [
-    (("no", "yes"), "single_label"), (("a", "b", "c"), "multi_label"), (("score",), "regression")])
+    (("no", "yes"), "single_label"),
+    *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        (("a", "b", "c"), "multi_label"), (("score",), "regression")))])
 def test_a_folder_restores_the_reader(tmp_path, names, problem):
     model = classifier(names, problem, (8, "windows", 3))
     folder = str(tmp_path / "model")

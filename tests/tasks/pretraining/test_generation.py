@@ -123,11 +123,13 @@ def test_inside_a_graph_with_everything_an_argument(model):
 
 
 @pytest.mark.parametrize("changes", [
-    {}, {"family": "roberta", "attention": "causal", "type_vocab_size": 1,
+    {}, *(pytest.param(changes, marks=pytest.mark.long) for changes in (
+        {"family": "roberta", "attention": "causal", "type_vocab_size": 1,
          "max_position_embeddings": 9},
-    {"family": "albert", "attention": "causal", "type_vocab_size": 2, "embedding_size": 8,
-     "position_embedding": "sinusoidal", "num_hidden_groups": 1},
-    {"family": "bert", "attention": "causal", "type_vocab_size": 2, "feed_forward": "conv"}],
+        {"family": "albert", "attention": "causal", "type_vocab_size": 2, "embedding_size": 8,
+         "position_embedding": "sinusoidal", "num_hidden_groups": 1},
+        {"family": "bert", "attention": "causal", "type_vocab_size": 2,
+         "feed_forward": "conv"}))],
     ids=["gpt", "positions_from_padding", "shared_layers", "conv"])
 def test_kept_keys_and_values_change_nothing(changes):
     """The same tokens as by runs over whole rows: within the window, into it and beyond it."""

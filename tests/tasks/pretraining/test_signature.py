@@ -52,7 +52,8 @@ def test_a_text_begins_with_the_text_of_its_first_tokens(name, data):
         assert whole.startswith(tokenizer.detokenize([ids[:count]]).numpy()[0])
 
 
-@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+@pytest.mark.parametrize("name", [
+    "gpt", pytest.param("left_to_right", marks=pytest.mark.long)])
 def test_generate_appends_the_likeliest_token_again_and_again(name, exported):
     export = exported(name)
     vocabulary, new = export.tokenizer.vocabulary, SEQ_LENGTH // 3
