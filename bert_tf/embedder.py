@@ -11,9 +11,9 @@ from bert_tf.load import from_pretrained
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
+from bert_tf.retrieval.prompts import PROMPTS, prompted
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tasks.embedding.features import PROMPTS
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
 _LENGTH = 512  # tokens that a model reads which does not say how many
@@ -58,6 +58,8 @@ class Embedder:
             BertTfError: a vector is not finite.
         """
         if self._served:
+            prompts = self._model.described.get("prompts") or {}
+            texts = [prompted(prompts, role, text) for text in texts]
             found = self._code.decode(self._model(texts, progress=True)[self._model.vector]
                                       ) if texts else []
         else:
@@ -74,7 +76,7 @@ class Embedder:
         return vectors
 
 
-def _deciding_files(path):
+def deciding_files(path):
     """Return the paths of the files that decide what a model gives, sorted."""
     found = find_model(path)
     if found.kind in SERVED:
@@ -91,7 +93,7 @@ def _deciding_files(path):
 def model_digest(path):
     """Return a digest of a model's files and their names, the same wherever its folder is."""
     digest = hashlib.blake2b(digest_size=16)
-    for name in _deciding_files(path):
+    for name in deciding_files(path):
         digest.update(f"{os.path.basename(name)} {manifest.digest_file(name)}\n".encode())
     return digest.hexdigest()
 

@@ -62,6 +62,8 @@ _FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 # Families whose masked-LM transform is erf whatever hidden_act says.
 _GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet")
 _GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
+# Elsewhere null stands for the default.
+_NULL_IS_A_VALUE = {"local_rope_theta"}
 
 
 def family_of(values, source):
@@ -95,7 +97,8 @@ def read_config(values, source, pooled, masked_lm):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
     check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(),
                         *hf_architectures.known(family)}, source)
-    stated = {**_DEFAULTS[family], **{k: v for k, v in values.items() if v is not None}}
+    stated = {**_DEFAULTS[family], **{key: value for key, value in values.items()
+                                      if value is not None or key in _NULL_IS_A_VALUE}}
     stated = hf_architectures.read(family, stated, source)
     fields = {ours: stated[theirs] for ours, theirs in _KEYS[family].items()}
     activations = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS

@@ -49,7 +49,7 @@ def read(path):
             "normalize": kinds[-1] == "Normalize"} | ({"prompts": prompts} if prompts else {}))
     encoder = hf_safetensors.read_encoder(folders[0])
     config = encoder.config
-    task = {"task": "embedder", "pooling": _read_pooling(folders[1], config),
+    task = {"task": "embedder", "pooling": _read_pooling(folders[1], config, prompts),
             "layers": [config.num_hidden_layers], "combine": "concat", "mask_specials": False,
             "special_ids": None, "weighting": None, "normalize": kinds[-1] == "Normalize",
             "reading": {"seq_length": _read_length(folders[0], encoder), "long": "head",
@@ -125,7 +125,7 @@ def _read_modules(path, source):
                    for module in modules]
 
 
-def _read_pooling(folder, config):
+def _read_pooling(folder, config, prompts):
     source = os.path.join(folder, _CONFIG)
     values = files.read_json_object(source)
     modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)]
@@ -139,6 +139,8 @@ def _read_pooling(folder, config):
         if values.get(key, config.hidden_size) != config.hidden_size:
             raise UsageError(explain(f"{source}: {key}={values[key]!r}",
                                      f"{config.hidden_size}, the encoder's hidden_size"))
+    if prompts and values.get("include_prompt") is False:
+        raise UsageError(explain(f"{source}: include_prompt=False with prompts", "true"))
     return _POOLINGS[modes[0]]
 
 

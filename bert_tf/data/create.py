@@ -80,7 +80,7 @@ def create_examples(config):
             print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)
         return before
 
-    _begin(output_dir, stated, sources, overwrite)
+    _begin(output_dir, stated, sources, overwrite, config.verify_inputs)
     sections, size = make_sections(inputs)
     skipped, facts = (), {}
     if config.dedupe or exclude:
@@ -138,10 +138,10 @@ def _checked_pairs(format, pairs):
     return None
 
 
-def _begin(output_dir, stated, sources, overwrite):
+def _begin(output_dir, stated, sources, overwrite, verify):
     """Empty the folder for shards; keep those of the same run, killed before it was finished."""
     started = os.path.join(output_dir, _STARTED)
-    if not manifest.finished(started, stated, sources, overwrite):
+    if not manifest.finished(started, stated, sources, overwrite, verify):
         files.remove(os.path.join(output_dir, MANIFEST))
         for name in files.list_folder(output_dir):
             if name == _STARTED or name.endswith((".tfrecord", ".index.npz")):

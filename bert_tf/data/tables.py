@@ -145,8 +145,11 @@ def _field_names(item):
 
 def _places(where, header, width, columns, optional):
     """Return the index of each column in a row of `width` fields."""
+    def is_there(column):
+        return column in header or not header and column.isdigit() and int(column) < width
+
     places = {}
-    for column in columns + [column for column in optional if column in header]:
+    for column in columns + [*filter(is_there, optional)]:
         if header.count(column) > 1:
             raise UsageError(f"{where}: two columns are named {column!r}")
         if column in header:

@@ -171,10 +171,12 @@ def _fill_table(student, teacher, counts):
         raise UsageError(explain(f"--hidden_size {width} with a teacher of vectors of "
                                  f"{vectors.shape[1]}", f"at most {vectors.shape[1]}"))
     vectors = vectors @ output_axes(vectors, width)
-    frequency = counts / max(1, counts.sum())
+    frequency = counts[:len(vectors)] / max(1, counts.sum())
     weights = _RARE / (_RARE + frequency)
     (table,) = student.encoder.weights
-    table.assign((vectors * weights[:, np.newaxis]).astype(np.float32))
+    filled = np.zeros(table.shape, np.float32)  # which may have rows that no token is of
+    filled[:len(vectors)] = vectors * weights[:, np.newaxis]
+    table.assign(filled)
 
 
 def scale_table(student, features, answers):

@@ -95,7 +95,7 @@ def _part(features, start, end):
 def token_vectors(teacher):
     """Compute the teacher's vector of every token alone, between its special tokens.
 
-    Returns: float32 `[vocab_size, width]`.
+    Returns: float32 `[tokens of the vocabulary, width]`.
     """
     vocabulary = teacher.preprocessor.tokenizer.vocabulary
     before, after = (np.full(len(vocabulary), special, np.int32)

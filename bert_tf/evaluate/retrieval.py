@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 
-from bert_tf.embedder import Embedder
+from bert_tf.embedder import Embedder, deciding_files
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
 from bert_tf.evaluate.queries import read_retrieval
-from bert_tf.evaluate.run import Evaluation, files_in
+from bert_tf.evaluate.run import Evaluation
 from bert_tf.evaluate.systems import Reranker, find
 from bert_tf.finetune.results import PREDICTIONS
 from bert_tf.finetune.trained_on import trained_on_notes
@@ -43,9 +43,8 @@ class RetrievalEvaluation(Evaluation):
         self.run = None
         for path in (None if options.model == BM25 else options.model, options.reranker):
             if path is not None:
-                found = find_model(path)
-                inputs += files_in(found.folder)
-                self.run = self.run or found.run
+                inputs += deciding_files(path)
+                self.run = self.run or find_model(path).run
         return inputs
 
     def measure(self):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.converters.own_folder import own_path
+from bert_tf.embedder import deciding_files
 from bert_tf.errors import UsageError, explain
 from bert_tf.finetune.config import (
     AnswerOptions,
@@ -95,7 +96,7 @@ class Evaluation:
             raise UsageError(explain(f"--model {self.options.model} does not say what it was "
                                      "fine-tuned for", "--task"))
         self.options = completed(self.options, known)
-        return [self.options.data, *files_in(self.found.folder)]
+        return [self.options.data, *deciding_files(self.options.model)]
 
     def write(self, task_type, examples, predictions):
         """Write what `measure` gave beside the results."""
@@ -142,12 +143,6 @@ class Evaluation:
         values = {current_name(name): value for name, value in trained.items()} | given
         return FinetuneConfig(task=self.options.task, train="", dev="", output_dir="", **{
             name: value for name, value in values.items() if name in _HEEDED})
-
-
-def files_in(folder):
-    """Return the paths of the files in a folder."""
-    return [path for path in (os.path.join(folder, name) for name in files.list_folder(folder))
-            if files.is_file(path)]
 
 
 def _pretokenize(folder):

@@ -195,7 +195,8 @@ class FinetuningRun:
             raise UsageError(explain(f"--max_seq_length {length}", f"{shortest} to {longest}"))
         self.type.options = options.replace(max_seq_length=length)
         labels = self.type.labels(train)
-        self.type.measure_on(dev)
+        for examples in filter(None, (test, dev)):  # the metric is that of the dev examples
+            self.type.measure_on(examples)
         self.model_task, self.model_options = self.type.model_options(labels,
                                                                       self.start.tokenizer)
         asked = options.dev_share()

@@ -161,8 +161,11 @@ def freeze(model, what):
         raise UsageError(explain(f"--freeze {count} with layers that share their weights",
                                  attempt="--freeze embeddings or --freeze all"))
     parts = [backbone.embeddings, backbone.embeddings_project, *blocks[:count]]
+    if count:  # what layers have in common, and what stands beside the first
+        parts += [backbone.encoder.relative, backbone.encoder.neighbours]
     if what == "all":
         fresh = getattr(model, "fresh_variables", ())
+        parts += [backbone.encoder.layer_norm]
         parts += [part for part in (backbone.bilstm, backbone.pooler) if part is not None
                   and not any(variable.path in fresh for variable in part.weights)]
     for part in parts:
@@ -174,8 +177,9 @@ def layer_rates(config, decay):
     """Return the factors of the learning rate by variable, for `build_optimizer`.
 
     A layer learns `decay` times as fast as the one above, the embeddings as those below the first
-    layer; what is above the last layer learns at the full rate (Clark et al. 2020, "ELECTRA",
-    appendix B, layerwise learning-rate decay).
+    layer; what layers share, and a convolution beside the first, as the first one; what is above
+    the last layer learns at the full rate (Clark et al. 2020, "ELECTRA", appendix B, layerwise
+    learning-rate decay).
 
     Args:
         config: the encoder's `ModelConfig`.
@@ -189,4 +193,5 @@ def layer_rates(config, decay):
         raise UsageError("--layer_decay with layers that share their weights; omit it")
     kind = "group" if config.num_hidden_groups else "layer"
     return ((f"^{family}/embeddings", decay ** (layers + 1)),
+            (f"^{family}/encoder/(relative_|conv/)", decay ** layers),
             *((f"^{family}/encoder/{kind}_{i}/", decay ** (layers - i)) for i in range(layers)))

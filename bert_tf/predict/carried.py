@@ -71,7 +71,11 @@ class Carried:
             return pa.array([value if value is None or isinstance(value, str)
                              else json.dumps(value, ensure_ascii=False) for value in values],
                             pa.string())
-        return pa.array(values, self.types[name])
+        array = pa.array(values, self.types[name])
+        if pa.types.is_nested(array.type) and not all(
+                _has_fields(array.type, value) for value in values):
+            raise ValueError("a field that the type lacks, which Arrow leaves out")
+        return array
 
     def _fits(self, name, value):
         try:
@@ -79,6 +83,18 @@ class Carried:
         except _WRONG:
             return False
         return True
+
+
+def _has_fields(type_, value):
+    """Return whether a nested type has all fields of a value that is otherwise of it."""
+    if value is None:
+        return True
+    if pa.types.is_struct(type_):
+        return all(type_.get_field_index(name) >= 0 and _has_fields(type_.field(name).type, inner)
+                   for name, inner in value.items())
+    if pa.types.is_list(type_):
+        return all(_has_fields(type_.value_type, inner) for inner in value)
+    return True
 
 
 def _types(source):

@@ -1,6 +1,9 @@
 """Metrics of predictions of rows that have the label that they are about."""
 
-from bert_tf.data.tables import BadRow, NoColumn
+import dataclasses
+
+from bert_tf.data.tables import BadRow
+from bert_tf.errors import BertTfError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.tasks.registry import find_task, make_type, tasks
 
@@ -17,7 +20,8 @@ def measure(name, several, rows, columns, shards):
             and an iterable of dicts of what was predicted of them.
 
     Returns: `{metric: float}`, and the number of rows with a label; `{}` and 0 where there is no
-        column with labels, or the task is none of rows.
+        column with labels, or the files are none of the task's examples, such as a table of
+        questions for a task of SQuAD's files.
     """
     if name not in tasks():
         return {}, 0
@@ -31,12 +35,15 @@ def measure(name, several, rows, columns, shards):
                  for place, row in zip(places, found, strict=True))
     try:
         for example, row in _beside(_labelled(task, rows, columns), predicted):
-            prediction = None if isinstance(example, BadRow) else task_type.prediction(example,
-                                                                                       row)
+            if isinstance(example, BadRow):
+                continue
+            # Of several files, an id need not be the only one of its name.
+            example = dataclasses.replace(example, id=str(len(examples)))
+            prediction = task_type.prediction(example, row)
             if prediction is not None:
                 examples.append(example.without_text())
                 predictions.append(prediction)
-    except NoColumn:
+    except BertTfError:  # what can be predicted need not be labelled
         return {}, 0
     return (task_type.metrics(examples, predictions) if examples else {}), len(examples)
 

@@ -1,5 +1,8 @@
 """How many rows there are to predict, for the time that is left."""
 
+import gzip
+import zlib
+
 from bert_tf.storage import files
 
 _BLOCK = 1 << 20
@@ -23,6 +26,9 @@ def _count(source):
             return parquet.read_metadata(local).num_rows
     if files.is_remote(source.path) or source.holds == ".json":
         return None  # it would be read twice
-    with files.explained("read", source.path), files.open_binary(source.path) as stream:
-        lines = sum(data.count(b"\n") for data in iter(lambda: stream.read(_BLOCK), b""))
+    try:
+        with files.explained("read", source.path), files.open_binary(source.path) as stream:
+            lines = sum(data.count(b"\n") for data in iter(lambda: stream.read(_BLOCK), b""))
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return None  # whoever reads the rows tells the line
     return lines - (source.holds is None and source.is_table and source.form.header is not False)

@@ -81,7 +81,7 @@ class Rows:
         names: the columns of all files, `id` first where no file has ids.
         id: the column of ids.
         numbered: whether no file has them: an id is the number of the line, after the file's name
-            and a colon where there are several files.
+            (its path, where two have the same name) and a colon where there are several files.
 
     Raises:
         UsageError: a file lacks a column.
@@ -97,6 +97,10 @@ class Rows:
             raise UsageError(explain(f"--text_b_column {columns['text_b']} with a model of single "
                                      "texts", attempt="omitting it"))
         self.sources = [self._source(path, form) for path in paths]
+        names = [files.base_name(path) for path in paths]
+        self._prefixes = dict(zip(paths, [""] if len(paths) == 1 else [
+            f"{name}:" for name in (names if len(set(names)) == len(names) else paths)],
+            strict=True))
         self.names = list(dict.fromkeys(
             name for source in self.sources for name in source.names))
         self.id = columns.get("id", ID)
@@ -143,10 +147,9 @@ class Rows:
     def _of(self, source):
         if not source.names:
             return
-        prefix = f"{files.base_name(source.path)}:" if len(self.sources) > 1 else ""
         for where, row in source.rows(self.text_columns.values()):
             if not isinstance(row, BadRow) and self.numbered:
-                row[self.id] = prefix + where.rpartition(" ")[2]
+                row[self.id] = self._prefixes[source.path] + where.rpartition(" ")[2]
             yield where, row
 
     def _block(self, number, rows, bad):

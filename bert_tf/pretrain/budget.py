@@ -73,14 +73,18 @@ class BudgetRun:
         return found if found.get("given") == stated else None
 
     def _choose(self, strategy, size, corpus_tokens):
+        from bert_tf.converters.formats import read_model
         from bert_tf.pretrain.step_rate import computes_bfloat16, steps_per_second
         from bert_tf.tokenization.load import TokenizerSource
 
         values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
         candidates = self._candidates(values)
-        tokenizer = self.given.vocab and TokenizerSource(
-            self.given.vocab, **self.given.text_options()).load()
+        tokenizer = None
+        if self.given.vocab:
+            tokenizer = TokenizerSource(self.given.vocab, **self.given.text_options()).load()
+        elif self.given.init:
+            tokenizer = read_model(self.given.init).tokenizer
         kept = recipe.kept_seconds(
             size, cores=min(self.given.num_processes, os.cpu_count()),
             learns_vocabulary=not (self.given.vocab or self.given.init),

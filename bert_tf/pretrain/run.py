@@ -13,6 +13,7 @@ import os
 
 import tensorflow as tf
 
+from bert_tf.config import ModelConfig
 from bert_tf.converters.formats import read_model
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.data import python_prose
@@ -133,12 +134,28 @@ class PretrainingRun:
         # A run that never finished a stage has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("vocab.json"))
         if manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
-            return
+            changed = self.changes_of_config()
+            if not changed:
+                return
+            if not replace:
+                raise UsageError(explain(f"{self.path()} holds a run with another configuration of "
+                                         f"the model ({changed})", attempt="another output folder, "
+                                         "or --overwrite"))
         if not self.options.discard_checkpoints:
             refuse_loss([self.path("checkpoints")])
-        for name in _MADE_BY_TRAINING:
+        for name in (*_MADE_BY_TRAINING, "model_config.json"):
             files.remove(self.path(name))
         manifest.write(record, options, inputs, **self.facts)
+
+    def changes_of_config(self):
+        """How the model of a run that began differs from the one asked for: a str, or ""."""
+        path = self.path("model_config.json")
+        if not files.exists(path):
+            return ""
+        before, now = vars(ModelConfig.load(path)), vars(self.config)
+        return "; ".join(f"{name} was {before[name]!r}, now {value!r}"
+                         for name, value in now.items() if value != before[name]
+                         and name not in ("vocab_size", "padding_id"))  # of the vocabulary
 
     def stated(self):
         """The options that decide what comes out, as manifests have them."""

@@ -105,3 +105,12 @@ def test_what_changes_the_numbers_is_refused_by_name(shared, name, changes, mess
     folder = hf_models.changed(shared, f"hub/{name}", tmp_path / "changed", changes)
     with pytest.raises(UsageError, match=message):
         hf_safetensors.read(folder)
+
+
+def test_null_is_the_base_of_the_layers_that_see_everything(shared, tmp_path):
+    folder = hf_models.changed(shared, "hub/modernbert_mlm", tmp_path / "changed", {
+        "rope_parameters": None, "global_rope_theta": 5000.0})
+    path = tmp_path / "changed" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"local_rope_theta": None}))
+    config = hf_safetensors.read(folder).config
+    assert (config.rotary_base, config.local_rotary_base) == (5000, 5000)

@@ -168,6 +168,13 @@ def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
         sentence_transformers.read(str(folder({file: change})))
 
 
+def test_a_prompt_that_is_left_out_of_the_mean_is_refused(folder):
+    changes = {"1_Pooling/config.json": _with(include_prompt=False)}
+    prompts = {"config_sentence_transformers.json": _with(prompts={"query": "q: "})}
+    with pytest.raises(UsageError, match="include_prompt=False with prompts; expected true"):
+        sentence_transformers.read(str(folder({**changes, **prompts})))
+
+
 def test_what_they_have_no_place_for(shared, tmp_path):
     checkpoint = sentence_transformers.read(str(shared / "reference" / "hub" / "bert_st_mean"))
     for change, message in (({"pooling": "mean_max"}, "pooling='mean_max'"),

@@ -12,6 +12,7 @@ from bert_tf.distill.config import DistillConfig
 from bert_tf.distill.projection import principal_axes
 from bert_tf.distill.student import build_student, kept_layers, scale_table, student_config
 from bert_tf.errors import UsageError
+from bert_tf.tasks.embedding.model import SentenceEmbedder
 
 TEXTS = [each.text_a for each in examples(20)]
 COUNTS = np.arange(16)  # of the tokens of `sentiment`
@@ -120,6 +121,15 @@ def test_windows_stay_windows():
     with pytest.raises(UsageError, match="the others a window.*--keep_layers 0 1 2"):
         student_config(teacher, options(keep_layers=(1, 3, 5)))
     assert student_config(teacher, options(keep_layers=(0, 1, 5)))[1] == (0, 1, 5)
+
+
+def test_rows_that_no_token_is_of_stay_empty_in_a_static_student():
+    small = embedder(2)
+    teacher = SentenceEmbedder(small.config.replace(vocab_size=small.config.vocab_size + 3),
+                               seed=2, preprocessor=small.preprocessor)
+    counts = np.append(COUNTS, [0, 0, 0])
+    (table,) = build_student(teacher, options(static=True), counts, "float32")[0].encoder.weights
+    assert not table[-3:].numpy().any() and table[:-3].numpy().any(1).all()
 
 
 def test_means_of_a_static_students_vectors_become_as_long_as_the_teachers():

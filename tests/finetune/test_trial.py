@@ -71,6 +71,23 @@ def test_freezing_takes_parts_from_the_bottom():
         trainable(1, family="albert", num_hidden_groups=1)
 
 
+@pytest.mark.parametrize(("family", "values"), [
+    ("mpnet", {"relative_position": "bias", "position_buckets": 8, "max_relative_position": 6}),
+    ("deberta", {"relative_position": "disentangled", "position_buckets": 4,
+                 "max_relative_position": 6, "first_conv_kernel_size": 3}),
+    ("modernbert", {"norm_position": "pre"})])
+def test_what_layers_share_is_frozen_with_them(family, values):
+    """Else frozen layers would compute something else after every step."""
+    def shared(what):
+        return {path for path in trainable(what, family=family, **values)
+                if path.startswith(f"{family}/encoder") and "/layer_" not in path}
+
+    assert shared(None) == shared("embeddings") != set()
+    # The LayerNorm after the last layer of a ModernBERT is above them.
+    assert shared(1) == ({"modernbert/encoder"} if family == "modernbert" else set())
+    assert shared("all") == set()
+
+
 def test_what_is_frozen_does_not_change_and_the_rest_does(tmp_path):
     trained = {}
 

@@ -67,3 +67,21 @@ def test_other_flags_than_the_chiefs_are_refused(tmp_path):
     start(tmp_path, 2, num_devices=2, strategy="multi_worker").check_options()
     with pytest.raises(UsageError, match="learning_rate is 0.1 here, 0.001 on worker 0; expected"):
         start(tmp_path, 1, learning_rate=0.1).check_options()
+
+
+def test_another_configuration_is_another_run(tmp_path):
+    text = tmp_path / "a.txt"
+    text.write_text("some text")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    start(folder, 1).claim([str(text)])
+    (folder / "vocab.json").touch()
+    run = start(folder, 1)
+    run.config.replace(vocab_size=40, padding_id=3).save(str(folder / "model_config.json"))
+    run.claim([str(text)])  # those two are the vocabulary's
+    run.config = run.config.replace(hidden_dropout_prob=0.5)
+    with pytest.raises(UsageError, match="hidden_dropout_prob was 0.1, now 0.5"):
+        run.claim([str(text)])
+    run.options = run.options.replace(overwrite=True)
+    run.claim([str(text)])
+    assert not (folder / "model_config.json").exists()

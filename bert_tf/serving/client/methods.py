@@ -6,6 +6,7 @@ import numpy as np
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.codes import VectorCode
+from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
@@ -85,7 +86,8 @@ class Methods(Steps):
 
     @_asks
     def rank(self, query, passages):
-        """Rank passages by a query: by a reranker's scores, else by the cosine of vectors.
+        """Rank passages by a query: by a reranker's scores, else by the cosine of vectors, of the
+        texts after the model's prompts.
 
         Args:
             query: str.
@@ -100,7 +102,9 @@ class Methods(Steps):
         if "rank" in self._signatures:
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])
-        rows = yield from self.rows("embed", text=[query, *passages])
+        prompts = (yield from self.described()).get("prompts") or {}
+        rows = yield from self.rows("embed", text=[prompted(prompts, "query", query), *(
+            prompted(prompts, "passage", text) for text in passages)])
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",

@@ -73,7 +73,8 @@ class Steps:
         self._pretokenize = pretokenize
         self._pad_to = pad_to
         self._signatures = {}  # name: SignatureDef, as last heard of
-        self._description = None  # what `describe` tells; {} where it is not there
+        self._version = None  # as last heard of
+        self._description = None  # what its `describe` tells; {} where it is not there
         self._reached = False  # whether the server ever answered
 
     @functools.cached_property
@@ -149,12 +150,16 @@ class Steps:
         # Those with underscores are TensorFlow's own, such as the one that initializes tables.
         self._signatures = {name: signature for name, signature in signatures.items()
                             if not name.startswith("__")}
+        if version != self._version:
+            self._version, self._description = version, None
         return version
 
     def _analysed(self, texts):
         """Texts split into morphemes; None for a model that takes text as it is."""
+        if not texts:  # as of `describe`, which tells whether they are to be split
+            return None
         pretokenize = self._pretokenize or (yield from self.described()).get("pretokenize")
-        if not texts or pretokenize in (None, "none"):
+        if pretokenize in (None, "none"):
             return None
 
         def cut():
@@ -171,9 +176,9 @@ class Steps:
     def described(self):
         """The same, asked for once; of a model without that signature nothing."""
         if self._description is None:
-            self._description = {}
-            if _DESCRIBE in self._signatures:
-                self._description = yield from self.description()
+            # Whoever asks at the same time asks again, and does not go on without an answer.
+            self._description = (yield from self.description()) if (
+                _DESCRIBE in self._signatures) else {}
         return self._description
 
     def results(self, name):

@@ -84,7 +84,8 @@ class ClientBackend:
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""
-        return await self._decoder.run(function, data, *arguments, self._limits, deadline=deadline)
+        return await self._decoder.run(function, data, *arguments, self._limits,
+                                       deadline=deadline, packed=arguments[:1] == (True,))
 
     def count(self, name, api, status, seconds):
         """See `Backend`."""

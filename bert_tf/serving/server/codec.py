@@ -35,21 +35,22 @@ class Decoder:
     def __init__(self):
         self._medium, self._large = _Lane("medium"), _Lane("large", _NICE)
 
-    async def run(self, function, data, *arguments, deadline=None):
+    async def run(self, function, data, *arguments, deadline=None, packed=False):
         """`function(data, *arguments)`.
 
         Args:
             function: of a module that imports little; what it takes and gives goes to a process.
             data: bytes.
             deadline: `time.monotonic()` from which nobody waits for it any more.
+            packed: whether the data are compressed: what they become may be large.
 
         Raises:
             ServingError: of the function; or it took too long, or too much memory.
         """
-        if len(data) <= AT_ONCE:
+        if len(data) <= AT_ONCE and not packed:
             return function(data, *arguments)
         latest = time.monotonic() + _MOST_SECONDS
-        lane = self._medium if len(data) <= _MEDIUM else self._large
+        lane = self._medium if len(data) <= _MEDIUM and not packed else self._large
         try:
             async with asyncio.timeout(None if deadline is None else
                                        max(0.0, deadline - time.monotonic())):

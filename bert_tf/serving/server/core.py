@@ -39,9 +39,12 @@ class Core:
         self._limits = settings.limits
 
     async def decode(self, function, data, *arguments, deadline=None):
-        """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes."""
+        """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes.
+
+        The first argument of a function of REST is whether the bytes are compressed.
+        """
         return await self._decoder.run(function, data, *arguments, self._limits,
-                                       deadline=deadline)
+                                       deadline=deadline, packed=arguments[:1] == (True,))
 
     def check(self, spec):
         """Refuse a request whose model is not there, before more of it is read."""

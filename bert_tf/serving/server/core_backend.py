@@ -88,7 +88,8 @@ class CoreBackend:
 
 def _bytes(texts):
     array = np.empty(len(texts), object)
-    array[:] = [text.encode() for text in texts]
+    encoded = {text: text.encode() for text in set(texts)}  # a query is there once for each text
+    array[:] = [encoded[text] for text in texts]
     return array
 
 

@@ -1,7 +1,8 @@
 """What one HTTP connection may cost: uvicorn's protocol, which has no bounds of its own, with them.
 
-Heads are bounded in bytes and in number of fields, requests in bytes and in the time that they
-take to arrive, answers in the time that a client may leave them unread; and so are connections.
+Heads are bounded in bytes and in number of fields, requests in bytes, in number and in the time
+that they take to arrive, answers in the time that a client may leave them unread; and so are
+connections.
 What is overridden and read here is no public interface: setup.cfg names one uvicorn and one
 httptools, and `test_http_limits.py` fails where a bound does not hold with another.
 """
@@ -12,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEAD_BYTES = 64 << 10  # of the request line and the header fields
 MOST_FIELDS = 100
+MOST_PIPELINED = 16  # requests that wait for the answer to one before them
 HEAD_SECONDS = 20  # from a connection, or a request's first byte, to the end of its head
 BODY_SECONDS = 120  # from there to the end of the request
 UNREAD_SECONDS = 60  # that an answer may wait for its client
@@ -85,6 +87,8 @@ class _Bounded(HttpToolsProtocol):
         head = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if head > MOST_HEAD_BYTES:
             self._raise(431, f"a head of more than {MOST_HEAD_BYTES} bytes")
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self._raise(400, f"more than {MOST_PIPELINED} requests before the first is answered")
         self._in_head = False
         self._expect_within(BODY_SECONDS)
         super().on_headers_complete()

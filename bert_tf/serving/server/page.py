@@ -96,8 +96,9 @@ def _attention_routes(core, attention):
                 thread, attention.page, folder, f"{spec.name}, version {spec.version}", text, pair)
         except ServingError as problem:
             return _refusal(HTTP_STATUS[problem.code], problem.message)
-        except BertTfError as problem:
-            return _refusal(404, f"There is no attention page of this model: {problem}")
+        except BertTfError:  # whose message names the folder
+            return _refusal(404, "There is no attention page of this model; expected a version "
+                                 "that python -m bert_tf.export wrote, with a tokenizer.")
         finally:
             waiting -= 1
         return HTMLResponse(drawn, headers=_SINGLE_PAGE)

@@ -8,11 +8,12 @@ of `{"id", "text", "title", "score"}`, or `{"error": sentence}`.
 import asyncio
 import concurrent.futures
 import json
+import math
 
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.wire.request import ServingError
 
 _MOST_BYTES = 1 << 20  # of a request
@@ -45,15 +46,20 @@ def search_routes(core, indexes, spec_of):
         nonlocal waiting
         if indexes is None:
             return _refusal(404, "This server has no indexes.")
+        try:
+            name, vector = _asked(await _body(request))
+        except ValueError as problem:
+            return _refusal(400, str(problem))
         if waiting >= _MOST_WAITING:
             return _refusal(503, "Other searches are waited for; try again in a moment.")
         waiting += 1
         try:
-            name, vector = _asked(await _body(request))
             found = await asyncio.get_running_loop().run_in_executor(
                 thread, indexes.search, name, vector, _FOUND)
-        except (BertTfError, ValueError) as problem:
+        except UsageError as problem:
             return _refusal(400, str(problem))
+        except BertTfError:  # whose message names a file
+            return _refusal(500, "The index cannot be read.")
         finally:
             waiting -= 1
         return JSONResponse(found, headers=_HEADERS)
@@ -82,9 +88,12 @@ def _asked(body):
             type(number) in (int, float) for number in vector):
         raise ValueError('Expected {"index": NAME, "vector": [number, …]}.')
     try:
-        return name, [float(number) for number in vector]
+        vector = [float(number) for number in vector]
     except OverflowError:
         raise ValueError("A number of the vector is too large.") from None
+    if not all(map(math.isfinite, vector)):
+        raise ValueError("The vector is not finite.")
+    return name, vector
 
 
 def _refusal(status, sentence):

@@ -7,7 +7,7 @@ request holds is bounded before it is decoded. All raise `ServingError`.
 from google.protobuf.message import DecodeError
 
 from bert_tf.serving.wire import protocol, tensor_proto
-from bert_tf.serving.wire.messages import check_rows, check_texts, error
+from bert_tf.serving.wire.messages import check_context, check_rows, check_texts, error
 from bert_tf.serving.wire.request import Spec
 
 _MOST_FIELDS = 16  # names of metadata that are looked at
@@ -50,6 +50,7 @@ def examples_of(given, limits):
     if not found:
         raise error("no_examples")
     check_rows(found, limits)
+    check_context(context.context, found, limits)
     examples = [context.context + example for example in found]
     check_texts("inputs", examples, limits)
     return examples

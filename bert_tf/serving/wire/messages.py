@@ -25,6 +25,8 @@ _BY_CODE = {
         "shape": "input {alias} has shape {given}; expected {wanted}",
         "shapes": "inputs do not fit the signature",
         "text_size": "input {alias} holds a text of {given} bytes; expected at most {wanted}",
+        "context_size": "the context before every example makes {given} bytes; expected at most "
+                        "{wanted}",
         "rows": "a request of {given} rows; expected at most {wanted}",
         # Classify, Regress and MultiInference.
         "no_examples": "the request has no examples",
@@ -177,6 +179,13 @@ def check_texts(alias, texts, limits):
     longest = max(map(len, texts), default=0)
     if longest > limits.text_bytes:
         raise error("text_size", alias=alias, given=longest, wanted=limits.text_bytes)
+
+
+def check_context(context, examples, limits):
+    """Refuse what all examples have in common, bytes, if it makes of them more than a request's."""
+    size = len(context) * len(examples)
+    if size > limits.body_bytes:
+        raise error("context_size", given=size, wanted=limits.body_bytes)
 
 
 def check_rows(values, limits):

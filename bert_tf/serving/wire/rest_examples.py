@@ -8,7 +8,7 @@ official guide): an example is an object of features, each a value or a list of 
 import numpy as np
 
 from bert_tf.serving.wire import protocol
-from bert_tf.serving.wire.messages import check_rows, check_texts, error
+from bert_tf.serving.wire.messages import check_context, check_rows, check_texts, error
 from bert_tf.serving.wire.rest_json import decode_base64, is_base64
 from bert_tf.serving.wire.rest_text import dump, read, show
 
@@ -27,6 +27,9 @@ def read_examples(body, packed, limits):
     document, name = read(body, packed, limits)
     if type(document.get("examples")) is list:
         check_rows(document["examples"], limits)
+        if "context" in document:
+            check_context(_example(document["context"]).SerializeToString(), document["examples"],
+                          limits)
     examples = examples_of(document)
     check_texts("inputs", examples, limits)
     return name, examples

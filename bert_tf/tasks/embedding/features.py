@@ -4,22 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_input import Features, TaskInput
+from bert_tf.retrieval.prompts import prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tokenization.morphemes import pretokenize
-
-# Names that a model's prompts may have for what comes before queries, and before what is searched.
-PROMPTS = {"query": ("query",), "passage": ("passage", "document")}
-
-
-def prompted(prompts, kind, text):
-    """Return a text after the prompt that a model has for its kind.
-
-    Args:
-        prompts: of a `SentenceEmbedder`.
-        kind: `query`; `passage` of what is searched; None of texts that are equals.
-        text: str.
-    """
-    return next((prompts[name] for name in PROMPTS.get(kind, ()) if name in prompts), "") + text
 
 
 class TextTable:

@@ -10,6 +10,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.states import states_of
+from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.long_texts import average_windows
@@ -153,8 +154,10 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
         return {}
 
     def scores(self, queries, passages, batch_size=32):
-        """See `Ranks.scores`: the cosine of the vectors."""
+        """See `Ranks.scores`: the cosine of the vectors, each text after its prompt."""
         queries, passages = beside(queries, passages)
+        queries, passages = ([prompted(self.prompts, kind, text) for text in column]
+                             for kind, column in (("query", queries), ("passage", passages)))
         texts = list(dict.fromkeys([*queries, *passages]))
         place = {text: index for index, text in enumerate(texts)}
         vectors = self.embed(texts, batch_size)

@@ -1,13 +1,11 @@
 """Vectors of texts: learned from queries and their texts, measured by the cosine of two."""
 
-import json
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.metrics import metrics_of_ranks
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
@@ -19,6 +17,7 @@ from bert_tf.tasks.embedding.features import TextTable, query_features
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.ranks import positive_ranks
+from bert_tf.tasks.embedding.signature import served_code
 from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
@@ -109,7 +108,12 @@ class Embedding(TaskType):
     def features(self, examples, model, training):
         """See `TaskType.features`: a row for each positive; for prediction one for each text."""
         if training:
-            widest = max(self.loss.matryoshka_widths or (0,))
+            widths = self.loss.matryoshka_widths or ()
+            widest = max(widths, default=0)
+            odd = [width for width in widths or (model.width,) if width % 2]
+            if self.loss.loss == "angle" and odd:  # halves are real and imaginary parts
+                raise UsageError(explain(f"--loss angle of vectors of {odd[0]} components",
+                                         "even widths"))
             if widest > model.width:
                 raise UsageError(explain(f"--matryoshka_widths {widest} of vectors of "
                                          f"{model.width} components", f"at most {model.width}"))
@@ -148,7 +152,7 @@ class Embedding(TaskType):
         if vectors[0].ndim != 1:
             raise UsageError(explain("a SavedModel with a vector for each token",
                                      "another --pooling at export than none"))
-        return _lines(examples, table, rows, _code(signatures).decode(np.stack(vectors)))
+        return _lines(examples, table, rows, served_code(signatures).decode(np.stack(vectors)))
 
     def metrics(self, examples, predictions):
         """See `TaskType.metrics`: of ranks, correlations, or of how the cosine separates two."""
@@ -221,14 +225,6 @@ def _lines(examples, table, rows, vectors):
     return [{"id": example.id, "ranks": ranks[query],
              "score": max(cosine(query, text) for text in positives[query])}
             for example, (query, *_) in zip(examples, rows, strict=True)]
-
-
-def _code(signatures):
-    """Return the `VectorCode` of what a SavedModel's signature `embed` gives."""
-    if "describe" not in signatures:  # written by an early version, or by others
-        return VectorCode()
-    answer = signatures["describe"](text=tf.constant([""]))["description"].numpy()
-    return VectorCode.from_options(json.loads(answer[0]).get("embedding", {}))
 
 
 def _of_length_1(vectors):

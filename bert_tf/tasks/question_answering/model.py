@@ -101,7 +101,10 @@ class QuestionAnswering(LabelledModel):
         threshold = self.null_threshold
         compiled = self._compiled_answer(self.preprocessor,
                                          tuple(self.preprocessor.reading().items()),
-                                         self.n_best, self.max_answer_length, threshold is None)
+                                         self.n_best, self.max_answer_length, threshold is None,
+                                         # Adapters are further variables, quantized kernels others.
+                                         tuple((variable.path, variable.dtype)
+                                               for variable in self.weights))
         return answers_to(
             lambda question, context: compiled(
                 question, context,
@@ -112,7 +115,7 @@ class QuestionAnswering(LabelledModel):
     def _compiled_answer(self):
         """`answers.answer` as a graph, made once for each choice of what is fixed in it."""
         @functools.cache
-        def compiled(preprocessor, reading, n_best, max_answer_length, always):
+        def compiled(preprocessor, reading, n_best, max_answer_length, always, variables):
             def answered(question, context, threshold):
                 return answer(self, preprocessor, question, context, None if always else threshold)
 

@@ -7,9 +7,11 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.retrieval.metrics import DEPTH, metrics_of_ranks
+from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.signature import served_code
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.ranking.features import list_features, pair_features
 from bert_tf.tasks.ranking.losses import LOSSES
@@ -97,6 +99,10 @@ class Ranking(TaskType):
         if ask is None:
             raise UsageError(explain("a SavedModel without the signatures `rank` and `embed`",
                                      attempt="exporting the model again"))
+        if ask is _ask_embed:
+            prompts = about.get("prompts") or {}
+            queries, passages = ([prompted(prompts, kind, text) for text in column]
+                                 for kind, column in (("query", queries), ("passage", passages)))
         if about.get("pretokenize"):
             texts = list(dict.fromkeys([*queries, *passages]))
             read = dict(zip(texts, analyse(texts, progress=True), strict=True))
@@ -166,7 +172,8 @@ def _ask_embed(signatures, queries, passages):
         of_texts = [texts[row] for row in rows]
         found = signatures["embed"](text=tf.constant(of_texts))["embedding"].numpy()
         vectors |= dict(zip(of_texts, found, strict=True))
-    return cosines(*(np.stack([vectors[text] for text in column])
+    code = served_code(signatures)
+    return cosines(*(code.decode(np.stack([vectors[text] for text in column]))
                      for column in (queries, passages)))
 
 

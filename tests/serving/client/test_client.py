@@ -1,5 +1,6 @@
 """What the client's methods take and give, and what it does not take."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tensorflow as tf
 from scripted_server import MODEL, ScriptedServer
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.client import Client, RequestError, Tls
+from bert_tf.serving.client import AsyncClient, Client, RequestError, Tls
 from bert_tf.serving.client.address import Address
 from bert_tf.serving.client.rest_wire import RestWire
 from bert_tf.serving.wire.request import ServingError, Spec
@@ -142,6 +143,35 @@ def test_morphemes_are_cut_here_and_offsets_lead_back(protocol, ask):
             {"text": "봤다", "label": "X", "start": 4, "end": 6, "score": 0.5}]
         assert ask(address, "tag", ["word"]) == [[]]
         assert ask(address, "describe") == {"pretokenize": "morphemes"}
+
+
+def test_those_that_ask_at_the_same_time_all_know_what_the_model_reads(protocol):
+    pytest.importorskip("kiwipiepy")
+
+    async def both(address):
+        async with AsyncClient(address, MODEL) as client:
+            return await asyncio.gather(client.tag("영화를 봤다"), client.tag("영화를 봤다"))
+
+    with ScriptedServer(_second_word, TAGGER).running(protocol) as address:
+        for found in asyncio.run(both(address)):
+            assert [each["text"] for each in found] == ["를"]
+
+
+def test_prompts_come_before_what_is_ranked(protocol, ask):
+    prompts, seen = {"query": "q: ", "document": "p: "}, []
+
+    def answer(signature, inputs):
+        if signature == "describe":
+            return {"description": np.array([json.dumps({"prompts": prompts}).encode()])}
+        seen.extend(inputs["text"])
+        return {"embedding": np.eye(len(inputs["text"]), dtype=np.float32)}
+
+    server = ScriptedServer(answer, {
+        "describe": TAGGER["describe"],
+        "embed": ({"text": (tf.string, [None])}, {"embedding": (tf.float32, [None, 3])})})
+    with server.running(protocol) as address:
+        ask(address, "rank", "a", ["b", "c"])
+    assert [bytes(text).decode() for text in seen] == ["q: a", "p: b", "p: c"]
 
 
 def test_no_tensorflow_is_imported():

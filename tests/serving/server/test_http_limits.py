@@ -234,3 +234,24 @@ def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
                 connection.shutdown(socket.SHUT_WR)
                 until_the_end(connection)
     assert not caplog.records
+
+
+def test_requests_before_the_first_is_answered():
+    """Whoever does not wait for answers is told so, instead of being remembered."""
+    begun = []
+
+    async def never(scope, receive, send):
+        begun.append(scope)
+        await asyncio.Event().wait()
+
+    one = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+    with running(never) as port:
+        status, message = told(port, one * (2 + http_limits.MOST_PIPELINED))
+        assert status == 400 and message == "more than 16 requests before the first is answered"
+        assert len(begun) == 1
+    with running() as port, connected(port) as connection:
+        connection.sendall(one * (1 + http_limits.MOST_PIPELINED))
+        said = b""
+        while said.count(b"HTTP/1.1 200") < 1 + http_limits.MOST_PIPELINED:
+            assert (data := connection.recv(1 << 16)), said
+            said += data

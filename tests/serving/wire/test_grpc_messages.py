@@ -62,6 +62,13 @@ def test_examples_are_their_bytes():
     assert "expected at most 30000" in refusal(
         grpc_messages.read_examples, made.SerializeToString(), LIMITS)[1]
 
+    made = regression_pb2.RegressionRequest()
+    given = made.input.example_list_with_context
+    given.context.CopyFrom(example(b"a" * (LIMITS.body_bytes // 3)))
+    given.examples.extend([tf.train.Example()] * 4)
+    assert "before every example makes 139" in refusal(
+        grpc_messages.read_examples, made.SerializeToString(), LIMITS)[1]
+
     made = inference_pb2.MultiInferenceRequest()
     made.input.example_list.examples.add()
     made.tasks.add(method_name="x").model_spec.name = "m"

@@ -153,6 +153,9 @@ def test_a_teacher_of_another_format(folder, run):
     (["--margin", "2"], 2, "--margin with --loss in_batch: it is for triplet; omit it"),
     (["--loss", "vectors"], 2, "--loss vectors without a teacher; try --teacher PATH"),
     (["--dev", "alone.txt"], 2, "alone.txt line 1: texts alone, which vectors cannot be measured"),
+    (["--test", "alone.txt"], 2, "alone.txt line 1: texts alone, which vectors cannot be measured"),
+    (["--train", "sts.tsv", "--loss", "angle", "--matryoshka_widths", "5"], 2,
+     "--loss angle of vectors of 5 components; expected even widths"),
     (["--train", "equal.tsv"], 1, "have the score 2; expected different ones"),
     (["--train", "half.tsv"], 1, "half.tsv line 2: empty positive; try removing the row, or "
                                  "--skip_bad_rows"),

@@ -13,6 +13,7 @@ from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
+from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -225,3 +226,13 @@ def test_paraphrases_are_nearer(minilm, shared):
         left, right = np.split(model.embed(texts), 2)
         cosine = np.sum(left * right, axis=1)
         assert roc_auc_score([row[0] == "1" for row in rows], cosine) > 0.65
+
+
+def test_prompts_come_before_queries_and_before_what_is_searched():
+    model = make(prompts={"query": "a ", "document": "b b "})
+    queries, passages = ["c", "d e"], ["f", "g"]
+    vectors = [model.embed([f"{prompt}{text}" for text in texts])
+               for prompt, texts in (("a ", queries), ("b b ", passages))]
+    np.testing.assert_allclose(model.scores(queries, passages), cosines(*vectors), atol=1e-6)
+    plain = make().scores(queries, passages)
+    assert np.abs(model.scores(queries, passages) - plain).max() > 1e-3

@@ -231,3 +231,14 @@ def test_a_very_long_context(models):
     answer = model.answer_tensors(["a"], [context + "😀 the"])
     assert len(context) == 100_000 and answer["answers"][0, 0] != b""
     check_texts({name: value[0].numpy() for name, value in answer.items()}, context + "😀 the", 3)
+
+
+def test_adapters_are_seen_by_the_next_answer(tokenizers):
+    model = make_model(tokenizers["word_piece"])
+    before = model.answer_tensors(QUESTIONS, CONTEXTS)["scores"].numpy()
+    model.backbone.enable_lora(2)
+    for variable in model.trainable_variables:
+        if "lora" in variable.path:
+            variable.assign(tf.random.stateless_normal(variable.shape, [1, 2]))
+    after = model.answer_tensors(QUESTIONS, CONTEXTS)["scores"].numpy()
+    assert np.abs(after - before).max() > 1e-3

@@ -88,7 +88,7 @@ export function searches({ embed }, indexes) {
 }
 
 /** A query: the passages of an index that are nearest to its vector. */
-function search(signature, results) {
+function search(signature, results, { prompts = {} }) {
   const { value } = Object.values(results)[0];
   return {
     about: `The passages of ${signature.index} that are nearest to the query.`,
@@ -96,7 +96,8 @@ function search(signature, results) {
     attended: [],
     async run(values, ask) {
       const named = (method, body) => ask(method, { ...body, signature_name: "embed" });
-      const outputs = await predict(named, signature, { text: [values.query] });
+      const outputs = await predict(named, signature,
+        { text: [(prompts.query ?? "") + values.query] });
       const found = await searchIndex(signature.index, outputs[value][0]);
       return [table(["Rank", "Passage", "Score"], found.map(({ title, text, score }, place) =>
         [String(place + 1), [title, text].filter(Boolean).join(": "), score.toFixed(4)]))];

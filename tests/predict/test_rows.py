@@ -1,0 +1,81 @@
+"""What is read of the input's rows, carried along and measured, without a model."""
+
+import gzip
+import json
+
+import pytest
+
+from bert_tf.data.table_form import TableForm
+from bert_tf.predict.carried import Carried
+from bert_tf.predict.measure import measure
+from bert_tf.predict.progress import count_rows
+from bert_tf.predict.rows import Rows
+
+QUESTIONS = ["question", "context"]
+
+
+def rows_of(paths, inputs=("text",), columns=None, form=None):
+    return Rows(list(map(str, paths)), list(inputs), columns or {}, form or TableForm(), 100)
+
+
+def test_what_is_predicted_need_not_be_of_the_form_of_labelled_files(write_file):
+    path = write_file("q.csv", "question,context\nWho?,Ann is here.\n")
+    rows = rows_of([path], QUESTIONS)
+    places = [(f"{path} line 2",)]
+    found = [(each, [{"answer": "Ann"}]) for each in places]
+    assert measure("squad_v2", False, rows, {}, found) == ({}, 0)
+
+
+def test_answers_are_measured_whatever_their_ids(tmp_path):
+    paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
+    for path, answer in zip(paths, ("Ann", "Bob"), strict=True):
+        path.write_text(json.dumps({"question": "Who?", "context": f"{answer} is here.",
+                                    "answer": answer, "id": "1"}) + "\n")
+    rows = rows_of(paths, QUESTIONS)
+    places = [f"{path} line 1" for path in paths]
+    for answers, expected in ((["Ann", "Bob"], 100), (["Bob", "Bob"], 50), (["Bob", "Ann"], 0)):
+        metrics, labelled = measure("span", False, rows, {}, [
+            (places, [{"answer": answer} for answer in answers])])
+        assert (metrics["exact_match"], labelled) == (expected, 2)
+
+
+def test_columns_without_names_are_carried_along(write_file):
+    path = write_file("a.tsv", "one\t1\tthe film\ntwo\t0\tthe end\n")
+    rows = rows_of([path], columns={"text": "2", "id": "0"})
+    (block,) = rows.blocks(bad=None)
+    assert block.texts == {"text": ["the film", "the end"]}
+    assert block.columns == {"0": ["one", "two"], "1": ["1", "0"], "2": ["the film", "the end"]}
+    assert block.ids(rows.id) == ["one", "two"]
+
+
+def test_ids_tell_files_of_one_name_apart(tmp_path):
+    paths = [tmp_path / folder / "data.txt" for folder in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("the film\n")
+    (block,) = rows_of(paths).blocks(bad=None)
+    assert block.columns["id"] == [f"{path}:1" for path in paths]
+
+
+@pytest.mark.parametrize(("more", "fits"), [
+    ({"lang": "en"}, True), ({"lang": None}, True), ({}, True), (None, True),
+    ({"lang": "en", "source": "x"}, False)])
+def test_a_field_that_first_rows_lack_is_not_lost(tmp_path, more, fits):
+    path = tmp_path / "a.jsonl"
+    lines = [{"text": "the film", "of": {"meta": [{"lang": "en"}]}}] * 1000
+    lines += [{"text": "the film", "of": {"meta": [more]}}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rows, told = Rows([str(path)], ["text"], {}, TableForm(), 2000), []
+    (block,) = rows.blocks(bad=None)
+    made = Carried(rows).convert(block, lambda where, row: told.append(str(row)))
+    assert len(made.places) == 1000 + fits
+    assert fits or "in the column 'of'; expected struct<" in told[0]
+
+
+def test_rows_of_a_truncated_file_are_not_counted(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"text\nthe film\n" * 1000))
+    whole = rows_of([path])
+    assert count_rows(whole.sources) == 1999
+    path.write_bytes(path.read_bytes()[:-20])
+    assert count_rows(whole.sources) is None
