@@ -112,7 +112,8 @@ async def embed_ids(call, rows, *, truncate=True):
     if not truncate:
         _check_long(call, sizes)
     tokens = _check_all(call, sizes)
-    longest = min(max(sizes), window or call.max_tokens // len(rows))
+    # Rows of one length, whatever is asked for at the same time: batches are made of them.
+    longest = window or min(max(sizes), call.max_tokens // len(rows))
     ids, mask = np.zeros([2, len(rows), longest], np.int32)
     for place, row in enumerate(rows):
         row = row[:longest]

@@ -57,8 +57,10 @@ def test_token_ids_go_to_the_signature_of_ids(post, backend):
     assert status == 200 and body["usage"]["prompt_tokens"] == 5
     (_, signatures, inputs), = backend.asked
     assert signatures == ("embed_ids",)
-    assert inputs["input_word_ids"].tolist() == [[2, 5, 3], [2, 3, 0]]
-    assert inputs["input_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+    # All rows are of the model's window, so that requests of several clients make a batch.
+    padding = [0] * (WINDOW - 3)
+    assert inputs["input_word_ids"].tolist() == [[2, 5, 3, *padding], [2, 3, 0, *padding]]
+    assert inputs["input_mask"].tolist() == [[1, 1, 1, *padding], [1, 1, 0, *padding]]
     assert not inputs["input_type_ids"].any()
     backend.asked.clear()
     status, body = post("/v1/embeddings", model="embedder", input=list(range(20)))
