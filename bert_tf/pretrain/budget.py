@@ -73,6 +73,8 @@ class BudgetRun:
         return found if found.get("given") == stated else None
 
     def _choose(self, strategy, size, corpus_tokens):
+        import tensorflow as tf
+
         from bert_tf.converters.formats import read_model
         from bert_tf.pretrain.step_rate import computes_bfloat16, steps_per_second
         from bert_tf.tokenization.load import TokenizerSource
@@ -101,8 +103,16 @@ class BudgetRun:
         while (next_size := recipe.to_measure(list(candidates), rates, left(),
                                               corpus_tokens)) is not None:
             options, config = complete(self._filled(candidates[next_size]))
-            rates[next_size] = steps_per_second(options, config, entries or options.vocab_size,
-                                                strategy, seconds)
+            try:
+                rates[next_size] = steps_per_second(options, config, entries or options.vocab_size,
+                                                    strategy, seconds)
+            except tf.errors.ResourceExhaustedError:
+                if not rates:
+                    raise UsageError(explain(
+                        f"no memory for a step of the smallest model, {next_size.layers} x "
+                        f"{next_size.width}", attempt="--batch_size")) from None
+                print(f"no memory for a step of {next_size.layers} x {next_size.width}")
+                rates[next_size] = 0.0
             gc.collect()  # graphs are in cycles, and the next model may be large
         spent = time.monotonic() - self.started
         budget = recipe.choose(rates, left(), corpus_tokens)

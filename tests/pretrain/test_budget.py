@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from bert_tf.data import plan, python_prose
 from bert_tf.errors import UsageError
@@ -56,6 +57,24 @@ def test_what_is_chosen(choose, measured, capsys):
     assert all(each.hidden_dropout_prob == 0 for _, each, _ in measured)
     printed = capsys.readouterr().out
     assert "4 x 256" in printed and f"--train_steps {options.train_steps}" in printed
+
+
+def test_a_size_without_memory_is_not_chosen(choose, measured, monkeypatch, capsys):
+    rate_of = step_rate.steps_per_second
+
+    def full(largest):
+        def steps_per_second(options, config, *rest):
+            if config.hidden_size > largest:
+                raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+            return rate_of(options, config, *rest)
+        return steps_per_second
+
+    monkeypatch.setattr(step_rate, "steps_per_second", full(128))
+    assert choose()[0][0].preset == "tiny"
+    assert "no memory for a step of 4 x 256" in capsys.readouterr().out
+    monkeypatch.setattr(step_rate, "steps_per_second", full(0))
+    with pytest.raises(UsageError, match="smallest model, 2 x 128; try --batch_size"):
+        choose(overwrite=True, seed=3)
 
 
 @pytest.mark.parametrize("given", [
