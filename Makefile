@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-JOBS ?= 3  # processes that run tests; each takes up to 6 GB, and waits now and then
+JOBS ?= 2  # processes that run tests; each takes up to 8 GB
 
 .PHONY: pretrain test test-all faults chromium spark lint docs lock clean
 

@@ -76,8 +76,7 @@ class DistillationRun:
         manifest.check_own(record, _MADE, "teacher")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
-        replace = self.options.overwrite or not any(
-            files.exists(self.path(name)) for name in ("train_config.json", "teacher"))
+        replace = self.options.overwrite or not files.exists(self.path("train_config.json"))
         if manifest.finished(record, options, [*inputs, *read], replace,
                              self.options.verify_inputs):
             return

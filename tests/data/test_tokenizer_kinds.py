@@ -52,6 +52,7 @@ def test_examples_hold_the_text(make, tmp_path, name):
     assert sorted(found) == sorted(expected) and masked > 20
 
 
+@pytest.mark.long
 def test_a_finished_folder_is_reused_and_another_tokenizer_noticed(make, capsys):
     _, _, made = make("roberta_tokens")
     assert make("roberta_tokens")[2] == made

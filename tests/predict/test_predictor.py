@@ -47,7 +47,7 @@ def of_entities(model, found):
     pytest.param("several", False, of_pairs, marks=pytest.mark.long),
     pytest.param("span", False, of_questions, marks=pytest.mark.long),
     pytest.param("span", True, of_questions, marks=pytest.mark.long),
-    ("tagger", False, of_entities),
+    pytest.param("tagger", False, of_entities, marks=pytest.mark.long),
     pytest.param("tagger", True, of_entities, marks=pytest.mark.long)])
 def test_it_predicts_what_the_model_does(made_once, name, exported, check):
     model, version = export_once(made_once, name)

@@ -16,6 +16,7 @@ OPTIONS = {"mpnet": {"max_position_embeddings": SEQ_LENGTH + 1}, "deberta": {},
            "modernbert": {"num_hidden_layers": 2, "local_attention": 4}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("family", "dtype", "tolerance"), [
     ("deberta", "float32", 1e-4),
     *(pytest.param(family, "float32", 1e-4, marks=pytest.mark.long)

@@ -19,6 +19,7 @@ from bert_tf.serving.server.page import MOST_CHARACTERS
 from bert_tf.visualization.attention import attention
 from bert_tf.visualization.source import load_encoder
 
+pytestmark = pytest.mark.long
 TEXT, PAIR = "The quick <b>fox</b> 안녕하세요 😀", "over the lazy dog &"
 OURS, OTHERS = "ours/ & 우리", "others"
 
@@ -67,9 +68,8 @@ def choose(page, model, signature):
 
 @pytest.mark.parametrize(("signature", "texts", "name"), [
     ("fill_mask", {"text": TEXT}, "Show attention"),
-    *(pytest.param(*values, marks=pytest.mark.long) for values in (
-        ("next_sentence", {"text_a": TEXT, "text_b": PAIR}, "Show attention"),
-        ("embed", {"second": TEXT}, "Show attention: Second sentence")))])
+    ("next_sentence", {"text_a": TEXT, "text_b": PAIR}, "Show attention"),
+    ("embed", {"second": TEXT}, "Show attention: Second sentence")])
 def test_the_text_at_hand_has_a_page(page, model, signature, texts, name):
     choose(page, OURS, signature)
     for field, text in texts.items():

@@ -121,6 +121,7 @@ def test_tag_tells_places_in_the_text_as_given():
     assert ours.tag([]) == []
 
 
+@pytest.mark.long
 def test_answer_tells_places_in_the_context_as_given():
     ours, plain = pair(QuestionAnswering, QuestionPreprocessor)
     found = ours.answer_tensors(iter(TEXTS[::-1]), np.array(TEXTS))

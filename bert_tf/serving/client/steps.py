@@ -171,7 +171,8 @@ class Steps:
     def description(self):
         """What the signature `describe` tells, a dict."""
         [row] = yield from self.rows(_DESCRIBE, text=[""])
-        return json.loads(row["description"])
+        self._description = json.loads(row["description"])
+        return self._description
 
     def described(self):
         """The same, asked for once; of a model without that signature nothing."""

@@ -1,13 +1,11 @@
 """A vector for a text: the signature `embed`, and how a served model pools its tokens."""
 
-import json
 import types
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.retrieval.codes import VectorCode
 from bert_tf.tasks.base.signature import IDS, TEXT, Signature, result
 from bert_tf.tasks.embedding.model import (
     SentenceEmbedder,
@@ -119,11 +117,3 @@ def served_pooling(model, tokenizer, options=None, term_weights=None):
         raise UsageError(explain(f"weighting={pooling.weighting!r} without the statistics of a "
                                  "corpus", attempt="--corpus with texts like those to be served"))
     return pooling
-
-
-def served_code(signatures):
-    """Return the `VectorCode` of what a SavedModel's signature `embed` gives."""
-    if "describe" not in signatures:  # written by an early version, or by others
-        return VectorCode()
-    answer = signatures["describe"](text=tf.constant([""]))["description"].numpy()
-    return VectorCode.from_options(json.loads(answer[0]).get("embedding", {}))

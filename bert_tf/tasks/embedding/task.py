@@ -9,6 +9,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.metrics import metrics_of_ranks
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
+from bert_tf.tasks.base.served_code import served_code
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
@@ -17,7 +18,6 @@ from bert_tf.tasks.embedding.features import TextTable, query_features
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.embedding.ranks import positive_ranks
-from bert_tf.tasks.embedding.signature import served_code
 from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tokenization.morphemes import analyse
 

@@ -9,9 +9,9 @@ from bert_tf.errors import BertTfError, UsageError, check_choice, explain
 from bert_tf.retrieval.metrics import DEPTH, metrics_of_ranks
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
+from bert_tf.tasks.base.served_code import served_code
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tasks.embedding.signature import served_code
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.ranking.features import list_features, pair_features
 from bert_tf.tasks.ranking.losses import LOSSES

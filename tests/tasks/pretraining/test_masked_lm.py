@@ -100,6 +100,7 @@ def test_two_replicas_fit_what_one_fits():
     assert moved > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [
     "mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.long)])
 def test_fit_learns_and_keras_files_keep_everything(policy, tmp_path):

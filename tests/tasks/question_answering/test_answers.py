@@ -233,6 +233,7 @@ def test_a_very_long_context(models):
     check_texts({name: value[0].numpy() for name, value in answer.items()}, context + "😀 the", 3)
 
 
+@pytest.mark.long
 def test_adapters_are_seen_by_the_next_answer(tokenizers):
     model = make_model(tokenizers["word_piece"])
     before = model.answer_tensors(QUESTIONS, CONTEXTS)["scores"].numpy()
