@@ -248,7 +248,7 @@ def test_requests_before_the_first_is_answered():
     with running(never) as port:
         status, message = told(port, one * (2 + http_limits.MOST_PIPELINED))
         assert status == 400 and message == "more than 16 requests before the first is answered"
-        assert len(begun) == 1
+        assert len(begun) <= 1  # the refusal may come before it begins
     with running() as port, connected(port) as connection:
         connection.sendall(one * (1 + http_limits.MOST_PIPELINED))
         said = b""
