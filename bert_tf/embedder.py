@@ -11,7 +11,7 @@ from bert_tf.load import from_pretrained
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.retrieval.prompts import PROMPTS, prompted
+from bert_tf.retrieval.prompts import prompted
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
@@ -57,15 +57,15 @@ class Embedder:
             UsageError: there is a vector for each token.
             BertTfError: a vector is not finite.
         """
+        prompts = (self._model.described.get("prompts") or {} if self._served
+                   else self._model.prompts)
+        texts = [prompted(prompts, role, text) for text in texts]
         if self._served:
-            prompts = self._model.described.get("prompts") or {}
-            texts = [prompted(prompts, role, text) for text in texts]
             found = self._code.decode(self._model(texts, progress=True)[self._model.vector]
                                       ) if texts else []
         else:
-            prompt = next((name for name in PROMPTS[role] if name in self._model.prompts), None)
-            found = [part for texts in parts(texts, "vectors")
-                     for part in self._model.embed(texts, prompt=prompt)]
+            found = [vector for part in parts(texts, "vectors")
+                     for vector in self._model.embed(part)]
         vectors = np.stack(found) if len(found) else np.zeros((0, 0), np.float32)
         if vectors.ndim != 2:
             raise UsageError(explain(f"{self.path} gives a vector for each token",

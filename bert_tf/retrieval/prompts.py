@@ -1,7 +1,7 @@
 """What a model wants before queries, and before what is searched."""
 
 # Names that a model's prompts may have for either.
-PROMPTS = {"query": ("query",), "passage": ("passage", "document")}
+_PROMPTS = {"query": ("query",), "passage": ("passage", "document")}
 
 
 def prompted(prompts, kind, text):
@@ -12,5 +12,5 @@ def prompted(prompts, kind, text):
         kind: `query`; `passage` of what is searched; None of texts that are equals.
         text: str.
     """
-    prompt = next((prompts[name] for name in PROMPTS.get(kind, ()) if name in prompts), "")
+    prompt = next((prompts[name] for name in _PROMPTS.get(kind, ()) if name in prompts), "")
     return prompt + text if prompt else text  # the same object, which may be marked as analysed

@@ -130,8 +130,7 @@ def score(tokenizer, ids):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [
-    KINDS[0], *(pytest.param(name, marks=pytest.mark.long) for name in KINDS[1:])])
+@pytest.mark.parametrize("name", KINDS)
 def test_a_graph_that_can_be_served_gives_the_same(loaded, tmp_path, name):
     tokenizer = loaded(name)
     module = tf.Module()

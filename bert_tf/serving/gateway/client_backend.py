@@ -84,8 +84,7 @@ class ClientBackend:
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""
-        return await self._decoder.run(function, data, *arguments, self._limits,
-                                       deadline=deadline, packed=arguments[:1] == (True,))
+        return await self._decoder.run(function, data, *arguments, self._limits, deadline=deadline)
 
     def count(self, name, api, status, seconds):
         """See `Backend`."""

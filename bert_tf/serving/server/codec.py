@@ -35,18 +35,20 @@ class Decoder:
     def __init__(self):
         self._medium, self._large = _Lane("medium"), _Lane("large", _NICE)
 
-    async def run(self, function, data, *arguments, deadline=None, packed=False):
+    async def run(self, function, data, *arguments, deadline=None):
         """`function(data, *arguments)`.
 
         Args:
             function: of a module that imports little; what it takes and gives goes to a process.
             data: bytes.
+            arguments: the first one of REST's functions is whether the data are compressed: what
+                they become may be large, however few they are.
             deadline: `time.monotonic()` from which nobody waits for it any more.
-            packed: whether the data are compressed: what they become may be large.
 
         Raises:
             ServingError: of the function; or it took too long, or too much memory.
         """
+        packed = arguments[:1] == (True,)
         if len(data) <= AT_ONCE and not packed:
             return function(data, *arguments)
         latest = time.monotonic() + _MOST_SECONDS

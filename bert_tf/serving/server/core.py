@@ -39,12 +39,9 @@ class Core:
         self._limits = settings.limits
 
     async def decode(self, function, data, *arguments, deadline=None):
-        """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes.
-
-        The first argument of a function of REST is whether the bytes are compressed.
-        """
+        """What `function(data, *arguments, limits)` of `wire` makes of a request's bytes."""
         return await self._decoder.run(function, data, *arguments, self._limits,
-                                       deadline=deadline, packed=arguments[:1] == (True,))
+                                       deadline=deadline)
 
     def check(self, spec):
         """Refuse a request whose model is not there, before more of it is read."""

@@ -1,6 +1,5 @@
 """Vectors of texts: learned from queries and their texts, measured by the cosine of two."""
 
-
 import numpy as np
 import tensorflow as tf
 

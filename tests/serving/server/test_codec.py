@@ -52,7 +52,7 @@ def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
     assert len({os.getpid(), medium, large}) == 3
     assert decode(process, bytes(AT_ONCE + 1)) == medium  # which stays
     # Little of what is compressed may be much.
-    assert decode(process, b"", packed=True) == large
+    assert decode(process, b"", True) == large
     with pytest.raises(ServingError, match="20000 bytes") as refused:
         decode(fails, bytes(20_000))
     assert refused.value.code == "OUT_OF_RANGE"

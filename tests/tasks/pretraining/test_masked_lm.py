@@ -101,8 +101,7 @@ def test_two_replicas_fit_what_one_fits():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("policy", [
-    "mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.long)])
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_fit_learns_and_keras_files_keep_everything(policy, tmp_path):
     def optimizer():
         inner = keras.optimizers.Adam(0.01)
