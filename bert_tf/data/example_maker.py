@@ -52,7 +52,8 @@ class ExampleMaker:
             vocab_size=len(vocabulary), special_ids=vocabulary.special_ids,
             mask_id=vocabulary.mask_id, whole_word=options.whole_word,
             max_ngram=options.max_ngram, masked_lm_prob=options.masked_share,
-            max_predictions_per_seq=options.max_predictions_per_seq), reduce_retracing=True)
+            max_predictions_per_seq=options.max_predictions_per_seq), reduce_retracing=True,
+            autograph=False)
         self.table = records.feature_table(options.masking, options.label, options.seq_length,
                                            options.max_predictions_per_seq)
 

@@ -185,7 +185,7 @@ def make_train_step(model, optimizer, strategy, config, average=None):
         if average is not None:
             average.update(strategy, optimizer.iterations)
 
-    @tf.function
+    @tf.function(autograph=False)
     def train_step(iterator, step, stop, loss_scale):
         scale = loss_scale.get("loss_scale", tf.constant(1.0))
         learning_rate = tf.cast(optimizer.learning_rate, tf.float32)
@@ -216,7 +216,7 @@ def make_eval_step(model, strategy, seed):
         return _sum_over_replicas((model.loss_sums(outputs, inputs), model.loss_weights(inputs),
                                    model.metric_sums(outputs, inputs)))
 
-    @tf.function
+    @tf.function(autograph=False)
     def eval_step(iterator):
         return _of_first_replica(strategy, strategy.run(replica_step, args=(next(iterator),)))
 

@@ -142,7 +142,7 @@ def sum_over_workers(strategy, values):
     Raises:
         LostWorkerError: another process is lost; it is named.
     """
-    @tf.function
+    @tf.function(autograph=False)
     def total(values):
         return strategy.run(lambda own: tf.distribute.get_replica_context().all_reduce(
             tf.distribute.ReduceOp.SUM, tf.identity(own)), args=(values,))

@@ -111,7 +111,7 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
     for pooling in weighted:
         pooling.term_weights.assign(weights.idf, weights.average_length)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def run(text):
         inputs = pack(tokenizer.vocabulary, [tokenizer.tokenize(text)], seq_length, fixed=False)
         outputs = encoder.backbone(inputs, training=False, encoder_outputs=True)

@@ -14,7 +14,8 @@ SIZES = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attent
 
 
 @pytest.mark.parametrize("options", [
-    {"family": "bert"}, {"family": "modernbert", "local_attention": 0}, {"family": "albert"}],
+    pytest.param({"family": "bert"}, marks=pytest.mark.long),
+    {"family": "modernbert", "local_attention": 0}, {"family": "albert"}],
     ids=lambda options: options["family"])
 def test_layers_are_repeated(options, tmp_path, capsys):
     model = Pretrainer(ModelConfig.from_dict({**SIZES, **options}), None, seed=3)

@@ -27,8 +27,10 @@ def make(shared, tmp_path):
     return make
 
 
-@pytest.mark.parametrize("name", ["roberta_tokens", "modernbert_mlm", "xlm_roberta_mlm",
-                                  "deberta_v3_encoder", "mpnet_st"])
+@pytest.mark.parametrize("name", [
+    "roberta_tokens", "deberta_v3_encoder", "mpnet_st",
+    *(pytest.param(name, marks=pytest.mark.long) for name in (
+        "modernbert_mlm", "xlm_roberta_mlm"))])
 def test_examples_hold_the_text(make, tmp_path, name):
     lines, tokenizer, made = make(name, whole_word=True)
     vocabulary = tokenizer.vocabulary

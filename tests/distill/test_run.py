@@ -35,7 +35,6 @@ def weights_of(folder, name="run"):
     return variables.read_variables(str(folder / name / "model" / "model"))
 
 
-@pytest.mark.long
 def test_a_static_student_learns_and_is_served(folder):
     words = ("--static", "--hidden_size", "12", "--epochs", "3", "--learning_rate", "1e-2",
              "--objectives", "output")

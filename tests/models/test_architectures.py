@@ -15,7 +15,9 @@ from bert_tf.presets import generator_config
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
-NEW = ("distilbert", "xlm_roberta", "camembert", "mpnet", "deberta", "modernbert")
+LIKE_BERT, OWN = ("distilbert", "xlm_roberta", "camembert"), ("mpnet", "deberta", "modernbert")
+# MPNet knows distances as DeBERTa does, in a simpler way.
+OWN_TWO = [pytest.param("mpnet", marks=pytest.mark.long), "deberta", "modernbert"]
 POSITIONS = np.array([[1, 2], [0, 1], [1, 0]], "int32")
 
 
@@ -41,7 +43,8 @@ def losses(model, data, steps=3):
 
 @pytest.mark.parametrize("padding_free", [
     pytest.param(False, marks=pytest.mark.long), True])
-@pytest.mark.parametrize("family", NEW)
+@pytest.mark.parametrize("family", [
+    *(pytest.param(family, marks=pytest.mark.long) for family in LIKE_BERT), *OWN])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -67,7 +70,7 @@ def test_a_checkpoints_names_and_shapes_are_the_models(family):
         parameter_shapes(config, {"task": "encoder"}))
 
 
-@pytest.mark.parametrize("family", ["mpnet", "deberta", "modernbert"])
+@pytest.mark.parametrize("family", OWN_TWO)
 def test_a_keras_file_gives_the_same(family, tmp_path):
     model = build_encoder(tiny(family), seed=1)
     model.save(str(tmp_path / "encoder.keras"))
@@ -77,7 +80,7 @@ def test_a_keras_file_gives_the_same(family, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("family", ["mpnet", "deberta", "modernbert"])
+@pytest.mark.parametrize("family", OWN_TWO)
 def test_compiled_by_xla(family):
     model = build_encoder(tiny(family), seed=1)
     inputs = {name: tf.constant(value) for name, value in batch().items()}

@@ -79,7 +79,7 @@ def test_ids_of_all_published_folders(shared, loaded):
             assert tokenizer.decode(expected["ids"][7:9]) == texts[7:9]
 
 
-@pytest.mark.parametrize("lines", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("lines", [400, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", KINDS)
 def test_ids_and_offsets_of_real_and_nasty_lines(shared, loaded, name, lines):
     tokenizer = loaded(name)
