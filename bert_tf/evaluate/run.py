@@ -91,12 +91,23 @@ class Evaluation:
     def find(self):
         """Find the model and complete the options; return the files that the results depend on."""
         self.found = find_model(self.options.model)
+        if self.found.kind in SERVED:
+            self._check_nothing_fixed()
         self.run, known = known_options(self.found)
         if self.options.task is None and known.get("task") is None:
             raise UsageError(explain(f"--model {self.options.model} does not say what it was "
                                      "fine-tuned for", "--task"))
         self.options = completed(self.options, known)
         return [self.options.data, *deciding_files(self.options.model)]
+
+    def _check_nothing_fixed(self):
+        """Refuse options that are part of an exported graph."""
+        for field in dataclasses.fields(AnswerOptions):
+            given = getattr(self.options, field.name) is not None
+            if given and field.name != "null_threshold":  # that one is compared with its answers
+                raise UsageError(explain(
+                    f"--{field.name} with the SavedModel {self.options.model}, whose graph has its "
+                    "own", "it left out, or the model folder that was exported"))
 
     def write(self, task_type, examples, predictions):
         """Write what `measure` gave beside the results."""

@@ -143,6 +143,11 @@ def test_an_unknown_label_is_told_with_its_line(folder, model, tmp_path, capsys)
     assert f"{table} line 3: label='best' is unknown; expected one" in capsys.readouterr().err
 
 
+def test_what_a_graph_has_of_its_own_cannot_be_changed(folder, tmp_path, capsys):
+    assert measure(folder, "saved/1", tmp_path, "--n_best", "3") == 2
+    assert "--n_best with the SavedModel" in capsys.readouterr().err
+
+
 def test_the_results_of_a_run_are_not_replaced(folder, tmp_path, capsys):
     (tmp_path / "results.json").write_text("{}")
     assert measure(folder, "model", tmp_path, "--overwrite") == 2
