@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 from bert_tf.serving.server import inference
 from bert_tf.serving.server.batcher import Batcher
 from bert_tf.serving.server.codec import Decoder
@@ -51,13 +53,7 @@ class Core:
         """`{signature: {input: number of its DataType}}` of the version that would answer."""
         return self._models.find(spec).loaded.input_types
 
-    def most_rows(self, spec):
-        """Rows that a request to the version may have, which its batches set; None for any."""
-        batching = self._models.find(spec).batching
-        return batching and (batching.max_batch_size if batching.split else
-                             batching.execution_size)
-
-    async def predict(self, spec, inputs, outputs=(), deadline=None, also=()):
+    async def predict(self, spec, inputs, outputs=(), deadline=None, also=(), at_once=None):
         """Run a signature.
 
         Args:
@@ -65,6 +61,7 @@ class Core:
             inputs: `{name: np.ndarray}`, with the batch as the first axis.
             outputs: names of the outputs to give; () for all.
             also: names of further signatures that are given the same inputs, as one request.
+            at_once: rows that the version is given at a time, part by part; None gives it all.
 
         Returns: the `Spec` with the version that answered and the signature's name, and
             `{name: np.ndarray}`.
@@ -78,8 +75,10 @@ class Core:
         inputs = signature.checked(inputs, outputs)
         with version.used():
             started = time.monotonic()
-            answer = await self._batcher.run(
-                signature, inputs, outputs, version.batching, deadline)
+            parts = [await self._batcher.run(signature, part, outputs, version.batching, deadline)
+                     for part in _parts(inputs, at_once, version.batching)]
+            answer = parts[0] if len(parts) == 1 else {
+                key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
             self.metrics.runtime(spec.name, "Predict", time.monotonic() - started)
         return _answered(spec, version, name), answer
 
@@ -178,6 +177,18 @@ class Core:
         await self._store.close()
         self._batcher.close()
         self._decoder.close()
+
+
+def _parts(inputs, at_once, batching):
+    """The inputs, or parts of at most `at_once` rows, that the batches of a version can hold."""
+    if at_once is None:
+        return [inputs]
+    if batching:
+        at_once = min(at_once, batching.max_batch_size if batching.split
+                      else batching.execution_size)
+    rows = len(next(iter(inputs.values())))
+    return [{name: values[start:start + at_once] for name, values in inputs.items()}
+            for start in range(0, max(rows, 1), at_once)]
 
 
 def _answered(spec, version, name):

@@ -68,18 +68,10 @@ class CoreBackend:
             texts = await asyncio.to_thread(_analysed, texts)
         arrays = {**inputs, **{key: _bytes(values) for key, values in texts.items()}}
         spec, also = Spec(name, signature=signatures[0]), signatures[1:]
-        rows = len(next(iter(arrays.values())))
-        step = min(_PART, self._core.most_rows(spec) or _PART)
-        if rows <= step:
-            _, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also)
-            return outputs
         # Part by part: others are answered meanwhile, and no batch is too small for a request.
-        parts = []
-        for start in range(0, rows, step):
-            part = {key: values[start:start + step] for key, values in arrays.items()}
-            _, outputs = await self._core.predict(spec, part, deadline=deadline, also=also)
-            parts.append(outputs)
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        _, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,
+                                              at_once=_PART)
+        return outputs
 
     def count(self, name, api, status, seconds):
         """See `Backend`."""

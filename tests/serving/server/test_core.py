@@ -1,0 +1,52 @@
+"""A request that runs in parts, and versions that come meanwhile; see `Core.predict`."""
+
+import asyncio
+
+import numpy as np
+from google.protobuf import text_format
+from small_model import save_small
+from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+from bert_tf.serving.server.config import Settings, parser
+from bert_tf.serving.server.core import Core
+from bert_tf.serving.wire.request import Spec
+
+
+def test_all_parts_of_a_request_are_answered_by_one_version(tmp_path, monkeypatch):
+    for number in (1, 2):
+        save_small(tmp_path, number, factor=number)
+    models = text_format.Parse(f"""
+        model_config_list {{ config {{
+          name: "small" base_path: "{tmp_path}" model_platform: "tensorflow"
+          model_version_policy {{ all {{ }} }} }} }}""", ModelServerConfig())
+    texts = {"text": np.array([b"x"] * 5, object)}
+
+    async def ask():
+        core = Core(Settings(parser("").parse_args([]), models))
+        try:
+            await core.reload(models)
+            versions = core._models.by_name["small"].versions
+            while any(version.state != "AVAILABLE" for version in versions.values()):
+                await asyncio.sleep(0.01)
+            newest = versions[2]
+            newest.state = "LOADING"
+            run, sizes = core._batcher.run, []
+
+            async def run_and_switch(signature, inputs, *arguments):
+                sizes.append(len(inputs["text"]))
+                answer = await run(signature, inputs, *arguments)
+                newest.state = "AVAILABLE"
+                return answer
+
+            monkeypatch.setattr(core._batcher, "run", run_and_switch)
+            answers = [await core.predict(Spec("small"), texts, ("score",), at_once=2)
+                       for _ in range(2)]
+            answers.append(await core.predict(Spec("small"), {"text": texts["text"][:0]},
+                                              at_once=2))
+            return sizes, [(spec.version, answer["score"].tolist()) for spec, answer in answers]
+        finally:
+            await core.close()
+
+    sizes, answers = asyncio.run(ask())
+    assert answers == [(1, [1.0] * 5), (2, [2.0] * 5), (2, [])]
+    assert sizes == [2, 2, 1, 2, 2, 1, 0]
