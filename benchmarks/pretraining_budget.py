@@ -119,13 +119,14 @@ def seconds_per_step(run, clock, seconds):
     return passed
 
 
-def train(arguments, strategy, text, vocab, folder, flags, fields, minutes):
-    """Train one model for so many minutes; what there is to say of it."""
+def train(arguments, strategy, text, vocab, folder, flags, fields, minutes, evaluations=1):
+    """Train one model for so many minutes, evaluated so often; what there is to say of it."""
     clock = CLOCKS[arguments.clock]
     run = prepare(strategy, text, vocab, folder, {**flags, "train_steps": 1000}, fields)
     each = seconds_per_step(run, clock, min(arguments.probe, 15 * minutes))
     steps = max(10, round(60 * minutes / each))
-    run = prepare(strategy, text, vocab, folder, {**flags, "train_steps": steps}, fields)
+    run = prepare(strategy, text, vocab, folder, {
+        **flags, "train_steps": steps, "eval_every": -(-steps // evaluations)}, fields)
     started = {name: now() for name, now in CLOCKS.items()}
     metrics = run.train()
     return {"steps": steps, "seconds_per_step": each, "metrics": metrics,
