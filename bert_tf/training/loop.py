@@ -159,6 +159,7 @@ class _Run:
             try:
                 with (StopRequest() as stop, explained_loss_of_workers(),
                       _explained_want_of_memory()):
+                    gc.freeze()  # see `evaluate`
                     self.run_steps(stop)
             finally:
                 gc.unfreeze()

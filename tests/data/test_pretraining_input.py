@@ -294,8 +294,8 @@ def _model(task, manifest, **options):
     return task(config, seed=1, **options)
 
 
-@pytest.mark.parametrize(("task", "objective"), [
-    (Pretrainer, None), pytest.param(LanguageModel, "lm", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("task", "objective"), [(Pretrainer, None), (LanguageModel, "lm")])
 def test_fit_takes_it(task, objective, dynamic):
     train, dev = (PretrainingInput(dynamic[0], split, batch_size=8, seed=1, objective=objective)
                   for split in ("train", "eval"))

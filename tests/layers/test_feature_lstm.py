@@ -94,9 +94,9 @@ def test_bad_options(features, message):
         TokenClassifier(CONFIG, ["a", "b"], features=features)
 
 
-@pytest.mark.parametrize(("task", "combine"), [
-    ("classifier", "concat"), *(pytest.param(*values, marks=pytest.mark.long) for values in (
-        ("tagger", "weighted_sum"), ("tagger", "concat"), ("classifier", "weighted_sum")))])
+@pytest.mark.long
+@pytest.mark.parametrize("combine", ["concat", "weighted_sum"])
+@pytest.mark.parametrize("task", ["classifier", "tagger"])
 def test_the_encoder_stays_and_the_rest_learns(task, combine):
     make = {"tagger": TokenClassifier, "classifier": Classifier}[task]
     model = make(CONFIG, ["a", "b"], seed=3, features={**FEATURES, "combine": combine})

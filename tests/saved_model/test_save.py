@@ -58,7 +58,7 @@ def test_what_a_version_holds(name, files, exported):
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.long] * (name not in ("bert", "tagger")))
+    pytest.param(name, marks=[pytest.mark.long] * (name != "bert"))
     for name in sorted(set(MODELS) - {"cased"})])
 def test_warm_up_requests_are_the_servers_protos(name, exported):
     export = exported(name)

@@ -188,8 +188,8 @@ def test_an_empty_batch(models):
     assert answer["answers"].shape == (0, 3) and answer["has_answer"].shape == (0,)
 
 
-@pytest.mark.parametrize("kind", [
-    pytest.param("word_piece", marks=pytest.mark.long), "byte_pair"])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["word_piece", "byte_pair"])
 def test_round_trips_with_the_reader(models, kind, tmp_path):
     model = models[kind]
     expected = model.answer_tensors(QUESTIONS, CONTEXTS)
