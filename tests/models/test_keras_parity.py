@@ -44,8 +44,8 @@ def ours(dtype=None):
         "intermediate_size": SIZES["intermediate"],
         "max_position_embeddings": SIZES["longest"], "initializer_range": 0.3})
     return SimpleNamespace(
-        encoder=bert_tf.build_encoder(config, dtype=dtype), ours=True,
-        classifier=bert_tf.Classifier(config, ["a", "b", "c"], dtype=dtype),
+        encoder=bert_tf.build_encoder(config, dtype=dtype, seed=1), ours=True,
+        classifier=bert_tf.Classifier(config, ["a", "b", "c"], dtype=dtype, seed=1),
         inputs={"input_word_ids": IDS * MASK, "input_mask": MASK,
                 "input_type_ids": np.zeros_like(IDS)})
 
