@@ -19,22 +19,20 @@ import subprocess
 import sys
 
 import numpy as np
-from pretraining_budget import COMMON, SIZES, first_lines, prepare, train
+from pretraining_budget import COMMON, ROWS, SIZES, first_lines, prepare, sizes, train
 from speed.report import Targets, finish
 
 from bert_tf import learn_vocab
 from bert_tf.finetune.trial import let_go
 from bert_tf.load import from_pretrained
-from bert_tf.presets import preset
 from bert_tf.storage import files
 from bert_tf.training.evaluate import Evaluator
 from bert_tf.training.strategy import make_strategy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVALUATIONS = 10
-# As of `bert_tf.pretrain.recipe`, for a width of 256.
+# As of `bert_tf.pretrain.recipe`, for a width of 256; the rest of it is in `COMMON`.
 RECIPE = {"masked_lm_prob": 0.2}
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def rows_of(run):
@@ -45,10 +43,10 @@ def rows_of(run):
     rows = []
     for batch in data.dataset(num_steps=steps):
         ids = batch["input_word_ids"].numpy()
-        count = batch["masked_lm_weights"].numpy() > 0
-        example = np.nonzero(count)[0]
-        ids[example, batch["masked_lm_positions"].numpy()[count]] = (
-            batch["masked_lm_ids"].numpy()[count])
+        masked = batch["masked_lm_weights"].numpy() > 0
+        example = np.nonzero(masked)[0]
+        ids[example, batch["masked_lm_positions"].numpy()[masked]] = (
+            batch["masked_lm_ids"].numpy()[masked])
         rows.append(ids)
     return np.concatenate(rows)
 
@@ -118,12 +116,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     text, vocab = os.path.join(folder, "text.txt"), os.path.join(folder, "vocab", "vocab.txt")
     first_lines(arguments.input, arguments.lines, text)
-    heads, hidden = max(1, arguments.hidden_size // 64), arguments.hidden_size
-    bert = {**SIZES, "hidden_act": "gelu", "hidden_size": hidden, "num_attention_heads": heads,
-            "num_hidden_layers": arguments.layers, "intermediate_size": 4 * hidden}
-    modern = {**preset("modernbert", "mini").to_dict(), **NO_DROPOUT, "hidden_size": hidden,
-              "num_attention_heads": heads, "num_hidden_layers": arguments.layers,
-              "intermediate_size": 5 * hidden // 2}
+    bert = sizes(arguments, {"hidden_act": "gelu"})
+    modern = sizes(arguments, ROWS["modernbert"]["model"])
     rows = {}
     with contextlib.redirect_stdout(sys.stderr):
         learn_vocab(input=text, output=vocab, vocab_size=SIZES["vocab_size"])
