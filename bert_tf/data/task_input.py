@@ -118,7 +118,12 @@ class TaskInput:
         self.bucket = bucket
         self.shuffle = shuffle
         self.epochs = epochs
+        self._pad_id = pad_id
         self._make_batch = _BatchMaker(features, pad_id)
+
+    def token_ids(self):
+        """Return the ids that occur in the batches, each once, int `[k]`."""
+        return np.union1d(self.features.rows["input_word_ids"].values, self._pad_id)
 
     @property
     def steps_per_epoch(self):

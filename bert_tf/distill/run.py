@@ -29,6 +29,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import BEST, best_weights, train
+from bert_tf.training.occurring_rows import occurring_rows
 from bert_tf.training.optimizers import build_optimizer
 
 _SEQ_LENGTH = 128
@@ -134,9 +135,10 @@ class DistillationRun:
         config = self.train_config(data["train"].steps_per_epoch)
         config.save(self.path("train_config.json"))
         with self.strategy.scope():
+            rows = occurring_rows(student, data["train"].token_ids())
             optimizer = build_optimizer(config)
         best = train(model, optimizer, self.strategy, config, data["train"], data["dev"],
-                     self.path(), keep_best=True)["best"]
+                     self.path(), keep_best=True, rows=rows)["best"]
         assign_variables(model.weights, best_weights(self.path()), self.path())
         files.remove(self.path("model"))
         student.save_pretrained(self.path("model"))

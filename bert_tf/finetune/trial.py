@@ -11,6 +11,7 @@ from bert_tf.errors import DivergedError, UsageError, explain
 from bert_tf.storage import checksums, files
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import BEST, train
+from bert_tf.training.occurring_rows import occurring_rows
 from bert_tf.training.optimizers import build_optimizer
 
 RECORD = "trial.json"  # of a finished trial
@@ -104,13 +105,15 @@ class Trial:
         if options.layer_decay:
             rates = layer_rates(model.config, options.layer_decay)
         with strategy.scope():
+            rows = occurring_rows(model, data.token_ids())
             optimizer = build_optimizer(config, rates)
         try:
             best = train(model, optimizer, strategy, config, data, None, self.folder,
                          evaluator=lambda: evaluator(model), monitor=monitor, keep_best=True,
-                         patience=options.patience)["best"]
+                         patience=options.patience, rows=rows)["best"]
         finally:
-            let_go(strategy, [*model.weights, *optimizer.variables])
+            let_go(strategy, [*model.weights, *optimizer.variables,
+                              *([rows.variable] if rows else ())])
         return {"epoch": best.pop("step") // data.steps_per_epoch, "metrics": best}
 
 

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.layers import compressed
 from bert_tf.layers.initializers import path_seed, truncated_normal
+from bert_tf.layers.substitutes import substitutes
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -38,17 +38,17 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs, training=None):
         """Map `[…, in]` to `[…, units]`."""
-        outputs = self._compressed(inputs)
+        outputs = self._substituted(inputs)
         return (self._mapped(inputs, tf.convert_to_tensor(self.kernel)) if outputs is None
                 else outputs)
 
     def activated(self, inputs, activation, training=False):
         """What `activation`, a function of `activations`, makes of the layer's output."""
-        outputs = self._compressed(inputs, activation)
+        outputs = self._substituted(inputs, activation)
         return activation(self(inputs), training) if outputs is None else outputs
 
-    def _compressed(self, inputs, activation=None):
-        outputs = compressed.product(self, inputs, activation)
+    def _substituted(self, inputs, activation=None):
+        outputs = substitutes().product(self, inputs, activation)
         return None if outputs is None else unflatten(outputs, inputs)
 
     def _mapped(self, inputs, kernel):

@@ -3,7 +3,6 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.layers import compressed
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.gather import gather_rows
 from bert_tf.layers.initializers import truncated_normal
@@ -11,6 +10,7 @@ from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import Padded
 from bert_tf.layers.positions import positions_from_padding, sinusoidal_positions
+from bert_tf.layers.substitutes import substitutes
 from bert_tf.shapes import check_rank, sizes_of
 
 
@@ -103,19 +103,14 @@ class Embeddings(Layer):
 
     def table(self):
         """The word embeddings, float32 `[vocab_size, width]`."""
-        stored = compressed.table(self)
-        if stored is None:
-            return tf.convert_to_tensor(self.word_embeddings)
-        whole, scales = stored
-        return tf.cast(whole, tf.float32) * scales[:, tf.newaxis]
+        table = substitutes().table(self)
+        return tf.convert_to_tensor(self.word_embeddings) if table is None else table
 
     def _rows(self, ids):
         """Rows `ids` of `table`."""
-        stored = compressed.table(self)
-        if stored is None:
-            return gather_rows(tf.convert_to_tensor(self.word_embeddings), ids)
-        whole, scales = (tf.gather(part, ids) for part in stored)
-        return tf.cast(whole, tf.float32) * scales[..., tf.newaxis]
+        rows = substitutes().rows(self, ids)
+        return (gather_rows(tf.convert_to_tensor(self.word_embeddings), ids) if rows is None
+                else rows)
 
     def _types(self, input_type_ids):
         table = tf.convert_to_tensor(self.token_type_embeddings)

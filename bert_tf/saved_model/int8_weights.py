@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.layers.dense import Dense
+from bert_tf.layers.substitutes import Substitutes
 from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow, int8_product
 from bert_tf.saved_model.int8_scales import best_int8, int8_rows
 
@@ -27,8 +28,8 @@ def dense_layers(encoder):
             and not layer.lora_enabled]
 
 
-class Int8Weights:
-    """What `layers.compressed.computed_with` takes, of an encoder and its layers' inputs.
+class Int8Weights(Substitutes):
+    """An encoder's layers and table as whole numbers, by what ranges the layers' inputs have.
 
     Args:
         encoder: the Keras encoder.
@@ -59,7 +60,7 @@ class Int8Weights:
             self._tensors[layer.path] = _variables(layer, dense)
 
     def product(self, layer, inputs, activation):
-        """See `layers.compressed.computed_with`."""
+        """See `Substitutes`."""
         if layer.path not in self._tensors or layer.path in self.kept:
             return None
         tokens = tf.reshape(inputs, [-1, inputs.shape[-1]])
@@ -73,9 +74,19 @@ class Int8Weights:
                 autograph=False, reduce_retracing=True)
         return self._products[key](tokens)
 
+    def rows(self, layer, ids):
+        """See `Substitutes`."""
+        if layer.path != self._table:
+            return None
+        whole, scales = (tf.gather(part, ids) for part in self._rows)
+        return tf.cast(whole, tf.float32) * scales[..., tf.newaxis]
+
     def table(self, layer):
-        """See `layers.compressed.computed_with`."""
-        return self._rows if layer.path == self._table else None
+        """See `Substitutes`."""
+        if layer.path != self._table:
+            return None
+        whole, scales = self._rows
+        return tf.cast(whole, tf.float32) * scales[:, tf.newaxis]
 
     def stored(self, weights):
         """Return the variables to write of a model with the Keras variables `weights`."""

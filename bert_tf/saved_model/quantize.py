@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.layers.compressed import computed_with
+from bert_tf.layers.substitutes import Substitutes, computed_with
 from bert_tf.saved_model.int8_scales import InputRange
 from bert_tf.saved_model.int8_weights import Int8Weights, dense_layers
 from bert_tf.tasks.embedding.signature import vectors_of
@@ -64,7 +64,7 @@ def int8_weights(served, texts, max_loss=MAX_LOSS):
                    for path, error in weights.errors.items()}}
 
 
-class _Recorder:
+class _Recorder(Substitutes):
     """Notes what layers are given, and leaves the computing to them."""
 
     def __init__(self, ranges):
@@ -73,9 +73,6 @@ class _Recorder:
     def product(self, layer, inputs, activation):
         if activation is None and layer.path in self._ranges:
             self._ranges[layer.path].add(np.reshape(inputs, [-1, inputs.shape[-1]]))
-
-    def table(self, layer):
-        return None
 
 
 def _check(served, texts):

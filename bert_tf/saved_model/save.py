@@ -10,8 +10,8 @@ import os
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.layers.compressed import computed_with
 from bert_tf.layers.layer_norm import computed_by
+from bert_tf.layers.substitutes import computed_with
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.exported_encoder import EXPORT
 from bert_tf.saved_model.guards import guarded

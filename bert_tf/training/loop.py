@@ -30,7 +30,7 @@ BEST = "best"  # folder of the weights of the best evaluation
 
 
 def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, evaluator=None,
-          monitor=("loss", min), keep_best=False, patience=None):
+          monitor=("loss", min), keep_best=False, patience=None, rows=None):
     """Train `model` to `config.train_steps`, from the newest sound checkpoint in `folder` on.
 
     The same command gives the same weights, bit by bit, however often the run was killed, given
@@ -53,6 +53,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
             any number is better than nan.
         keep_best: keep the weights of the best evaluation, see `best_weights`.
         patience: end the run after so many evaluations that were no better than the best.
+        rows: `OccurringRows` to train instead of the whole table; not with `config.ema_decay`.
 
     Returns:
         `{"step", "evaluation", "best"}`: finished steps, the last evaluation, and the best one
@@ -67,12 +68,13 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     check_split(config, strategy)
     average = None
     with strategy.scope():
-        optimizer.build(model.trainable_variables)
+        optimizer.build(rows.trained(model.trainable_variables) if rows
+                        else model.trainable_variables)
         if config.ema_decay:
             average = WeightAverage(model.trainable_variables, config.ema_decay)
     if evaluator is None and eval_data is not None:
         evaluator = Evaluator(model, strategy, eval_data, config.seed)
-    run = _Run(model, optimizer, average, strategy, config, input_data, evaluator, folder)
+    run = _Run(model, optimizer, average, rows, strategy, config, input_data, evaluator, folder)
     run.monitor, run.keep_best, run.patience = monitor, keep_best, patience
     return run.finish()
 
@@ -127,14 +129,16 @@ class _Run:
 
     monitor, keep_best, patience = ("loss", min), False, None
 
-    def __init__(self, model, optimizer, average, strategy, config, input_data, evaluator, folder):
+    def __init__(self, model, optimizer, average, rows, strategy, config, input_data, evaluator,
+                 folder):
         self.config = config
         self.model = model
         self.strategy = strategy
         self.input_data = input_data
         self.average = average
+        self.rows = rows
         self.variables = run_variables(model, optimizer, average)
-        self.train_step = make_train_step(model, optimizer, strategy, config, average)
+        self.train_step = make_train_step(model, optimizer, strategy, config, average, rows)
         self.evaluator = evaluator
         self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
                                        config.keep_checkpoints)
@@ -244,6 +248,7 @@ class _Run:
 
     def evaluate(self):
         """Evaluate, log, and remember the best."""
+        self.complete_table()
         self.evaluation = self.evaluator()
         # Iterators over distributed data leave graphs in cycles, for which Python looks ever more
         # seldom the more objects there are; what is there for good need not be looked through.
@@ -263,9 +268,15 @@ class _Run:
             Checkpoints(os.path.join(self.folder, BEST), keep=1).save(
                 self.step, {variable.path: variable.value for variable in self.model.weights}, {})
 
+    def complete_table(self):
+        """Bring the rows that are trained into the model's table."""
+        if self.rows:
+            self.rows.put()
+
     def save(self):
         """Write a checkpoint of everything; the data position is the step."""
         self.log.flush()  # the run will not go back before what is saved, to write it again
+        self.complete_table()
         if is_chief(self.strategy):
             self.checkpoints.save(
                 self.step,
@@ -304,6 +315,8 @@ class _Run:
         self.compare(state)
         self.step = self.saved_step = state["step"]
         assign_variables(self.variables, tensors, self.checkpoints.path(self.step))
+        if self.rows:
+            self.rows.take()
         self.loss_scale = {name: tf.constant(state["loss_scale"][name], value.dtype)
                            for name, value in self.loss_scale.items()}
         self.evaluation, self.best = state["evaluation"], state["best"]

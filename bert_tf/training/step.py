@@ -7,6 +7,7 @@ A model is trained through its accounting methods (see `bert_tf/tasks/base/objec
 
 import tensorflow as tf
 
+from bert_tf.layers.substitutes import computed_with
 from bert_tf.randomness import draw_at
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -78,8 +79,9 @@ def _inputs(batch):
     return {name: value for name, value in batch.items() if name != "first_example"}
 
 
-def make_train_step(model, optimizer, strategy, config, average=None):
-    """Make the step as a `tf.function`, which updates the `WeightAverage`, too, if there is one.
+def make_train_step(model, optimizer, strategy, config, average=None, rows=None):
+    """Make the step as a `tf.function`, which updates the `WeightAverage`, too, if there is one,
+    and with `OccurringRows` these instead of the table.
 
     Loss and gradients are those of the whole batch, whatever the number of replicas and of
     micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas
@@ -94,12 +96,14 @@ def make_train_step(model, optimizer, strategy, config, average=None):
         (before clipping), `tokens` (real ones) and `stop` (above 0 where any process was asked).
     """
     variables = model.trainable_variables
+    if rows is not None:
+        variables = rows.trained(variables)
     count = config.accumulate_steps
     per_replica = config.batch_size // strategy.num_replicas_in_sync
     size = per_replica // count
 
     def outputs_of(part, step):
-        with draw_at(config.seed, step, part["first_example"]):
+        with draw_at(config.seed, step, part["first_example"]), computed_with(rows):
             return model(_inputs(part), training=True)
 
     def scaled_loss(sums, weights, scale):
@@ -116,8 +120,8 @@ def make_train_step(model, optimizer, strategy, config, average=None):
 
     def part_gradients(part, weights, step, scale):
         inputs = _inputs(part)
-        with draw_at(config.seed, step, part["first_example"]), tf.GradientTape() as tape:
-            outputs = model(inputs, training=True)
+        with tf.GradientTape() as tape:
+            outputs = outputs_of(part, step)
             sums = model.loss_sums(outputs, inputs)
             loss = scaled_loss(sums, weights, scale)
         return gradients_of(loss, tape), (sums, model.metric_sums(outputs, inputs))
