@@ -28,6 +28,7 @@ from bert_tf.finetune.run import FinetuningRun
 from bert_tf.storage import files
 from bert_tf.tasks.registry import find_task, read_task
 from bert_tf.training.config import TrainConfig
+from bert_tf.training.occurring_rows import occurring_rows
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
 
@@ -51,12 +52,13 @@ def ours(row, examples, arguments, folder):
     np.savez(os.path.join(folder, "head.npz"), *(np.asarray(value) for value in model.head.weights))
     config = TrainConfig(batch_size=row.batch_size, learning_rate=arguments.learning_rate,
                          train_steps=10**9, epsilon=arguments.epsilon)
-    optimizer = build_optimizer(config)
-    optimizer.build(model.trainable_variables)
     data = TaskInput(run.type.features(examples, model, training=True), row.batch_size,
                      arguments.seed, bucket=False, shuffle=False)
+    rows = occurring_rows(model, data.token_ids())
+    optimizer = build_optimizer(config)
+    optimizer.build(rows.trained(model.trainable_variables))
     batches = iter(data.dataset())
-    step = make_train_step(model, optimizer, run.strategy, config)
+    step = make_train_step(model, optimizer, run.strategy, config, rows=rows)
     told = [step(batches, tf.constant(number, tf.int64), tf.constant(False), {})[0]
             for number in range(arguments.updates)]
     return ([float(each["loss"]) for each in told],

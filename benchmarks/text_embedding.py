@@ -3,8 +3,9 @@
     python benchmarks/text_embedding.py --hf_python PYTHON
 
 all-MiniLM-L6-v2, exported at the start in float32, bfloat16 and int8 (calibrated by CoLA's dev
-sentences, which are not measured), and the same weights in the first two types on the other side;
-every one is a process of its own. Texts are CoLA's sentences and passages of one to five sentences
+sentences, which are not measured), and the same weights in the first two types on the other side,
+in int8 by ONNX Runtime and by OpenVINO (calibrated by the same sentences); every one is a process
+of its own. Texts are CoLA's sentences and passages of one to five sentences
 of `en_mixed`. Each round takes a share of them, which all sides get one after the other: ours, the
 signature `embed`, in batches as they arrive, sentence-transformers all at once with the same batch
 size, which it sorts by length. Then sentences one at a time. Medians of the rounds count, and
@@ -31,6 +32,8 @@ DTYPES = ("float32", "bfloat16")
 EXPORTS = (*DTYPES, "int8")
 OURS = tuple(f"bert_tf, {dtype}" for dtype in EXPORTS)
 PEERS = tuple(f"sentence-transformers, {dtype}" for dtype in DTYPES)
+INT8_PEERS = {f"sentence-transformers int8, {name}": name.split()[0].lower()
+              for name in ("ONNX Runtime", "OpenVINO")}
 LEAST = dict(zip(PEERS, (3.0, 1.5), strict=True))  # texts/s by those of a peer
 MOST_LATENCY, LEAST_COSINE = 0.6, 0.9999
 INT8 = {"least cosine": 0.995, "bytes by those in float32": 0.3}
@@ -50,7 +53,7 @@ class Bench:
         self.arguments, self.folder = arguments, folder
         model = os.path.join(folder, "model")
         minilm.convert(model)
-        calibration = os.path.join(folder, "calibration.txt")
+        self.calibration = calibration = os.path.join(folder, "calibration.txt")
         files.write_text(calibration, "".join(each.text_a + "\n" for each in read_task(
             "cola", os.path.join(arguments.shared, "data", "cola", "in_domain_dev.tsv"))))
         for dtype in EXPORTS:
@@ -64,7 +67,10 @@ class Bench:
         sides = {**{name: {"model": os.path.join(self.folder, dtype, "1"), "dtype": dtype}
                     for name, dtype in zip(OURS, EXPORTS, strict=True)},
                  **{name: {"model": minilm.weights(), "dtype": dtype}
-                    for name, dtype in zip(PEERS, DTYPES, strict=True)}}
+                    for name, dtype in zip(PEERS, DTYPES, strict=True)},
+                 **{name: {"model": minilm.weights(), "dtype": runtime,
+                           "calibration": self.calibration}
+                    for name, runtime in INT8_PEERS.items()}}
         with Workers("embedding", sides, self.arguments) as workers:
             for texts in self.texts.values():
                 for side in workers.names:
@@ -144,11 +150,14 @@ def check(results, targets):
             expected = None if pair.startswith(PEERS[1]) else LEAST_COSINE
             if pair.startswith(OURS[2]):
                 expected = INT8["least cosine"]
+            elif pair.startswith(tuple(INT8_PEERS)):
+                expected = None
             targets.check(f"{kind}: least cosine of {pair}", least, least=expected)
     for kind, of in results["rates"].items():
-        for other in OURS[:2]:
+        for other in (*OURS[:2], *(peer for peer in INT8_PEERS if peer in of)):
             targets.check(f"{kind}: texts/s of {OURS[2]} by those of {other}",
-                          of[OURS[2]]["texts_per_second"] / of[other]["texts_per_second"])
+                          of[OURS[2]]["texts_per_second"] / of[other]["texts_per_second"],
+                          least=1.0 if other in INT8_PEERS else None)
     targets.check(f"bytes of {OURS[2]} by those of {OURS[0]}",
                   results["bytes"][OURS[2]] / results["bytes"][OURS[0]],
                   most=INT8["bytes by those in float32"])

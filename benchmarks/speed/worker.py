@@ -11,7 +11,8 @@ NumPy runs it. A side is a file with
         arrays what `run` takes, `fixed` telling that batches of this very shape come again and
         again; `run` gives an array `[batch, seq_length, hidden]` when all is computed
     train_step(config, dtype, batches)   -> step(), one update, gives its loss as float
-    embedder(model, dtype)               -> embed(texts, batch_size), an array `[texts, width]`
+    embedder(model, dtype)               -> embed(texts, batch_size), an array `[texts, width]`;
+        what makes its own int8 gets a file of texts, too, `calibration`
 
 or with some of these. `config` holds the fields of `bert_config.json`.
 """
@@ -142,8 +143,8 @@ class TrainWork:
 class EmbeddingWork:
     """Vectors of texts."""
 
-    def __init__(self, side, model, dtype):
-        self.embed = side.embedder(model, dtype)
+    def __init__(self, side, **options):
+        self.embed = side.embedder(**options)
 
     def measure(self, texts, batch_size, path=None):
         """Seconds that these texts take; their vectors go to a .npy file, if one is named."""

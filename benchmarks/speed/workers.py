@@ -26,14 +26,16 @@ SIDES = {
     "transformers": ("peers/hf_bert.py", True),
     "OpenVINO": ("peers/openvino_bert.py", True),
     "sentence-transformers": ("peers/sentence_encoder.py", True),
+    "sentence-transformers int8": ("peers/sentence_int8.py", True),
 }
 
 
 def add_flags(parser):
     """The flags that all of these benchmarks have."""
     add = parser.add_argument
-    add("--hf_python", metavar="PYTHON", help="interpreter with torch, transformers, openvino and "
-        "sentence-transformers; without it those peers are left out")
+    add("--hf_python", metavar="PYTHON", help="interpreter with torch, transformers, openvino, "
+        "sentence-transformers, for int8 with its extras onnx and openvino, nncf and datasets; "
+        "peers without theirs are left out")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
         help="of every side (default: the cores there are)")
     peers = [side for side in SIDES if side not in ("bert_tf", "products")]
