@@ -4,6 +4,7 @@ import gc
 import gzip
 import os
 import pathlib
+import random
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Each process of the tests has a core; more threads would wait for each other's.
@@ -33,6 +34,12 @@ def pytest_xdist_make_scheduler(config, log):
                         super()._split_scope(nodeid))
 
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """What Keras draws without a seed depends on the test alone, not on those before it."""
+    random.seed(item.nodeid)
 
 
 @pytest.fixture(scope="session")
