@@ -22,13 +22,13 @@ from speed.report import Targets, finish
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import TaskInput
+from bert_tf.models.occurring_rows import occurring_rows
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.registry import read_task
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.training.config import TrainConfig
-from bert_tf.training.occurring_rows import occurring_rows
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
 

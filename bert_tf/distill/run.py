@@ -19,6 +19,7 @@ from bert_tf.distill.student import build_student, output_axes, scale_table
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import model_files
+from bert_tf.models.occurring_rows import occurring_rows
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
@@ -29,7 +30,6 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import BEST, best_weights, train
-from bert_tf.training.occurring_rows import occurring_rows
 from bert_tf.training.optimizers import build_optimizer
 
 _SEQ_LENGTH = 128

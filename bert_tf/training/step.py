@@ -5,9 +5,10 @@ A model is trained through its accounting methods (see `bert_tf/tasks/base/objec
 `whole_batch_loss`.
 """
 
+import contextlib
+
 import tensorflow as tf
 
-from bert_tf.layers.substitutes import computed_with
 from bert_tf.randomness import draw_at
 
 INITIAL_LOSS_SCALE = 2.0**15
@@ -96,14 +97,15 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         (before clipping), `tokens` (real ones) and `stop` (above 0 where any process was asked).
     """
     variables = model.trainable_variables
-    if rows is not None:
+    if rows:
         variables = rows.trained(variables)
     count = config.accumulate_steps
     per_replica = config.batch_size // strategy.num_replicas_in_sync
     size = per_replica // count
 
     def outputs_of(part, step):
-        with draw_at(config.seed, step, part["first_example"]), computed_with(rows):
+        in_place = rows.in_place() if rows else contextlib.nullcontext()
+        with draw_at(config.seed, step, part["first_example"]), in_place:
             return model(_inputs(part), training=True)
 
     def scaled_loss(sums, weights, scale):

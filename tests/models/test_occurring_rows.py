@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import Features, Ragged, TaskInput
+from bert_tf.models.occurring_rows import occurring_rows
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.training import loop
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
-from bert_tf.training.occurring_rows import occurring_rows
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.strategy import make_strategy
 

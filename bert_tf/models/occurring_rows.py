@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.layers.gather import gather_rows
-from bert_tf.layers.substitutes import Substitutes
+from bert_tf.layers.substitutes import Substitutes, computed_with
 
 
 class OccurringRows(Substitutes):
@@ -50,6 +50,10 @@ class OccurringRows(Substitutes):
     def trained(self, variables):
         """Return Keras variables with the rows instead of the table."""
         return [self.variable if each is self._table else each for each in variables]
+
+    def in_place(self):
+        """Return a context in which the encoder looks up the rows instead of the table."""
+        return computed_with(self)
 
     def take(self):
         """Set the rows to those of the table."""
