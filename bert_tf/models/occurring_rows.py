@@ -81,7 +81,7 @@ def occurring_rows(model, ids):
 
     Args:
         model: with `encoder`.
-        ids: integers, see `OccurringRows`.
+        ids: integers of any shape, all that the model is going to be trained on.
     """
     embeddings = model.encoder.backbone.embeddings
     trained = any(each is embeddings.word_embeddings for each in model.trainable_variables)

@@ -90,6 +90,7 @@ def test_what_occurs_learns_as_in_the_whole_table(tmp_path, strategy, fields):
 
 def test_a_stopped_run_goes_on_bit_by_bit(tmp_path, monkeypatch):
     _, whole, _, _ = trained(tmp_path / "whole", True)
+
     def write(self, *arguments):
         written.append(write_metrics(self, *arguments))
         if len(written) == 5:
@@ -115,5 +116,7 @@ def test_what_is_not_trained_or_does_not_occur():
         rows.rows(embeddings, tf.constant([[2, 4]]))
     with pytest.raises(ValueError, match="as a whole"):
         rows.table(embeddings)
+    with pytest.raises(ValueError, match="ema_decay=0.9 with rows"):
+        trained("unused", True, ema_decay=0.9)
     embeddings.trainable = False
     assert occurring_rows(model, OCCURRING) is None
