@@ -5,7 +5,7 @@ import os
 
 from bert_tf.errors import UsageError
 from bert_tf.finetune.config import AnswerOptions, TableOptions
-from bert_tf.options import POSITIVE, REQUIRED, Options, WriteOptions, option
+from bert_tf.options import FRACTION_ABOVE_0, POSITIVE, REQUIRED, Options, WriteOptions, option
 from bert_tf.storage import files, hub
 
 RETRIEVAL = "retrieval"
@@ -29,6 +29,9 @@ class RetrievalOptions(Options):
                                 otherwise=50)
     depth: int | None = option(None, "passages of a query that are found", POSITIVE, metavar="N",
                                otherwise=100)
+    vector_weight: float | None = option(
+        None, "fuse vectors and BM25 by scores scaled to 0 to 1: X of the vectors' and 1 - X of "
+              "BM25's (default: by reciprocal ranks)", FRACTION_ABOVE_0, metavar="X")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

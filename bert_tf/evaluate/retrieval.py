@@ -16,7 +16,7 @@ from bert_tf.finetune.results import PREDICTIONS
 from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.find import find_model
 from bert_tf.retrieval.bm25 import Bm25
-from bert_tf.retrieval.fusion import reciprocal_rank_fusion
+from bert_tf.retrieval.fusion import reciprocal_rank_fusion, weighted_fusion
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.retrieval.run_file import run_lines
 from bert_tf.saved_model.source import RESULTS
@@ -38,6 +38,9 @@ class RetrievalEvaluation(Evaluation):
         options = self.options
         if options.reranker is None and options.rerank is not None:
             raise UsageError(explain("--rerank without --reranker", "both of them"))
+        if options.vector_weight is not None and options.model == BM25:
+            raise UsageError("--vector_weight is for vectors beside BM25, and --model is bm25; "
+                             "omit it")
         inputs = [options.data, *filter(None, [options.qrels]),
                   *files.expand(options.corpus or ())]
         self.run = None
@@ -69,8 +72,10 @@ class RetrievalEvaluation(Evaluation):
         add(BM25, lambda: Bm25(contents, progress=True).search(texts, depth))
         first, retrieved = BM25, [rows for _, rows in found.values()]
         if embedder:
-            first = "hybrid"
-            add(first, lambda: reciprocal_rank_fusion(retrieved, depth))
+            first, weight = "hybrid", options.vector_weight
+            both = list(found.values())
+            add(first, lambda: reciprocal_rank_fusion(retrieved, depth) if weight is None
+                else weighted_fusion(both, (weight, 1 - weight), depth))
         if reranker:
             reranked = f"{first} + reranker"
             add(reranked, lambda: reranker.rerank(

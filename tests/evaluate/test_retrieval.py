@@ -110,6 +110,19 @@ def test_systems_beside_each_other(folder, tmp_path):
     assert passage == lines[0]["rankings"]["hybrid + reranker"][0]["id"]
 
 
+def test_hybrid_by_scores(folder, tmp_path):
+    assert measure(folder, tmp_path / "out", "squad.json", "--vector_weight", "0.3",
+                   model=str(folder / "embedder"), corpus=None) == 0
+    for line in files.read_lines(str(tmp_path / "out" / "predictions.jsonl")):
+        of = {name: {each["id"]: each["score"] for each in found}
+              for name, found in json.loads(line)["rankings"].items()}
+        [(word, _)] = of["bm25"].items()  # the one passage that shares a word with the query
+        lowest, highest = min(of["embedder"].values()), max(of["embedder"].values())
+        for id, score in of["hybrid"].items():
+            scaled = (of["embedder"][id] - lowest) / (highest - lowest)
+            assert score == pytest.approx(0.3 * scaled + 0.7 * (id == word), abs=1e-4)
+
+
 def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
     (tmp_path / "q.jsonl").write_text('{"query": "story", "positive_ids": ["d 2"], "id": "a b"}\n')
     for _ in range(2):
@@ -129,6 +142,7 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
     ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
      (), 1, "q.jsonl line 2: the query id '1' a second time"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--rerank", "5"), 2, "--rerank without --rerank"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--vector_weight", "0.3"), 2, "--model is bm2"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--corpus", "nowhere.tsv"), 2, "nowhere.tsv"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--reranker", "labels"), 2,
      "no number to rank by"),
@@ -160,3 +174,17 @@ def test_fusion_by_the_formula():
     scores, rows = reciprocal_rank_fusion([np.array([[3, 1, -1]]), np.array([[1, 5, 3]])], 4)
     assert rows.tolist() == [[1, 3, 5, -1]]
     np.testing.assert_allclose(scores[0], [1 / 62 + 1 / 61, 1 / 61 + 1 / 63, 1 / 62, 0], rtol=1e-6)
+
+
+def test_weighted_fusion_by_the_formula():
+    from bert_tf.retrieval.fusion import weighted_fusion
+
+    vectors = np.array([[0.9, 0.7, 0.5]], np.float32), np.array([[3, 1, 4]])
+    words = np.array([[12, 8, 0]], np.float32), np.array([[1, 5, -1]])
+    scores, rows = weighted_fusion([vectors, words], (0.25, 0.75), 5)
+    assert rows.tolist() == [[1, 3, 4, 5, -1]]
+    np.testing.assert_allclose(scores[0], [0.25 * 0.5 + 0.75, 0.25, 0, 0, 0], atol=1e-6)
+    nothing = np.zeros((1, 2), np.float32), np.full((1, 2), -1)
+    one = np.full((1, 1), 2, np.float32), np.array([[7]])
+    scores, rows = weighted_fusion([nothing, one], (0.5, 0.5), 2)
+    assert rows.tolist() == [[7, -1]] and scores.tolist() == [[0.5, 0]]
