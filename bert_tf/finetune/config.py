@@ -227,6 +227,10 @@ class VectorOptions(EmbeddingLoss):
               "values, both, the first token, what the pooler makes of it, the last token",
         choices=("mean", "max", "mean_max", "cls", "cls_pooled", "sep"),
         otherwise="the model's own, else mean")
+    crops: int | None = option(
+        None, "of texts alone: N pairs of random spans of each are to find each other (Izacard et "
+              "al. 2022)", POSITIVE, metavar="N",
+        otherwise="a text is read twice, with other dropout")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,10 @@ def suited_loss(options, examples):
         loss = dataclasses.replace(loss, loss="cosent" if kind == KINDS[0] else "in_batch")
     _check_options(loss)
     _NEEDS[find_loss(loss).needs](loss, kind, examples)
-    rows = sum(max(1, len(example.positives)) for example in examples)
+    if options.crops and (kind != KINDS[2] or loss.loss != "in_batch"):
+        raise UsageError(f"--crops with {kind} and --loss {loss.loss}: it is for {KINDS[2]} and "
+                         "in_batch; omit it")
+    rows = sum(max(options.crops or 1, len(example.positives)) for example in examples)
     if options.batch_size > rows:
         raise UsageError(explain(f"--batch_size {options.batch_size} with {rows} train examples",
                                  "batches no larger than the data", f"--batch_size {rows}"))

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.data.task_input import Features, TaskInput
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
+from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tokenization.morphemes import pretokenize
 
 
@@ -40,7 +41,7 @@ class TextTable:
         return rows, truncated_rows(rows, texts, preprocessor)
 
 
-def query_features(examples, model, options, teacher=None):
+def query_features(examples, model, options, teacher=None, crops=None):
     """Return the `Features` of examples, a row for each positive.
 
     Args:
@@ -49,6 +50,7 @@ def query_features(examples, model, options, teacher=None):
         model: a `SentenceEmbedder` with a preprocessor.
         options: an `EmbeddingLoss`.
         teacher: a `SentenceEmbedder` whose vectors are learned from, or None.
+        crops: `RandomCrops` of texts alone: a row for each pair that it draws.
 
     Returns:
         Features, in whose batches there are, beside `text_ids` `[b, k]` of the query, its positive
@@ -60,9 +62,12 @@ def query_features(examples, model, options, teacher=None):
     kinds = (None, None) if any(example.is_labelled_pair or not example.positives
                                 for example in examples) else ("query", "passage")
     queries, rows = {}, []
-    for number, example in enumerate(examples):
-        query = table.add(kinds[0], example.query)
-        positives = [table.add(kinds[1], text) for text in example.positives or [example.query]]
+    given = [(number, example, query, positives) for number, example in enumerate(examples)
+             for query, *positives in (crops(example.query) if crops else [
+                 (example.query, *(example.positives or [example.query]))])]
+    for number, example, query, positives in given:
+        query = table.add(kinds[0], query)
+        positives = [table.add(kinds[1], text) for text in positives]
         negatives = [table.add(kinds[1], text)
                      for text in example.negatives[:options.negatives]]
         queries.setdefault(query, {}).update(dict.fromkeys(positives))
@@ -101,7 +106,7 @@ def _teacher_vectors(table, teacher):
     return teacher.embed([prompted(teacher.prompts, *given) for given in table.given])
 
 
-def query_batches(examples, model, batch_size, seed, epochs=1, loss=None):
+def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=None):
     """Return batches of queries and their texts for `model.fit`.
 
         data = bert_tf.query_batches(examples, model, 32, seed=1, epochs=3)
@@ -115,11 +120,14 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None):
         seed: of the order.
         epochs: passes over the examples, each in a different order; all are in the dataset.
         loss: an `EmbeddingLoss`, for its `negatives`; None for the model's.
+        crops: of texts alone: so many pairs of random spans of each are to find each other, see
+            `RandomCrops`; None for a text read twice, with other dropout.
 
     Returns: tf.data.Dataset of dicts, see `query_features`; the last batch of a pass is filled
         with rows whose `example_weights` are 0.
     """
-    features = query_features(list(examples), model, loss or model.training_loss)
+    features = query_features(list(examples), model, loss or model.training_loss,
+                              crops=crops and RandomCrops(crops, seed))
     made = TaskInput(features, batch_size, seed, False, model.config.padding_id, epochs=epochs)
 
     @tf.autograph.experimental.do_not_convert

@@ -12,6 +12,7 @@ from bert_tf.tasks.base.served_code import served_code
 from bert_tf.tasks.base.task_type import TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
+from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.features import TextTable, query_features
 from bert_tf.tasks.embedding.metrics import similarity_metrics
@@ -116,9 +117,11 @@ class Embedding(TaskType):
             if widest > model.width:
                 raise UsageError(explain(f"--matryoshka_widths {widest} of vectors of "
                                          f"{model.width} components", f"at most {model.width}"))
-            _check_dropout(kind_of(examples), self.loss, model.config)
+            crops = self.options.crops and RandomCrops(self.options.crops, self.options.seed)
+            if not crops:
+                _check_dropout(kind_of(examples), self.loss, model.config)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
-            return query_features(examples, model, self.loss, teacher)
+            return query_features(examples, model, self.loss, teacher, crops)
         table, rows = _table(examples, model.prompts)
         read, truncated = table.features(model.preprocessor)
         longer = set(truncated.tolist())
@@ -181,7 +184,8 @@ def _check_dropout(kind, loss, config):
     if kind == _TEXTS and loss.loss == "in_batch" and not (
             config.hidden_dropout_prob or config.attention_probs_dropout_prob):
         raise UsageError(explain(f"{kind} and a model without dropout, which is all that "
-                                 "makes a text's two vectors differ", attempt="--dropout 0.1"))
+                                 "makes a text's two vectors differ",
+                                 attempt="--dropout 0.1, or --crops 8"))
 
 
 def _label(example):

@@ -133,6 +133,22 @@ def test_other_losses(folder, run, words, monkeypatch, tmp_path):
 
 
 @pytest.mark.long
+def test_texts_alone_teach_by_spans_of_them(folder):
+    draw = random.Random(2)
+    (folder / "texts.txt").write_text("".join(
+        words(draw.choices(draw.sample(range(20), 3), k=12)) + "\n" for _ in range(144)))
+    spans = [draw.sample(range(20), 3) for _ in range(48)]
+    write(folder / "spans.tsv", ("query", "positive"), [
+        (words(draw.sample(three, 3)), words(draw.choices(three, k=8))) for three in spans])
+    before, _ = measured(folder, folder / "model", "unlearned_spans", "spans.tsv")
+    assert cli.run(finetune.main, command(
+        folder, "--train", str(folder / "texts.txt"), "--dev", str(folder / "spans.tsv"),
+        "--crops", "4", "--epochs", "3", name="cropped")) == 0
+    results = files.read_json(str(folder / "cropped" / "results.json"))
+    assert results["metrics"]["mrr@10"] > before["mrr@10"] + 0.1
+
+
+@pytest.mark.long
 def test_a_teacher_of_another_format(folder, run):
     theirs = str(folder / "theirs")
     convert.main(["--from", "bert_tf", str(run), "--to", "sentence_transformers", theirs])
@@ -163,6 +179,7 @@ def test_a_teacher_of_another_format(folder, run):
                                            "--task cola"),
     (["--train", "alone.txt", "--dev", "sts.tsv", "--dropout", "0", "--batch_size", "2"], 2,
      "texts alone and a model without dropout"),
+    (["--crops", "4"], 2, "--crops with queries with positives and --loss in_batch: it is for "),
     (["--matryoshka_widths", "32"], 2, "--matryoshka_widths 32 of vectors of 16 components"),
 ])
 def test_what_cannot_be_done_is_said_in_one_line(folder, words, code, message, monkeypatch,

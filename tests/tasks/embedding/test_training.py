@@ -14,6 +14,7 @@ from harness import mirrored
 import bert_tf
 from bert_tf.data.task_input import TaskInput
 from bert_tf.tasks.base.query_examples import QueryExample
+from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.features import query_features
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 
@@ -88,6 +89,27 @@ def test_a_text_alone_is_its_own_positive_under_another_dropout():
     left, right = tf.unstack(model(batch, training=False), axis=1)
     np.testing.assert_allclose(left, right, atol=1e-6)
     np.testing.assert_allclose(left, model.embed(["w1 w2", "w3"]), atol=1e-5)
+
+
+def test_spans_of_texts_are_rows_and_learned_from():
+    model, draw = make(), np.random.default_rng(1)
+    # Of a text all words are of one kind.
+    texts = [" ".join(f"w{kind * 5 + word}" for word in draw.integers(5, size=12))
+             for kind in range(4) for _ in range(8)]
+    examples = [QueryExample(str(number), text) for number, text in enumerate(texts)]
+    features = query_features(examples, model, EmbeddingLoss(loss="in_batch"),
+                              crops=RandomCrops(3, 1))
+    assert features.example.tolist() == [number for number in range(32) for _ in range(3)]
+    ids, vocabulary = features.rows["input_word_ids"], model.preprocessor.tokenizer.vocabulary
+    found = [tuple(" ".join(vocabulary.tokens[id] for id in ids[row][1:-1]) for row in rows)
+             for rows in features.lists]
+    assert found == [pair for text in texts for pair in RandomCrops(3, 1)(text)]
+    model.compile("adam", EmbeddingLoss(loss="in_batch"))
+    model.optimizer.learning_rate = 1e-2
+    data = bert_tf.query_batches(examples, model, 16, seed=1, epochs=4, crops=3)
+    before = model.evaluate(data, verbose=0)
+    model.fit(data, verbose=0)
+    assert model.evaluate(data, verbose=0) < before - 0.3
 
 
 def test_plain_keras():
