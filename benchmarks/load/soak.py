@@ -77,14 +77,15 @@ class Soak:
             seconds: of the run.
             rate: valid requests a second, half over gRPC, half over REST.
             switch_seconds: between new versions.
-            malformed: requests that are wrong, over the whole run.
+            malformed: requests that are wrong, over the whole run; 0 for none, and no client that
+                dies: versions change and nothing else.
         """
         self._start = time.perf_counter()
         self._end = self._start + seconds
         async with self._connected() as asks:
             await asyncio.gather(
-                self._valids(asks, rate), self._switches(switch_seconds), self._deaths(),
-                self._malformed(malformed / seconds), self._watch())
+                self._valids(asks, rate), self._switches(switch_seconds), self._watch(),
+                *((self._deaths(), self._malformed(malformed / seconds)) if malformed else ()))
 
     @contextlib.asynccontextmanager
     async def _connected(self):
