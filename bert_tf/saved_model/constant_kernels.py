@@ -24,8 +24,10 @@ def with_constant_kernels(function):
     Returns: a `ConcreteFunction` with the same inputs and outputs; `function` itself where it has
         no such kernels.
     """
-    body = body_of(function)
-    definition, outputs = flat_graph(body, library_of(function))
+    body, library = body_of(function), library_of(function)
+    if not any(_is_product(node) for each in (body, *library.values()) for node in each.node_def):
+        return function  # before the work of making one graph
+    definition, outputs = flat_graph(body, library)
     arguments = [f"{argument.name}:0" for argument in body.signature.input_arg]
     captured = dict(zip(arguments[-len(function.captured_inputs):], function.captured_inputs,
                         strict=True)) if function.captured_inputs else {}
@@ -45,12 +47,16 @@ def with_constant_kernels(function):
     return tf.function(rebuilt, autograph=False).get_concrete_function(*args, **kwargs)
 
 
+def _is_product(node):
+    return node.op == "MatMul" and node.attr["T"].type == tf.bfloat16.as_datatype_enum
+
+
 def _kernels(definition, captured):
     """Return `{name of the reading node: EagerTensor}` of the right sides of products."""
     nodes = {node.name: node for node in definition.node}
     found = {}
     for node in definition.node:
-        if node.op != "MatMul" or node.attr["T"].type != tf.bfloat16.as_datatype_enum:
+        if not _is_product(node):
             continue
         right = read = nodes[node.input[1].partition(":")[0]]
         if right.op == "Cast":  # such as of the table of tokens, where it is a kernel too
