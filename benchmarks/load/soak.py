@@ -52,6 +52,7 @@ class Soak:
         self.counts = collections.Counter()
         self.failures = []
         self.latencies = []
+        self.calm = None  # how many of them came before the first new version
         self.worst_error, self.worst_cosine = 0.0, 1.0
         self.memory = []  # (seconds, bytes)
         self.malformed = collections.Counter()
@@ -134,6 +135,8 @@ class Soak:
         async for number in self._due(1 / seconds):
             if number == 0:
                 continue
+            if self.calm is None:
+                self.calm = len(self.latencies)
             versions = sorted(int(path.name) for path in self._folder.iterdir()
                               if path.name.isdigit())
             await asyncio.to_thread(publish, self._folder, versions[-1], versions[-1] + 1)
