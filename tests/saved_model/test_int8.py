@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from processor import needs_vnni
 from test_c_api import answers
 from tiny_model import SEQ_LENGTH, TEXTS, WORDS, Caller, only_signatures, own_signatures, save_model
 
@@ -70,6 +71,7 @@ def test_a_column_of_large_numbers_takes_nothing_from_the_others(outliers, kind)
     assert np.abs(kernel - KERNEL)[np.arange(64) != 7].max() < 0.05
 
 
+@needs_vnni
 @pytest.mark.parametrize("layer", [
     ByColumn.of(KERNEL, BIAS, np.linspace(10, 40, 64), np.linspace(-20, 20, 64)),
     ByRow.of(KERNEL, BIAS, np.float32(-2))])
@@ -115,6 +117,7 @@ def test_answers_are_near_and_the_same_among_neighbours(version, folder):
     assert "_QuantizedMatMul" in used_ops(version)
 
 
+@needs_vnni
 def test_the_encoder_is_read_from_the_version(version, folder):
     encoder, tokenizer = load_exported(version)
     model = from_pretrained(folder, dtype="float32")
