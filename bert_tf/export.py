@@ -146,7 +146,12 @@ def export(config):
 
 def _export(config, embedding):
     from bert_tf.converters.own_folder import own_path
+    from bert_tf.saved_model.processor import lacks_vnni
     from bert_tf.saved_model.save import EXPORT, export_saved_model
+
+    if config.dtype == "int8" and lacks_vnni():
+        print("note: this processor has no VNNI, so products of int8 overflow here and the loss is "
+              "measured with that; export and serve int8 where there is AVX512-VNNI or AVX-VNNI")
 
     name = hub.repository(config.model)
     export_dir = config.export_dir or (name and os.path.join("saved_models", files.base_name(name)))

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from processor import needs_vnni
+from processor_marks import needs_vnni
 from test_c_api import answers
 from tiny_model import SEQ_LENGTH, TEXTS, WORDS, Caller, only_signatures, own_signatures, save_model
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from processor import needs_onednn
+from processor_marks import needs_onednn
 from tensorflow.python.eager import context
 
 from bert_tf.layers.layer_norm import LayerNorm, computed_by, normalized
