@@ -146,8 +146,8 @@ def export(config):
 
 def _export(config, embedding):
     from bert_tf.converters.own_folder import own_path
-    from bert_tf.saved_model.processor import lacks_vnni
     from bert_tf.saved_model.save import EXPORT, export_saved_model
+    from bert_tf.storage.processor import lacks_vnni
 
     if config.dtype == "int8" and lacks_vnni():
         print("note: this processor has no VNNI, so products of int8 overflow here and the loss is "

@@ -1,14 +1,12 @@
 """Steps a second of a model on this machine, through the step that trains."""
 
-import contextlib
 import time
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError
 from bert_tf.pretrain.run import PretrainingRun
-from bert_tf.storage import files
+from bert_tf.storage.processor import processor_flags
 from bert_tf.training.loop import check_split
 from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import initial_loss_scale, make_train_step
@@ -22,11 +20,7 @@ def computes_bfloat16():
     """Return whether this machine multiplies bfloat16 faster: a GPU, AVX512-BF16 or AMX."""
     if tf.config.list_physical_devices("GPU"):
         return True
-    flags = ""
-    with contextlib.suppress(BertTfError):  # there is none where the system is not Linux
-        flags = next(filter(lambda line: line.startswith("flags"),
-                            files.read_lines("/proc/cpuinfo")), "")
-    return bool({"avx512_bf16", "amx_bf16"} & {*flags.split()})
+    return bool({"avx512_bf16", "amx_bf16"} & processor_flags())
 
 
 def steps_per_second(options, config, vocab_size, strategy, seconds):

@@ -3,7 +3,7 @@
 import pytest
 from tensorflow.python.util import _pywrap_util_port
 
-from bert_tf.saved_model.processor import lacks_vnni
+from bert_tf.storage.processor import lacks_vnni
 
 needs_vnni = pytest.mark.skipif(lacks_vnni(), reason="no VNNI: products of int8 overflow")
 # TensorFlow has oneDNN on by default where there are instructions for neural networks.

@@ -52,7 +52,8 @@ def test_plain_steps_under_xla():
     norm, function = served(jit_compile=True)
     centred = x - x.mean(-1, keepdims=True, dtype="float64")
     want = centred / np.sqrt((centred ** 2).mean(-1, keepdims=True)) * norm.gamma + norm.beta
-    np.testing.assert_allclose(function(x), want, atol=2e-4)
+    # What float32 has of a mean of 100, times gamma.
+    np.testing.assert_array_less(np.abs(function(x) - want), 5e-5 * np.maximum(1, np.abs(norm.gamma)))
 
 
 @pytest.mark.parametrize("dtype", [

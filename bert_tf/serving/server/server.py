@@ -7,7 +7,7 @@ import signal
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.server import DRAIN_SECONDS, aside, config, memory
+from bert_tf.serving.server import DRAIN_SECONDS, config, memory, priority
 from bert_tf.serving.server.core import Core
 from bert_tf.serving.server.grpc_server import GrpcServer
 from bert_tf.serving.wire.request import ServingError
@@ -28,7 +28,7 @@ def run(settings, attention=None, indexes=None):
     """
     flags = settings.flags
     memory.reuse_large_blocks()
-    aside.prepare()
+    priority.favor_requests()
     _set_threads(flags)
     asyncio.run(_serve(settings, attention, indexes))
 

@@ -30,7 +30,7 @@ def suited_loss(options, examples):
     """Return an `EmbeddingLoss` with its loss chosen by the train examples where none is given.
 
     Args:
-        options: has the fields of an `EmbeddingLoss`, and `batch_size`.
+        options: has the fields of an `EmbeddingLoss`, `batch_size` and `crops`.
         examples: list of `QueryExample`.
 
     Raises:

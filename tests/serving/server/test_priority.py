@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef
 from tensorflow.python.eager import context
 
-from bert_tf.serving.server import aside
+from bert_tf.serving.server import priority
 from bert_tf.serving.server.signature import Signature
 
 
@@ -21,14 +21,15 @@ def test_a_thread_gives_way_and_no_other():
     def niceness():
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
-    with concurrent.futures.ThreadPoolExecutor(1, initializer=aside.give_way) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1, initializer=priority.lower_priority) as pool:
         assert pool.submit(niceness).result() > niceness() == os.nice(0)
 
 
 def test_collections_leave_out_what_was_imported():
-    code = ("import gc, sys; from bert_tf.serving.server import aside; "
-            "count = len(gc.get_objects()); aside.prepare(); print(gc.get_freeze_count() > count / "
-            "2, len(gc.get_objects()) < count / 2, sys.getswitchinterval() < 0.005)")
+    code = ("import gc, sys; from bert_tf.serving.server import priority; "
+            "count = len(gc.get_objects()); priority.favor_requests(); "
+            "print(gc.get_freeze_count() > count / 2, len(gc.get_objects()) < count / 2, "
+            "sys.getswitchinterval() < 0.005)")
     told = subprocess.run([sys.executable, "-c", code], check=True, text=True, capture_output=True)
     assert told.stdout.split() == ["True"] * 3
 

@@ -1,4 +1,4 @@
-"""Work that is not to keep requests waiting: a version that comes, memory that was there before."""
+"""Requests before other work: a version that is loaded, collections of garbage."""
 
 import gc
 import os
@@ -9,7 +9,7 @@ _NICENESS = 10  # a tenth of the processor time of a thread that answers, where 
 _SWITCH_SECONDS = 1e-3  # that a thread of Python waits for another one, instead of 5e-3
 
 
-def prepare():
+def favor_requests():
     """Have requests wait less for what else the process does; call it once all is imported.
 
     What is imported lives as long as the process: garbage collections, which stop every thread,
@@ -20,7 +20,7 @@ def prepare():
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 
-def give_way():
+def lower_priority():
     """Let this thread compute when those that answer requests leave time; on Linux only.
 
     It must not hold Python's lock for long: others would wait for a thread that waits itself.
