@@ -1,4 +1,4 @@
-"""Fine-tuning compared update by update: bert_tf and Hugging Face transformers on PyTorch.
+"""Fine-tuning compared update by update: bert_tf and its peers on PyTorch.
 
     python benchmarks/finetune_steps.py --hf_python PYTHON
 
@@ -6,6 +6,7 @@ Scores of whole trainings differ by chance: by the order of the batches and by d
 both learn from the same batches in the same order, without dropout, from the same weights, head
 included, at one rate, in float32. Then they must take the same steps. Printed are both losses and
 gradient norms of every update; the program ends with 1 where they differ by more than rounding.
+The peer is Hugging Face transformers; where vectors are learned, sentence-transformers.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import tempfile
 
 import minilm
 import numpy as np
-from finetune_rows import ROWS
+from finetune_rows import ROWS, Row
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.finetune.complete import complete
@@ -33,7 +34,10 @@ from bert_tf.training.optimizers import build_optimizer
 from bert_tf.training.step import make_train_step
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = ("cola/minilm", "mrpc/minilm", "wnut/minilm")  # rows whose features are the same rows
+_VECTORS = "squad/minilm"
+# Those of `finetune.py` whose features are the same rows on both sides.
+STEPPED = {**{name: ROWS[name] for name in ("cola/minilm", "mrpc/minilm", "wnut/minilm")},
+           _VECTORS: Row("embed", "squad_v2/small_train.json", 0.1, batch_size=16, seq_length=256)}
 MOST = 1e-3  # difference of a loss or a norm, of its size
 
 
@@ -48,8 +52,10 @@ def ours(row, examples, arguments, folder):
     run = FinetuningRun(options, task, tf.distribute.get_strategy())
     run.prepare(examples, [], None)
     model = run.build(arguments.seed)
-    labels = model.labels
-    np.savez(os.path.join(folder, "head.npz"), *(np.asarray(value) for value in model.head.weights))
+    labels = getattr(model, "labels", ())
+    if labels:
+        np.savez(os.path.join(folder, "head.npz"),
+                 *(np.asarray(value) for value in model.head.weights))
     config = TrainConfig(batch_size=row.batch_size, learning_rate=arguments.learning_rate,
                          train_steps=10**9, epsilon=arguments.epsilon)
     data = TaskInput(run.type.features(examples, model, training=True), row.batch_size,
@@ -66,15 +72,19 @@ def ours(row, examples, arguments, folder):
 
 
 def peer(row, examples, labels, arguments, folder):
-    """`(losses, norms)` of transformers' updates."""
+    """`(losses, norms)` of the peer's updates."""
     path = os.path.join(folder, "examples.jsonl")
     files.write_text(path, "".join(json.dumps(dataclasses.asdict(example), ensure_ascii=False)
                                    + "\n" for example in examples))
     outcome = os.path.join(folder, "peer.json")
+    program, of_head = "sentence_steps.py", []
+    if labels:
+        program = "hf_steps.py"
+        of_head = ["--kind", find_task(row.task).type, "--labels", *labels,
+                   "--head", os.path.join(folder, "head.npz")]
     subprocess.run([
-        arguments.hf_python, os.path.join(HERE, "peers", "hf_steps.py"),
-        "--kind", find_task(row.task).type, "--init", minilm.weights(), "--examples", path,
-        "--labels", *labels, "--head", os.path.join(folder, "head.npz"), "--output", outcome,
+        arguments.hf_python, os.path.join(HERE, "peers", program), *of_head,
+        "--init", minilm.weights(), "--examples", path, "--output", outcome,
         "--batch_size", str(row.batch_size), "--seq_length", str(row.seq_length),
         "--learning_rate", str(arguments.learning_rate), "--epsilon", str(arguments.epsilon)],
         check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, stderr=subprocess.DEVNULL)
@@ -84,14 +94,16 @@ def peer(row, examples, labels, arguments, folder):
 
 def compare(name, arguments):
     """What both sides did on a row: `{"losses", "norms", "difference"}`."""
-    row = ROWS[name]
-    examples = read_task(row.task, os.path.join(arguments.shared, "data", row.train))
+    row = STEPPED[name]
+    examples = list(read_task(row.task, os.path.join(arguments.shared, "data", row.train)))
+    if name == _VECTORS:  # for the peer one text of two queries is a negative of both
+        examples = list({example.positives: example for example in examples}.values())
     examples = examples[:arguments.updates * row.batch_size]
     with tempfile.TemporaryDirectory() as folder:
         *own, labels = ours(row, examples, arguments, folder)
         others = peer(row, examples, labels, arguments, folder)
     found = dict(zip(("losses", "norms"), zip(own, others, strict=True), strict=True))
-    print(f"{name}: loss and gradient norm, bert_tf and transformers")
+    print(f"{name}: loss and gradient norm, bert_tf and the peer")
     for number, values in enumerate(zip(*own, *others, strict=True), 1):
         print("  {:3}  {:.5f} {:.5f}   {:.5f} {:.5f}".format(
             number, *np.array(values)[[0, 2, 1, 3]]))
@@ -106,9 +118,9 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--hf_python", required=True, metavar="PYTHON",
-        help="interpreter with torch and transformers")
-    add("--rows", nargs="+", choices=NAMES, default=list(NAMES), metavar="ROW",
-        help=f"of {', '.join(NAMES)} (default: all)")
+        help="interpreter with torch, transformers and sentence-transformers")
+    add("--rows", nargs="+", choices=STEPPED, default=list(STEPPED), metavar="ROW",
+        help=f"of {', '.join(STEPPED)} (default: all)")
     add("--shared", default="../shared", help="folder with the data (default: ../shared)")
     add("--updates", type=int, default=20, metavar="N", help="default: 20")
     add("--learning_rate", type=float, default=1e-4, help="default: 1e-4")

@@ -18,7 +18,7 @@ from hf_kinds import KINDS
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("--kind", choices=("text", "tag"), required=True)
+    add("--kind", choices=("classification", "token_classification"), required=True)
     add("--init", required=True)
     add("--examples", required=True)
     add("--labels", nargs="+", required=True)
