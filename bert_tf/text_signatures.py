@@ -14,6 +14,7 @@ from bert_tf.layers.layer_norm import computed_by
 from bert_tf.models.find import EXTRA, SERVED, find_model
 from bert_tf.models.pretrained import TASK
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
+from bert_tf.saved_model.ops import check_processor
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import DEFAULT, description, signatures
@@ -115,6 +116,7 @@ def _exported(path):
     import tensorflow as tf
 
     version = checksums.opened(find_model(path).path)
+    check_processor(version)
     loaded = tf.saved_model.load(version)
     described = {}
     if "describe" in loaded.signatures:

@@ -32,6 +32,7 @@ from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.find import EXTRA, OURS, SERVED, find_model
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.options import current_name
+from bert_tf.saved_model.ops import check_processor
 from bert_tf.saved_model.source import RESULTS, read_results
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.pretrained import from_pretrained
@@ -132,6 +133,7 @@ class Evaluation:
         examples, left_out = options.read_examples(task, options.data)
         task_type.check_examples(examples, about, served)
         if served:
+            check_processor(model)
             about["pretokenize"] = _pretokenize(folder)
             signatures = tf.saved_model.load(model).signatures
             predictions = task_type.predict_served(signatures, about, examples)

@@ -11,8 +11,9 @@ import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.protobuf import saved_model_pb2
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
+from bert_tf.storage.processor import lacks_vnni
 
 # What tensorflow-text 2.20.0's `tensorflow_text:ops_lib` registers.
 SERVING_TEXT_OPS = frozenset((
@@ -32,6 +33,7 @@ SERVING_TEXT_OPS = frozenset((
 
 # In builds for x86, whose oneDNN multiplies whole numbers (`int8_product`).
 SERVING_X86_OPS = frozenset(("_QuantizedMatMul",))
+OVERFLOWS = "computes in int8, whose sums overflow on this processor, which has no VNNI"
 
 _METHODS = {"classify": tf.saved_model.CLASSIFY_METHOD_NAME,
             "regress": tf.saved_model.REGRESS_METHOD_NAME}
@@ -50,17 +52,28 @@ def read_saved_model(saved_model):
     return proto
 
 
-def _nodes(proto):
+def _nodes(meta_graph):
     """Return all nodes of the graph and of its functions."""
-    graph = proto.meta_graphs[0].graph_def
+    graph = meta_graph.graph_def
     return [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+
+
+def overflows_here(meta_graph):
+    """Return whether a `MetaGraphDef` multiplies whole numbers, wrongly on this processor."""
+    return lacks_vnni() and any(node.op in SERVING_X86_OPS for node in _nodes(meta_graph))
+
+
+def check_processor(saved_model):
+    """Refuse a SavedModel folder that this processor would compute wrongly: UsageError."""
+    if overflows_here(read_saved_model(saved_model).meta_graphs[0]):
+        raise UsageError(explain(f"{saved_model} {OVERFLOWS}", attempt="an export in float32"))
 
 
 def used_ops(saved_model):
     """Return the names of all ops in the graph of a SavedModel folder and in all its functions."""
     proto = read_saved_model(saved_model)
     functions = {f.signature.name for f in proto.meta_graphs[0].graph_def.library.function}
-    return {node.op for node in _nodes(proto)} - functions
+    return {node.op for node in _nodes(proto.meta_graphs[0])} - functions
 
 
 def finish_graph(saved_model):
@@ -77,7 +90,7 @@ def finish_graph(saved_model):
     for name, method in _METHODS.items():
         if name in signature_defs:
             signature_defs[name].method_name = method
-    for node in _nodes(proto):
+    for node in _nodes(proto.meta_graphs[0]):
         node.attr.pop("_gradient_op_type", None)
     files.write_bytes(os.path.join(saved_model, "saved_model.pb"), proto.SerializeToString())
 

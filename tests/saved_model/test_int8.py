@@ -15,6 +15,7 @@ from bert_tf import cli, export
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.layers.activations import gelu
 from bert_tf.retrieval.codes import VectorCode
+from bert_tf.saved_model import ops
 from bert_tf.saved_model.exported_encoder import load_exported
 from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow, int8_product
 from bert_tf.saved_model.int8_scales import InputRange, best_int8
@@ -23,8 +24,11 @@ from bert_tf.saved_model.ops import used_ops
 from bert_tf.saved_model.quantize import losses
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
+from bert_tf.serving.server.loaded_version import LoadedVersion
+from bert_tf.serving.wire.request import ServingError
 from bert_tf.storage import variables
 from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.text_signatures import read_signatures
 from bert_tf.tokenization.packing import pack
 
 RANDOM = np.random.default_rng(0)
@@ -207,3 +211,15 @@ def test_what_is_refused(folder, capsys):
         export_saved_model(folder, dtype="int8", calibration=["fox"] * 3)
     assert cli.run(export.main, ["--model", folder, "--calibration", "x"]) == 2
     assert "--calibration with --dtype float32" in capsys.readouterr().err
+
+
+def test_without_vnni_it_is_refused_instead_of_computed_wrongly(version, folder, monkeypatch):
+    monkeypatch.setattr(ops, "lacks_vnni", lambda: True)
+    with pytest.raises(UsageError, match="no VNNI; try an export in float32"):
+        read_signatures(version)
+    with pytest.raises(ServingError, match="no VNNI; serve one in float32 here") as refused:
+        LoadedVersion(version)
+    assert refused.value.code == "FAILED_PRECONDITION"
+    monkeypatch.setattr(ops, "lacks_vnni", lambda: False)
+    assert "encode" in read_signatures(version).specs
+    LoadedVersion(version).close()

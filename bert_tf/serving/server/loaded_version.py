@@ -12,6 +12,7 @@ from tensorflow.python.framework import ops
 from bert_tf.errors import BertTfError
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.flat_graph import body_of
+from bert_tf.saved_model.ops import OVERFLOWS, overflows_here
 from bert_tf.serving.server import memory
 from bert_tf.serving.server.signature import JointSignature, Signature, serving_error
 from bert_tf.serving.server.tf1_saved_model import Tf1SavedModel
@@ -39,13 +40,15 @@ class LoadedVersion:
         input_types: `{name: {input: number of its DataType}}` of these.
 
     Raises:
-        ServingError: it cannot be loaded.
+        ServingError: it cannot be loaded, or this processor would compute it wrongly.
     """
 
     def __init__(self, path, tags=("serve",), constant_kernels=True):
         self.path = path
         _check(path)
         meta_graph = _read_meta_graph(path, tags)
+        if overflows_here(meta_graph):
+            raise error("overflows", problem=OVERFLOWS)
         self.definitions = dict(meta_graph.signature_def)
         try:
             if meta_graph.HasField("object_graph_def"):

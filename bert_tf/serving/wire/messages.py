@@ -116,6 +116,7 @@ _BY_CODE = {
         "tags": "the SavedModel has no graph with the tags {tags}",
         "no_saved_model": "the version's folder has no saved_model.pb"},
     "FAILED_PRECONDITION": {
+        "overflows": "the version {problem}; serve one in float32 here",
         "no_signature": "the model has no signature {signature}",
         "merged_shapes": "requests that were merged have rows of different shapes: expected one "
                          "shape; pad_variable_length_inputs pads rows of different lengths",
