@@ -2,7 +2,8 @@
 
 Rows of one length go together, so that hardly anything is padding: an epoch's permutation is split
 into chunks of many batches, each chunk is sorted by length and split into batches, and the batches
-are shuffled. A batch is put together inside the graph from flat arrays.
+are shuffled; what does not fill a batch comes last. A batch is put together inside the graph from
+flat arrays.
 """
 
 import dataclasses
@@ -261,22 +262,23 @@ def batch_rows(lengths, batch_size, seed, bucket=True):
         bucket: put rows of like length together.
 
     Returns:
-        int64 `[steps, batch_size]`; each row once, -1 after the last of a batch that is not full.
+        int64 `[steps, batch_size]`; each row once, -1 after the last of a batch that is not full:
+        the last one, of rows of any length, as each of its rows counts for more than others.
     """
     count = len(lengths)
-    steps = -(-count // batch_size)
-    order = np.arange(count)
+    steps, full = -(-count // batch_size), count // batch_size
+    rows = np.full((steps, batch_size), -1, np.int64)
+    order = rows.reshape(-1)[:count]
+    order[:] = np.arange(count)
     if seed is not None:
         random = np.random.default_rng(seed)
-        order = random.permutation(order)
-        if bucket:
+        random.shuffle(order)
+        if bucket and full:
             # Chunks of about the same number of whole batches.
-            chunk = np.arange(count) // batch_size * max(1, round(steps / _CHUNK)) // steps
-            order = order[np.lexsort((lengths[order], chunk))]
-    rows = np.full(steps * batch_size, -1, np.int64)
-    rows[:count] = order
-    rows = rows.reshape(steps, batch_size)
-    return rows if seed is None else random.permutation(rows)
+            chunk = np.arange(full).repeat(batch_size) * max(1, round(full / _CHUNK)) // full
+            order[:len(chunk)] = order[np.lexsort((lengths[order[:len(chunk)]], chunk))]
+        random.shuffle(rows[:full])
+    return rows
 
 
 def by_length(lengths, budget):
