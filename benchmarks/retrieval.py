@@ -59,6 +59,7 @@ def main():
     add("--learning_rate", type=float, default=5e-5)
     add("--max_seq_length", type=int, default=256)
     add("--loss", default="listwise")
+    add("--dtype", default="bfloat16", help="of the reranker's training")
     add("--seed", type=int, default=1)
     add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
     add("--output", help="JSON file (default: results/retrieval.json)")
@@ -69,10 +70,10 @@ def main():
         train = os.path.join(folder, "train.jsonl")
         mine(os.path.join(data, "small_train.json"), train)
         run("finetune", "--task", "rank", "--init", minilm.weights(), "--train", train,
-            "--dev", 0.1, "--output_dir", os.path.join(folder, "reranker"), "--dtype", "bfloat16",
-            "--export_dir", os.path.join(folder, "served"), "--seed", arguments.seed,
+            "--dev", 0.1, "--output_dir", os.path.join(folder, "reranker"),
+            "--export_dir", os.path.join(folder, "served"),
             *(word for name in ("epochs", "batch_size", "negatives", "learning_rate",
-                                "max_seq_length", "loss")
+                                "max_seq_length", "loss", "dtype", "seed")
               for word in (f"--{name}", getattr(arguments, name))))
         evaluation = os.path.join(folder, "evaluation")
         run("evaluate", "--task", "retrieval", "--model", minilm.weights(),
