@@ -2,32 +2,26 @@
 
 Needs torch and transformers, nothing of bert_tf. The examples of a JSONL file are learned from in
 their order, without dropout, at one learning rate, with the head of an .npz file: `arr_0`
-`[labels, hidden]` and `arr_1` `[labels]`. Writes the losses and the gradients' global norms.
+`[labels, hidden]` and `arr_1` `[labels]`. For what is written see `updates`.
 """
 
 import argparse
-import json
 
 import numpy as np
 import torch
 import transformers
-from hf_finetune import CLIP_NORM, make_optimizer, read_lines
+from hf_finetune import read_lines
 from hf_kinds import KINDS
+from updates import add_flags, write_updates
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    add_flags(parser)
     add = parser.add_argument
     add("--kind", choices=("classification", "token_classification"), required=True)
-    add("--init", required=True)
-    add("--examples", required=True)
     add("--labels", nargs="+", required=True)
     add("--head", required=True)
-    add("--output", required=True)
-    add("--batch_size", type=int, required=True)
-    add("--seq_length", type=int, required=True)
-    add("--learning_rate", type=float, required=True)
-    add("--epsilon", type=float, required=True)
     arguments = parser.parse_args()
     kind = KINDS[arguments.kind](transformers.AutoTokenizer.from_pretrained(arguments.init),
                                  arguments)
@@ -38,21 +32,10 @@ def main():
         model.classifier.weight.copy_(torch.from_numpy(head["arr_0"]))
         model.classifier.bias.copy_(torch.from_numpy(head["arr_1"]))
     model.train()
-    optimizer = make_optimizer(model, arguments.learning_rate)
-    for group in optimizer.param_groups:
-        group["eps"] = arguments.epsilon
-    losses, norms = [], []
-    for batch in torch.utils.data.DataLoader(
-            kind.features(read_lines(arguments.examples), training=True), arguments.batch_size,
-            collate_fn=kind.collate):
-        loss = model(**batch).loss
-        loss.backward()
-        norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)))
-        losses.append(float(loss))
-        optimizer.step()
-        optimizer.zero_grad()
-    with open(arguments.output, "w", encoding="utf-8") as stream:
-        json.dump({"losses": losses, "norms": norms}, stream)
+    batches = torch.utils.data.DataLoader(
+        kind.features(read_lines(arguments.examples), training=True), arguments.batch_size,
+        collate_fn=kind.collate)
+    write_updates(model, (model(**batch).loss for batch in batches), arguments)
 
 
 if __name__ == "__main__":
