@@ -10,6 +10,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Each process of the tests has a core; more threads would wait for each other's.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As on two cores: an operation that a test holds back leaves a thread for others on one core, too.
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
 # Tests of tf-models-official need Keras 2 beside Keras 3; both find their own backend.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
