@@ -12,7 +12,7 @@ class TagExample(Example):
     """Words (or single characters), each with a tag: `O`, `B-type` or `I-type`.
 
     `spaces` tells after which words there is a blank; an `I-` always continues an entity of its
-    type.
+    type. `unit` is what the words are: `word` or `character`.
     """
 
     id: str
@@ -21,6 +21,7 @@ class TagExample(Example):
     spaces: tuple[bool, ...]
     group: str | None = None
     where: str = ""
+    unit: str = "word"
 
     @property
     def text(self):
