@@ -96,8 +96,8 @@ class TokenClassification(TaskType):
         """Return `{"id", "tags", "entities"}`: a tag for each word of the example, and the
         entities.
 
-        An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text that
-        the words make with one blank between them, or none where there is none in the file.
+        An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text as
+        the file has it; of words without one, of the words with one blank between them.
         """
         features = self.features_to_predict(model, examples)
         splits = features.rows["input_word_ids"].splits

@@ -139,7 +139,7 @@ def test_real_klue(shared):
     ("a.tsv", "text\ttags\nIn New York\tO B-l I-l\n",
      [("In", "O"), ("New", "B-l"), ("York", "I-l")], "In New York"),
     ("a.csv", 'text,tags\n"In  it, now",O O O\n',
-     [("In", "O"), ("it,", "O"), ("now", "O")], "In it, now"),
+     [("In", "O"), ("it,", "O"), ("now", "O")], "In  it, now"),
     ("a.jsonl", {"text": ["New York", "!"], "tags": ["B-l", "O"]},
      [("New York", "B-l"), ("!", "O")], "New York !"),
     ("a.jsonl", {"text": "가 나", "tags": ["B-l", "I-l", "I-l"]},

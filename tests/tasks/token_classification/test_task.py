@@ -10,7 +10,7 @@ from sentiment import MARKS, WORDS, config, options, tokenizer
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.served_model import ServedModel
-from bert_tf.tasks.registry import find_task, make_type
+from bert_tf.tasks.registry import find_task, make_type, read_task
 from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import tag
@@ -106,6 +106,18 @@ def sentence(number, tags):
     words = ("the", "fine", "dull", "end")
     return TagExample(str(number), words, tuple(tags.split()), (True, False, True, False), None,
                       f"line {number}")
+
+
+@pytest.mark.parametrize("unit", ["word", "character"])
+def test_what_predict_tells_of_a_text_with_any_blanks_is_measured_by_its_words(unit, write_file):
+    text = " Ann  Lee in\tRome"
+    tags = "B-P I-P O B-L" if unit == "word" else (
+        "O B-P I-P I-P I-P I-P I-P I-P I-P O O O O B-L I-L I-L I-L")
+    (example,) = read_task("tag", write_file("a.jsonl", json.dumps({"text": text, "tags": tags})))
+    told = {"entities": [{"start": text.index(begin), "end": text.index(end) + len(end),
+                          "label": label} for begin, end, label in (
+                              ("Ann", "Lee", "P"), ("Rome", "Rome", "L"))]}
+    assert make("tag").prediction(example, told) == {"tags": list(example.tags)}
 
 
 def predicted(tags, *entities):
