@@ -19,6 +19,13 @@ class Example(abc.ABC):
         """What a model reads of it, without labels: a list or tuple of str or None."""
 
     @property
+    def known_by(self):
+        """What it is recognized by among other examples: a list of lists of str or None, each of
+        which suffices.
+        """
+        return [self.content]
+
+    @property
     def texts(self):
         """Its texts, a list of str, which a vocabulary may be learned from."""
         return [text for text in self.content if text is not None]

@@ -32,6 +32,11 @@ class QueryExample(Example):
         return [self.query, *self.positives, *self.negatives]
 
     @property
+    def known_by(self):
+        """See `Example.known_by`: the query beside each positive, whatever is mined to them."""
+        return [[self.query, positive] for positive in self.positives] or [[self.query]]
+
+    @property
     def label(self):
         """The number of a labelled pair, else None."""
         return self.scores[0] if self.is_labelled_pair else None

@@ -48,20 +48,21 @@ def split_examples(examples, fraction, seed, dev_last=False):
 def _units(examples, seed):
     """Return lists of indices of what stays together, in a drawn order."""
     members = collections.defaultdict(list)
-    digests = [content_digest(example) for example in examples]
+    digests = [content_digests(example) for example in examples]
     for i, example in enumerate(examples):
-        members[digests[i] if example.group is None else example.group].append(i)
+        members[tuple(digests[i]) if example.group is None else example.group].append(i)
 
     def draw(unit):
-        content = b"".join(sorted(digests[i] for i in unit))
+        content = b"".join(sorted(digest for i in unit for digest in digests[i]))
         return hashlib.blake2b(content, digest_size=16, key=str(seed).encode()).digest()
 
     return sorted(members.values(), key=draw)
 
 
-def content_digest(example):
-    """Return a hash of what is read of an example, without its labels."""
-    return hashlib.blake2b(json.dumps(example.content).encode(), digest_size=16).digest()
+def content_digests(example):
+    """Return hashes of what an example is recognized by, see `Example.known_by`: list of bytes."""
+    return [hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()
+            for content in example.known_by]
 
 
 def _strata(examples, units):
