@@ -14,6 +14,11 @@ class Example(abc.ABC):
     """
 
     @property
+    def groups(self):
+        """What it is of: all examples with one of these belong together; a list or tuple of str."""
+        return () if self.group is None else (self.group,)
+
+    @property
     @abc.abstractmethod
     def content(self):
         """What a model reads of it, without labels: a list or tuple of str or None."""

@@ -183,9 +183,8 @@ def _example(columns, number, where, row):
                              "one of the two"))
     scores = None if columns.score is None else _scores(
         where, columns.score, row.get(columns.score), len(positives), len(negatives))
-    labelled_pair = scores is not None and not negatives
     return QueryExample(_id(number, where, row, columns), query, positives, negatives, scores,
-                        None if labelled_pair or not positives else positives[0], where)
+                        where=where)
 
 
 def _texts(where, row, names):
