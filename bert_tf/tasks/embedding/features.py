@@ -29,6 +29,10 @@ class TextTable:
             self.given.append((kind, text))
         return row
 
+    def find(self, kind, text):
+        """Return the row of a text, None where it has none."""
+        return self._rows.get(prompted(self.prompts, kind, text))
+
     @property
     def texts(self):
         """The texts of the rows with their prompts, a list of str."""
@@ -54,9 +58,10 @@ def query_features(examples, model, options, teacher=None, crops=None):
 
     Returns:
         Features, in whose batches there are, beside `text_ids` `[b, k]` of the query, its positive
-        and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`
-        and, where examples have scores, float32 `scores` `[b, k - 1]`; with a teacher float32
-        `teacher` `[b, k, teacher's width]`.
+        and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`, of
+        all its positives and of its own text where that is a passage, and, where examples have
+        scores, float32 `scores` `[b, k - 1]`; with a teacher float32 `teacher` `[b, k, teacher's
+        width]`.
     """
     table = TextTable(model.prompts)
     kinds = (None, None) if any(example.is_labelled_pair or not example.positives
@@ -76,6 +81,11 @@ def query_features(examples, model, options, teacher=None, crops=None):
         for at, positive in enumerate(positives):
             rows.append((number, [query, positive, *negatives],
                          [*scores[at:at + 1], *after[:len(negatives)]]))
+    passages = {text for _, row, _ in rows for text in row[1:]}
+    for query, positives in queries.items():
+        own = table.find(kinds[1], table.given[query][1])
+        if own in passages:  # nothing is as similar to a query as its own text
+            positives[own] = None
     read, truncated = table.features(model.preprocessor)
     lists = _padded([row for _, row, _ in rows], -1)
     if options.loss == "vectors" and not any(example.positives for example in examples):
