@@ -14,29 +14,33 @@ class TextTable:
     """Different texts, each tokenized once.
 
     Args:
-        prompts: of the `SentenceEmbedder`.
+        prompts: of each `SentenceEmbedder` that reads them, for whom a text may be a query and a
+            passage; the first one's are in `texts`.
     """
 
-    def __init__(self, prompts):
+    def __init__(self, *prompts):
         self.prompts = prompts
         self.given = []  # `(kind, text)` of each row
         self._rows = {}
 
     def add(self, kind, text):
         """Return the row of a text; for its `kind` see `prompted`."""
-        row = self._rows.setdefault(prompted(self.prompts, kind, text), len(self._rows))
+        row = self._rows.setdefault(self._read(kind, text), len(self._rows))
         if row == len(self.given):
             self.given.append((kind, text))
         return row
 
     def find(self, kind, text):
         """Return the row of a text, None where it has none."""
-        return self._rows.get(prompted(self.prompts, kind, text))
+        return self._rows.get(self._read(kind, text))
+
+    def _read(self, kind, text):
+        return tuple(prompted(prompts, kind, text) for prompts in self.prompts)
 
     @property
     def texts(self):
         """The texts of the rows with their prompts, a list of str."""
-        return list(self._rows)
+        return [text for text, *_ in self._rows]
 
     def features(self, preprocessor):
         """Return `(rows, truncated)`: the Ragged of `read_texts`, and which rows are truncated."""
@@ -63,7 +67,7 @@ def query_features(examples, model, options, teacher=None, crops=None):
         scores, float32 `scores` `[b, k - 1]`; with a teacher float32 `teacher` `[b, k, teacher's
         width]`.
     """
-    table = TextTable(model.prompts)
+    table = TextTable(model.prompts, *([] if teacher is None else [teacher.prompts]))
     kinds = (None, None) if any(example.is_labelled_pair or not example.positives
                                 for example in examples) else ("query", "passage")
     queries, rows = {}, []
