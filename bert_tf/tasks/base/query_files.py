@@ -174,7 +174,7 @@ def _lines(path, form):
 def _example(columns, number, where, row):
     query = check_text(where, row[columns.query], columns.query)
     positives = _texts(where, row, columns.positives)
-    negatives = _texts(where, row, columns.negatives)
+    negatives = _texts(where, row, columns.negatives, optional=True)
     if columns.positives and not positives:
         raise BadRow(explain(f"{where}: no {columns.positives[0]}", "a text beside the query"))
     both = sorted(set(positives).intersection(negatives))
@@ -187,12 +187,13 @@ def _example(columns, number, where, row):
                         where=where)
 
 
-def _texts(where, row, names):
-    """Return the different texts of columns, a tuple; of a list those in it, of None none."""
+def _texts(where, row, names, optional=False):
+    """Return the different texts of columns, a tuple; of a list those in it, of None none, nor of
+    a blank where it is one of several or optional."""
     texts = []
     for name in names:
         value = row.get(name)
-        if value is None or value == "" and len(names) > 1:
+        if value is None or value == "" and (optional or len(names) > 1):
             continue
         if isinstance(value, str) and _is_plural(name) and value.lstrip().startswith("["):
             value = _json(where, name, value)
