@@ -13,9 +13,16 @@ import tensorflow as tf
 
 from bert_tf.data.documents import expand_inputs, read_documents
 from bert_tf.data.task_input import TaskInput
+from bert_tf.data.term_weights import learn_term_weights
 from bert_tf.distill.config import OF_OUTPUT
 from bert_tf.distill.distiller import Distiller
-from bert_tf.distill.student import build_student, output_axes, scale_table
+from bert_tf.distill.student import (
+    build_student,
+    copy_term_weights,
+    lacks_term_weights,
+    output_axes,
+    scale_table,
+)
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import model_files
@@ -109,20 +116,20 @@ class DistillationRun:
         policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
         teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)
         length = self.seq_length(teacher, options.teacher)
-        features = {name: self.features(part, teacher, length) for name, part in texts.items()}
-        answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
-                   for name, part in features.items()}
+        asked = {name: self.features(part, teacher, length) for name, part in texts.items()}
         with self.strategy.scope():
             # Another copy of the teacher where it runs with every batch, on every replica.
             running = teacher if self.strategy.num_replicas_in_sync == 1 else load_teacher(
                 options.teacher, dtype=policy, seed=options.seed)
             student, layers = build_student(running, options, np.bincount(
-                features["train"].rows["input_word_ids"].values,
+                asked["train"].rows["input_word_ids"].values,
                 minlength=teacher.config.vocab_size), policy)
             model = Distiller(student, running, options, layers)
         self.describe(student, teacher, layers)
-        if options.init:
-            features = self.own_features(texts, student, teacher, features)
+        features = self.own_features(texts, student, teacher, asked) if options.init else asked
+        # What is refused is refused before the teacher is asked, which may take hours.
+        answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
+                   for name, part in asked.items()}
         answers = self.projected(answers, student)
         if options.static:
             scale_table(student, features["train"], answers["train"])
@@ -162,11 +169,15 @@ class DistillationRun:
                              None, None)
 
     def own_features(self, texts, student, teacher, features):
-        """`Features` by the student's tokenizer, where that is another one."""
+        """`Features` by the student's tokenizer, where that is another one.
+
+        Statistics of its tokens, by which the teacher's kind may weigh them, are learned.
+        """
         own = getattr(student.preprocessor, "tokenizer", None)
         if own is None:
             raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
         if same_tokenizer(own, teacher.preprocessor.tokenizer):
+            copy_term_weights(student, teacher)
             return features
         further = [name for name in self.options.objectives if name not in OF_OUTPUT]
         if further:
@@ -174,6 +185,8 @@ class DistillationRun:
                 f"--objectives {' '.join(further)} with --init {self.options.init}, whose tokens "
                 "are not the teacher's", attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
         length = self.seq_length(student, self.options.init)
+        if lacks_term_weights(student):
+            student.set_term_weights(learn_term_weights(texts["train"], own, length))
         return {name: self.features(part, student, length) for name, part in texts.items()}
 
     def projected(self, answers, student):

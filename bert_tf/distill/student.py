@@ -107,6 +107,7 @@ def build_student(teacher, options, counts, policy):
         return student, ()
     if kept is None:
         _project_embeddings(student, teacher)
+        copy_term_weights(student, teacher)
         return student, kept_layers(teacher.config.num_hidden_layers, config.num_hidden_layers)
     _copy_weights(student, teacher, kept)
     return student, kept
@@ -132,10 +133,24 @@ def _task_options(teacher, config, kept):
     options = {**options, "layers": layers}
     if kept is None:
         options.pop("dense", None)
-    if config is not None and config.family == "static":
+    if config is None:
+        options.pop("special_ids")  # those of the tokenizer of --init, which may be another one
+    elif config.family == "static":
         # Special tokens say nothing where none sees another.
         options |= {"pooling": "mean", "mask_specials": True, "weighting": None}
     return options
+
+
+def lacks_term_weights(student):
+    """Return whether a student weighs terms by statistics that it does not have."""
+    weights = student.saved_as == "embedder" and student.pooling.term_weights
+    return bool(weights) and not weights.is_learned
+
+
+def copy_term_weights(student, teacher):
+    """Give a student that lacks them the statistics of a teacher of the same tokens."""
+    if lacks_term_weights(student):
+        student.pooling.term_weights.assign(*teacher.pooling.term_weights.get_weights())
 
 
 def _copy_weights(student, teacher, kept):

@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from bert_tf.storage import files
-from bert_tf.tasks.base.split import content_digest
+from bert_tf.tasks.base.split import content_digests
 
 TRAINED_ON = "trained_on.npy"
 
@@ -14,7 +14,7 @@ TRAINED_ON = "trained_on.npy"
 def write_trained_on(folder, examples):
     """Write the digests of examples, 8 bytes each, into a run's folder."""
     stream = io.BytesIO()
-    np.save(stream, np.unique(_digests(examples)))
+    np.save(stream, np.unique(_digests(examples)[0]))
     files.write_bytes(os.path.join(folder, TRAINED_ON), stream.getvalue())
 
 
@@ -30,7 +30,8 @@ def trained_on_notes(model, examples):
         return []
     with files.explained("read", path), files.open_binary(path) as stream:
         known = np.load(io.BytesIO(stream.read()), allow_pickle=False)
-    count = int(np.isin(_digests(examples), known).sum())
+    digests, numbers = _digests(examples)
+    count = len(np.unique(numbers[np.isin(digests, known)]))
     if not count:
         return []
     return [f"{model} learned from {count:,} of these {len(examples):,} examples: how well it does "
@@ -38,5 +39,8 @@ def trained_on_notes(model, examples):
 
 
 def _digests(examples):
-    """Return a digest of each text, uint64 `[n]`."""
-    return np.frombuffer(b"".join(content_digest(example)[:8] for example in examples), np.uint64)
+    """Return `(digests, numbers)`: uint64 `[n]`, and int64 `[n]`, the example that each is of."""
+    found = [content_digests(example) for example in examples]
+    digests = b"".join(digest[:8] for each in found for digest in each)
+    return (np.frombuffer(digests, np.uint64),
+            np.repeat(np.arange(len(found)), list(map(len, found))))

@@ -150,7 +150,8 @@ def freeze(model, what):
             whole encoder, but for what of it has only initial weights.
 
     Raises:
-        UsageError: the encoder has fewer layers, or they share their weights.
+        UsageError: the encoder has fewer layers, they share their weights, or nothing is left to
+            train.
     """
     if what is None:
         return
@@ -174,6 +175,9 @@ def freeze(model, what):
     for part in parts:
         if part is not None:
             part.trainable = False
+    if not model.trainable_variables:
+        raise UsageError(explain(f"--freeze {what} leaves nothing to train: the model is its "
+                                 "encoder alone", attempt="omitting it, or fewer layers"))
 
 
 def layer_rates(config, decay):

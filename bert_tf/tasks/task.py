@@ -20,7 +20,6 @@ class Task:
         problem: of a text: `single_label`, `multi_label` or `regression`.
         pair: whether examples are pairs of texts.
         unanswerable: whether a question may have no answer.
-        unit: what a tag is of, `word` or `character`.
         seq_length: tokens of an example where `--seq_length` is not given.
         dev_last: whether the dev examples are the end of the file, as the published results of
             the task have it.
@@ -41,7 +40,6 @@ class Task:
     problem: str | None = None
     pair: bool = False
     unanswerable: bool = False
-    unit: str = "word"
     seq_length: int = 128
     dev_last: bool = False
     dirty: bool = False

@@ -2,17 +2,22 @@
 
 import numpy as np
 import pytest
-from sentiment import examples, tokenizer
+from sentiment import config, examples, tokenizer
 from teachers import classifier, embedder
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import Features, Ragged
+from bert_tf.data.term_weights import learn_term_weights
 from bert_tf.distill.complete import complete
 from bert_tf.distill.config import DistillConfig
 from bert_tf.distill.projection import principal_axes
+from bert_tf.distill.run import DistillationRun
 from bert_tf.distill.student import build_student, kept_layers, scale_table, student_config
 from bert_tf.errors import UsageError
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXTS = [each.text_a for each in examples(20)]
 COUNTS = np.arange(16)  # of the tokens of `sentiment`
@@ -79,6 +84,33 @@ def test_a_static_student_is_the_mean_of_weighed_token_vectors():
     mean = table.numpy()[tokenizer().tokenize([TEXTS[0]])[0].numpy()].mean(0)
     np.testing.assert_allclose(student.embed(TEXTS[0]), mean / np.linalg.norm(mean), rtol=1e-4,
                                atol=1e-6)
+
+
+def weighing():
+    """A teacher that weighs terms by a corpus."""
+    teacher = embedder(2, weighting="idf", mask_specials=True)
+    teacher.set_term_weights(learn_term_weights(TEXTS, tokenizer()))
+    return teacher
+
+
+def test_a_narrower_student_weighs_terms_as_the_teacher_does():
+    teacher = weighing()
+    student, _ = build(teacher, hidden_size=8)
+    for one, other in zip(student.pooling.term_weights.get_weights(),
+                          teacher.pooling.term_weights.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_student_with_a_tokenizer_of_its_own_has_special_tokens_and_statistics_of_it(tmp_path):
+    own = Tokenizer(Vocabulary(["film", "the", *SPECIAL_TOKENS]))
+    SentenceEmbedder(config(num_hidden_layers=1).replace(vocab_size=7, padding_id=2),
+                     preprocessor=TextPreprocessor(own, 16)).save_pretrained(str(tmp_path))
+    teacher, asked = weighing(), options(init=str(tmp_path))
+    student, _ = build_student(teacher, asked, COUNTS, "float32")
+    assert student.options()["special_ids"] == [own.vocabulary.cls_id, own.vocabulary.sep_id]
+    DistillationRun(asked, None).own_features({"train": TEXTS}, student, teacher, None)
+    idf, _ = student.pooling.term_weights.get_weights()
+    np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 32).idf)
 
 
 def test_principal_axes_are_the_singular_vectors():

@@ -180,6 +180,8 @@ def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys):
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--task", "conll"], 2, "whose task is classifier; expected a model for tagger"),
     (["--task", "cola"], 2, "predicts the labels bad, good; expected those of --task cola: 0, 1"),
+    (["--n_best", "3"], 2, "--n_best 3 is for question answering, not for --task classify"),
+    (["--task", "retrieval", "--null_threshold", "1"], 2, "--null_threshold 1.0 is for question"),
     (["--task", "regress"], 2, "--task regress has the problem regression"),
     (["--model", "nowhere"], 2, "nowhere holds no model; expected a model folder"),
     (["--data", "nowhere.tsv"], 1, "nowhere.tsv: no such file"),

@@ -5,12 +5,14 @@ import pytest
 import tensorflow as tf
 from sentiment import config, examples, tokenizer
 
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.trial import Settings, Trial, freeze, layer_rates, train_config
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.training.optimizers import AdamW
 
 LABELS = ["bad", "good"]
@@ -69,6 +71,14 @@ def test_freezing_takes_parts_from_the_bottom():
         trainable(3)
     with pytest.raises(UsageError, match="share their weights"):
         trainable(1, family="albert", num_hidden_groups=1)
+
+
+def test_freezing_all_of_an_embedder_is_refused():
+    static = ModelConfig.from_dict({"family": "static", "vocab_size": 9, "padding_id": 0,
+                                    "hidden_size": 4, "max_position_embeddings": 8})
+    for what, encoder in (("all", config()), ("embeddings", static)):
+        with pytest.raises(UsageError, match=f"--freeze {what} leaves nothing to train"):
+            freeze(SentenceEmbedder(encoder), what)
 
 
 @pytest.mark.parametrize(("family", "values"), [

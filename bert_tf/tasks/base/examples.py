@@ -14,9 +14,21 @@ class Example(abc.ABC):
     """
 
     @property
+    def groups(self):
+        """What it is of: all examples with one of these belong together; a list or tuple of str."""
+        return () if self.group is None else (self.group,)
+
+    @property
     @abc.abstractmethod
     def content(self):
         """What a model reads of it, without labels: a list or tuple of str or None."""
+
+    @property
+    def known_by(self):
+        """What it is recognized by among other examples: a list of lists of str or None, each of
+        which suffices.
+        """
+        return [self.content]
 
     @property
     def texts(self):

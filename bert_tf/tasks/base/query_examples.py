@@ -32,6 +32,16 @@ class QueryExample(Example):
         return [self.query, *self.positives, *self.negatives]
 
     @property
+    def groups(self):
+        """See `Example.groups`: of a query its positives, too; a labelled pair's text is none."""
+        return super().groups + (() if self.is_labelled_pair else self.positives)
+
+    @property
+    def known_by(self):
+        """See `Example.known_by`: the query beside each positive, whatever is mined to them."""
+        return [[self.query, positive] for positive in self.positives] or [[self.query]]
+
+    @property
     def label(self):
         """The number of a labelled pair, else None."""
         return self.scores[0] if self.is_labelled_pair else None

@@ -174,7 +174,7 @@ def _lines(path, form):
 def _example(columns, number, where, row):
     query = check_text(where, row[columns.query], columns.query)
     positives = _texts(where, row, columns.positives)
-    negatives = _texts(where, row, columns.negatives)
+    negatives = _texts(where, row, columns.negatives, optional=True)
     if columns.positives and not positives:
         raise BadRow(explain(f"{where}: no {columns.positives[0]}", "a text beside the query"))
     both = sorted(set(positives).intersection(negatives))
@@ -183,17 +183,17 @@ def _example(columns, number, where, row):
                              "one of the two"))
     scores = None if columns.score is None else _scores(
         where, columns.score, row.get(columns.score), len(positives), len(negatives))
-    labelled_pair = scores is not None and not negatives
     return QueryExample(_id(number, where, row, columns), query, positives, negatives, scores,
-                        None if labelled_pair or not positives else positives[0], where)
+                        where=where)
 
 
-def _texts(where, row, names):
-    """Return the different texts of columns, a tuple; of a list those in it, of None none."""
+def _texts(where, row, names, optional=False):
+    """Return the different texts of columns, a tuple; of a list those in it, of None none, nor of
+    a blank where it is one of several or optional."""
     texts = []
     for name in names:
         value = row.get(name)
-        if value is None or value == "" and len(names) > 1:
+        if value is None or value == "" and (optional or len(names) > 1):
             continue
         if isinstance(value, str) and _is_plural(name) and value.lstrip().startswith("["):
             value = _json(where, name, value)

@@ -13,7 +13,7 @@ _SPREAD = 5  # parts of equal size that the numbers of a regression are divided 
 def split_examples(examples, fraction, seed, dev_last=False):
     """Split examples into train examples and about `fraction` of them as dev examples.
 
-    Examples of one group stay together, and so do those of the same text; among these units a hash
+    Examples that share a group stay together, else those of the same text; among these units a hash
     of the seed and of their content chooses, so that neither the order of the examples matters nor
     their ids. Every stratum (`Example.stratum`; of numbers, each fifth of them) has about its
     fraction, as far as whole units allow, and none goes to the dev examples alone; a group counts
@@ -35,8 +35,8 @@ def split_examples(examples, fraction, seed, dev_last=False):
         return examples[:-last], examples[-last:]
     units = _units(examples, seed)
     if len(units) < 2:
-        raise UsageError(explain("all examples are of one document or have the same text, of which "
-                                 f"a fraction of {fraction} was to be held out",
+        raise UsageError(explain("all examples are of one document or have the same text or "
+                                 f"positives, of which a fraction of {fraction} was to be held out",
                                  attempt="--dev FILE"))
     held_out = set()
     for unit in _chosen(_strata(examples, units), fraction):
@@ -47,21 +47,33 @@ def split_examples(examples, fraction, seed, dev_last=False):
 
 def _units(examples, seed):
     """Return lists of indices of what stays together, in a drawn order."""
-    members = collections.defaultdict(list)
-    digests = [content_digest(example) for example in examples]
-    for i, example in enumerate(examples):
-        members[digests[i] if example.group is None else example.group].append(i)
+    members, leader = collections.defaultdict(list), {}
+    digests = [content_digests(example) for example in examples]
+    groups = [example.groups or own for example, own in zip(examples, digests, strict=True)]
+
+    def find(group):
+        """Return the one that stands for all groups that examples join with this one."""
+        while leader.setdefault(group, group) != group:
+            leader[group] = group = leader[leader[group]]
+        return group
+
+    for first, *others in groups:
+        for other in others:
+            leader[find(other)] = find(first)
+    for i, (first, *_) in enumerate(groups):
+        members[find(first)].append(i)
 
     def draw(unit):
-        content = b"".join(sorted(digests[i] for i in unit))
+        content = b"".join(sorted(digest for i in unit for digest in digests[i]))
         return hashlib.blake2b(content, digest_size=16, key=str(seed).encode()).digest()
 
     return sorted(members.values(), key=draw)
 
 
-def content_digest(example):
-    """Return a hash of what is read of an example, without its labels."""
-    return hashlib.blake2b(json.dumps(example.content).encode(), digest_size=16).digest()
+def content_digests(example):
+    """Return hashes of what an example is recognized by, see `Example.known_by`: list of bytes."""
+    return [hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()
+            for content in example.known_by]
 
 
 def _strata(examples, units):

@@ -1,6 +1,6 @@
 """Warnings about the train examples beside the dev or test examples."""
 
-from bert_tf.tasks.base.split import content_digest
+from bert_tf.tasks.base.split import content_digests
 
 _SHOWN = 5
 
@@ -22,8 +22,8 @@ def split_notes(train, held_out, name="dev"):
                      "cover that")
     if measured - trained:
         notes.append(f"no train example has {_listed(measured - trained)}: it cannot be predicted")
-    known = {content_digest(example) for example in train}
-    both = [example for example in held_out if content_digest(example) in known]
+    known = {digest for example in train for digest in content_digests(example)}
+    both = [example for example in held_out if not known.isdisjoint(content_digests(example))]
     if both:
         notes.append(f"{len(both)} of {len(held_out)} {name} examples are also train examples; the "
                      f"first: {both[0].where}")

@@ -1,5 +1,7 @@
 """Labels, any number of labels or a number for a text or a pair of texts."""
 
+import collections
+
 import numpy as np
 import tensorflow as tf
 
@@ -15,6 +17,7 @@ from bert_tf.tasks.classification.model import CHOSEN_FROM, Classifier
 from bert_tf.tokenization.morphemes import analyse
 
 _DIGITS = 6  # of a score in predictions.jsonl
+_SHOWN = 5  # labels in a message
 _BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
@@ -29,6 +32,7 @@ class Classification(TaskType):
         super().__init__(task, options)
         self.problem = task.problem
         self.pair = task.pair or options.text_b_column is not None
+        self.known = []  # the labels, once the train examples are known
         if options.class_weights and self.problem != "single_label":
             raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
                              "a text; omit it")
@@ -46,14 +50,25 @@ class Classification(TaskType):
             if example.label is None:
                 raise BertTfError(explain(f"{example.where}: no label",
                                           "one in every train example"))
-        if self.task.labels:
-            return list(self.task.labels)
-        several = self.problem == "multi_label"
-        names = {name for example in train for name in self._names(example)}
-        if len(names) < (1 if several else 2):
+        self.known = list(self.task.labels or sorted(
+            {name for example in train for name in self._names(example)}))
+        if not self.task.labels and len(self.known) < (1 if self.problem == "multi_label" else 2):
             raise BertTfError(explain(f"the only label of {len(train)} examples is "
-                                      f"{next(iter(names), None)!r}", "two or more"))
-        return sorted(names)
+                                      f"{next(iter(self.known), None)!r}", "two or more"))
+        return self.known
+
+    def measure_on(self, examples):
+        """See `TaskType.measure_on`: labels that no train example has are refused."""
+        known = set(self.known)
+        unknown = [(name, example.where) for example in examples
+                   for name in self._names(example) if name not in known]
+        if unknown:
+            counts = collections.Counter(name for name, _ in unknown)
+            shown = [f"{name!r} ({count:,})" for name, count in counts.most_common(_SHOWN)]
+            more = [f"{len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else []
+            raise BertTfError(explain(
+                f"labels that no train example has: {', '.join(shown + more)}; the first: "
+                f"{unknown[0][1]}", attempt="train examples of them, or removing these rows"))
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read by `max_seq_length`, `long`, `stride`."""

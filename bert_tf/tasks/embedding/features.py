@@ -14,25 +14,33 @@ class TextTable:
     """Different texts, each tokenized once.
 
     Args:
-        prompts: of the `SentenceEmbedder`.
+        prompts: of each `SentenceEmbedder` that reads them, for whom a text may be a query and a
+            passage; the first one's are in `texts`.
     """
 
-    def __init__(self, prompts):
+    def __init__(self, *prompts):
         self.prompts = prompts
         self.given = []  # `(kind, text)` of each row
         self._rows = {}
 
     def add(self, kind, text):
         """Return the row of a text; for its `kind` see `prompted`."""
-        row = self._rows.setdefault(prompted(self.prompts, kind, text), len(self._rows))
+        row = self._rows.setdefault(self._read(kind, text), len(self._rows))
         if row == len(self.given):
             self.given.append((kind, text))
         return row
 
+    def find(self, kind, text):
+        """Return the row of a text, None where it has none."""
+        return self._rows.get(self._read(kind, text))
+
+    def _read(self, kind, text):
+        return tuple(prompted(prompts, kind, text) for prompts in self.prompts)
+
     @property
     def texts(self):
         """The texts of the rows with their prompts, a list of str."""
-        return list(self._rows)
+        return [text for text, *_ in self._rows]
 
     def features(self, preprocessor):
         """Return `(rows, truncated)`: the Ragged of `read_texts`, and which rows are truncated."""
@@ -54,11 +62,12 @@ def query_features(examples, model, options, teacher=None, crops=None):
 
     Returns:
         Features, in whose batches there are, beside `text_ids` `[b, k]` of the query, its positive
-        and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`
-        and, where examples have scores, float32 `scores` `[b, k - 1]`; with a teacher float32
-        `teacher` `[b, k, teacher's width]`.
+        and its hard negatives (a text alone is its own positive), int32 `positive_ids` `[b, m]`, of
+        all its positives and of its own text where that is a passage, and, where examples have
+        scores, float32 `scores` `[b, k - 1]`; with a teacher float32 `teacher` `[b, k, teacher's
+        width]`.
     """
-    table = TextTable(model.prompts)
+    table = TextTable(model.prompts, *([] if teacher is None else [teacher.prompts]))
     kinds = (None, None) if any(example.is_labelled_pair or not example.positives
                                 for example in examples) else ("query", "passage")
     queries, rows = {}, []
@@ -76,6 +85,11 @@ def query_features(examples, model, options, teacher=None, crops=None):
         for at, positive in enumerate(positives):
             rows.append((number, [query, positive, *negatives],
                          [*scores[at:at + 1], *after[:len(negatives)]]))
+    passages = {text for _, row, _ in rows for text in row[1:]}
+    for query, positives in queries.items():
+        own = table.find(kinds[1], table.given[query][1])
+        if own in passages:  # nothing is as similar to a query as its own text
+            positives[own] = None
     read, truncated = table.features(model.preprocessor)
     lists = _padded([row for _, row, _ in rows], -1)
     if options.loss == "vectors" and not any(example.positives for example in examples):

@@ -5,7 +5,7 @@ import numpy as np
 _BLOCK = 1 << 24  # similarities that are computed together
 
 
-def positive_ranks(queries, texts, positives):
+def positive_ranks(queries, texts, positives, left_out=None):
     """Return the ranks of each query's positives, from 1, a list of sorted lists.
 
     Equal similarities are to a positive's disadvantage: vectors that are all the same find nothing.
@@ -14,13 +14,17 @@ def positive_ranks(queries, texts, positives):
         queries: float `[n, width]`, of length 1, as
         texts: `[m, width]`.
         positives: for each query the rows of `texts` that are its positives, a list of lists.
+        left_out: for each query the rows of `texts` that are not ranked, but where they are its
+            positives, a list of lists; None for all empty.
     """
     ranks, block = [], max(1, _BLOCK // len(texts))
+    left_out = left_out or [[]] * len(positives)
     for start in range(0, len(queries), block):
         similarities = queries[start:start + block] @ texts.T
-        for own, line in zip(positives[start:start + block], similarities, strict=True):
+        for own, others, line in zip(positives[start:start + block],
+                                     left_out[start:start + block], similarities, strict=True):
             found = np.sort(line[own])[::-1]
-            line[own] = -np.inf
+            line[own + others] = -np.inf
             ranks.append([number + int(np.sum(line >= each))
                           for number, each in enumerate(found, 1)])
     return ranks

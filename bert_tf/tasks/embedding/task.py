@@ -34,7 +34,7 @@ class Embedding(TaskType):
 
     Labelled pairs are measured by the correlation of cosine and label; of a task with two labels,
     of which the last one means similar, by how the cosine separates them. Queries are measured by
-    the ranks of their positives among all texts of the examples.
+    the ranks of their positives among all other texts of the examples.
     """
 
     models = (SentenceEmbedder, TextEncoder)
@@ -131,8 +131,8 @@ class Embedding(TaskType):
     def predict(self, model, examples):
         """Return `{"id", "score"}` of each pair, the cosine; of queries `{"id", "score", "ranks"}`.
 
-        `ranks` are those of the positives among all texts of the examples, from 1; `score` is the
-        highest cosine of a positive.
+        `ranks` are those of the positives among all texts of the examples but the query's own,
+        from 1; `score` is the highest cosine of a positive.
         """
         features = self.features_to_predict(model, examples)
         vectors = np.zeros((len(features), model.width), np.float32)
@@ -222,9 +222,12 @@ def _lines(examples, table, rows, vectors):
     place, positives = {row: at for at, row in enumerate(texts)}, {}
     for example, (query, *others) in zip(examples, rows, strict=True):
         positives.setdefault(query, {}).update(dict.fromkeys(others[:len(example.positives)]))
+    # A query's own text, which is nearest to it, is no answer unless it is its positive.
+    alike = [table.find("passage", table.given[query][1]) for query in positives]
     ranks = dict(zip(positives, positive_ranks(
         vectors[list(positives)], vectors[texts],
-        [[place[row] for row in own] for own in positives.values()]), strict=True))
+        [[place[row] for row in own] for own in positives.values()],
+        [[place[row]] if row in place else [] for row in alike]), strict=True))
     return [{"id": example.id, "ranks": ranks[query],
              "score": max(cosine(query, text) for text in positives[query])}
             for example, (query, *_) in zip(examples, rows, strict=True)]

@@ -12,7 +12,7 @@ _TAG = {"type": "token_classification", "metrics": ("f1", "precision", "recall",
         "monitor": ("f1", "max")}
 
 TASKS = (
-    Task("klue_ner", read=read_klue, labels=KLUE_TAGS, unit="character", **_TAG),
+    Task("klue_ner", read=read_klue, labels=KLUE_TAGS, **_TAG),
     Task("conll", read=read_conll, **_TAG),
     Task("tag", read=read_tag_table, columns={"text": "text", "label": "tags"}, **_TAG),
 )

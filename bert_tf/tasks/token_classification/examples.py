@@ -12,7 +12,8 @@ class TagExample(Example):
     """Words (or single characters), each with a tag: `O`, `B-type` or `I-type`.
 
     `spaces` tells after which words there is a blank; an `I-` always continues an entity of its
-    type.
+    type. `unit` is what the words are: `word` or `character`. `original` is the text as the file
+    has it, where it has one, with whatever blanks.
     """
 
     id: str
@@ -21,20 +22,24 @@ class TagExample(Example):
     spaces: tuple[bool, ...]
     group: str | None = None
     where: str = ""
+    unit: str = "word"
+    original: str | None = None
 
     @property
     def text(self):
-        """The text that consists of the words."""
+        """The text that consists of the words, as the file has it."""
+        if self.original is not None:
+            return self.original
         return "".join(word + " " * space
                        for word, space in zip(self.words, self.spaces, strict=True))
 
     @property
     def starts(self):
         """The first character of each word in `text`, a list of int."""
-        starts, end = [], 0
-        for word, space in zip(self.words, self.spaces, strict=True):
-            starts.append(end)
-            end += len(word) + space
+        text, starts, end = self.text, [], 0
+        for word in self.words:
+            starts.append(text.index(word, end))
+            end = starts[-1] + len(word)
         return starts
 
     @property

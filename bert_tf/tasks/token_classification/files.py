@@ -106,7 +106,7 @@ def read_klue(path, _=None, form=AS_FOUND):
         words, tags, spaces = _without_blanks([_character_and_tag(*line) for line in lines])
         if not words:
             raise BadRow(explain(f"{where}: blanks only", "a sentence"))
-        return _example(where, id or str(number), words, tags, spaces)
+        return _example(where, id or str(number), words, tags, spaces, unit="character")
 
     def sentences():
         id = None
@@ -176,7 +176,8 @@ def read_tag_table(path, columns, form=AS_FOUND):
             raise BadRow(explain(f"{where}: {type(tags).__name__} as tags",
                                  "a list, or tags separated by blanks"))
         tags = [_checked_tag(where, tag) for tag in tags]
-        units = {name: parts for name, parts in _units(where, row[columns["text"]]).items()
+        text = row[columns["text"]]
+        units = {name: parts for name, parts in _units(where, text).items()
                  if unit in (None, name)}
         fitting = [name for name, parts in units.items() if len(parts) == len(tags)]
         if not fitting:
@@ -190,7 +191,8 @@ def read_tag_table(path, columns, form=AS_FOUND):
         else:
             words, spaces = parts, [True] * (len(parts) - 1) + [False]
         id = row[columns["id"]] if columns.get("id") else number
-        return _example(where, check_text(where, str(id), "id"), words, tags, spaces)
+        return _example(where, check_text(where, str(id), "id"), words, tags, spaces,
+                        unit=fitting[0], original=text if isinstance(text, str) else None)
 
     return attempts(read_rows(path, needed, form=form), example)
 
@@ -210,5 +212,6 @@ def _checked_tag(where, tag):
     return tag
 
 
-def _example(where, id, words, tags, spaces, group=None):
-    return TagExample(id, tuple(words), tuple(sound_tags(tags)), tuple(spaces), group, where)
+def _example(where, id, words, tags, spaces, group=None, **of_table):
+    return TagExample(id, tuple(words), tuple(sound_tags(tags)), tuple(spaces), group, where,
+                      **of_table)

@@ -37,7 +37,7 @@ class TokenClassification(TaskType):
 
     def __init__(self, task, options):
         super().__init__(task, options)
-        self.unit = options.unit or task.unit
+        self.unit = self._unit_of(())  # what a tag is of, until the examples are known
         if options.class_weights:
             raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
                              "a text; leave it out")
@@ -48,6 +48,7 @@ class TokenClassification(TaskType):
         Raises:
             BertTfError: no example has an entity.
         """
+        self.unit = self._unit_of(train)
         if self.task.labels:
             return list(self.task.labels)
         kinds = {tag[2:] for example in train for tag in example.tags if tag != OUTSIDE}
@@ -55,6 +56,16 @@ class TokenClassification(TaskType):
             raise BertTfError(explain(f"{len(train)} examples without any entity",
                                       "tags B-type and I-type"))
         return [f"{begin}-{kind}" for kind in sorted(kinds) for begin in "BI"] + [OUTSIDE]
+
+    def check_examples(self, examples, about, served):
+        """See `TaskType.check_examples`: of these, what a tag is of is learned."""
+        self.unit = self._unit_of(examples)
+
+    def _unit_of(self, examples):
+        """Return what a tag is of: as asked for, else as the files have it."""
+        # A text of one character fits both: a file of characters may have some read as words.
+        found = {example.unit for example in examples}
+        return self.options.unit or ("character" if "character" in found else "word")
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read by `seq_length` and `unit`."""
@@ -85,8 +96,8 @@ class TokenClassification(TaskType):
         """Return `{"id", "tags", "entities"}`: a tag for each word of the example, and the
         entities.
 
-        An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text that
-        the words make with one blank between them, or none where there is none in the file.
+        An entity is `{"text", "label", "start", "end", "score"}`, with characters of the text as
+        the file has it; of words without one, of the words with one blank between them.
         """
         features = self.features_to_predict(model, examples)
         splits = features.rows["input_word_ids"].splits
@@ -148,7 +159,7 @@ class TokenClassification(TaskType):
         `tag_macro_f1`."""
         gold, predicted = _both(examples, predictions)
         further = {}
-        if self.unit == "character":
+        if self._unit_of(examples) == "character":
             further["character_f1"] = tag_macro_f1(gold, predicted)
         return {**tagging_metrics(gold, predicted), **further}
 

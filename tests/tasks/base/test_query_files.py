@@ -27,6 +27,7 @@ TRIPLET = [("a", ("b",), ("c",), None)]
     ("a.txt", "query\tpositive\na\tb\nc\td\n", PAIR),
     ("a.tsv", "anchor\tpositive\tnegative\na\tb\tc\n", TRIPLET),
     ("a.tsv", "query\tpositive\tnegative_1\tnegative_2\na\tb\tc\t\n", TRIPLET),
+    ("a.csv", "query,positive,negative\na,b,\nc,d,\n", PAIR),
     ("a.jsonl", '{"query": "a", "pos": ["b"], "neg": ["c"]}', TRIPLET),
     ("a.csv", 'query,positive,negatives\na,b,"[""c""]"\n', TRIPLET),
     ("a.jsonl", '{"query": "a", "positive": "b", "negatives": ["c", "d"], "scores": [3, 2, 1]}',

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base.examples import TextExample
+from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.split import split_examples
 from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.registry import read_task
@@ -145,6 +146,25 @@ def test_real_groups(shared, task, file):
     train, dev = split_examples(made, 0.1, 0)
     assert not {example.group for example in train} & {example.group for example in dev}
     assert 0.08 < len(dev) / len(made) < 0.13
+
+
+def test_queries_that_share_a_positive_stay_together():
+    made = [QueryExample(str(i), f"q{i}", (f"own {i}", f"shared {i // 4}", f"two {i // 8}"))
+            for i in range(160)]
+    train, dev = split_examples(made, 0.2, 0)
+    assert len(dev) == 32
+    assert not {text for each in train for text in each.positives} & {
+        text for each in dev for text in each.positives}
+    pairs = [QueryExample(str(i), f"q{i}", ("the same",), scores=(i / 10,)) for i in range(10)]
+    assert len(split_examples(pairs, 0.2, 0)[1]) == 2
+
+
+def test_judged_passages_of_queries_stay_together(write_file):
+    path = write_file("a.tsv", "query\tpassage\tlabel\n" + "".join(
+        f"q{i}\tp{i // 4}\t1\nq{i}\tn{i}\t0\n" for i in range(40)))
+    train, dev = split_examples(read_task("rank", path), 0.2, 0)
+    assert len(dev) == 8
+    assert not {each.positives for each in train} & {each.positives for each in dev}
 
 
 def test_documents_of_conll_stay_whole(write_file):

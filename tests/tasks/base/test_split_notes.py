@@ -2,6 +2,7 @@
 
 from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tasks.base.label_counts import describe_labels, label_counts, similar_label_notes
+from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.split_notes import split_notes
 from bert_tf.tasks.question_answering.examples import SpanExample
 from bert_tf.tasks.token_classification.examples import TagExample
@@ -55,6 +56,15 @@ def test_labels_are_counted_and_alike_names_told():
             for tags in (("B-x", "I-x", "B-y"), ("O", "O", "O"))]
     assert label_counts(tags) == {"no entity": 1, "x": 1, "y": 1}
     assert label_counts([SpanExample("0", "q", "c", (("c", 0),))]) == {"answer": 1}
+
+
+def test_queries_are_known_again_with_the_negatives_that_were_mined_for_them():
+    train = [QueryExample("0", "q", ("p", "r"), where="line 1")]
+    mined = [QueryExample("0", "q", ("r",), ("n",), where="line 2"),
+             QueryExample("1", "q", ("n",), ("p",), where="line 3")]
+    for one, other in ((train, mined), (mined, train)):
+        *_, note = split_notes(one, other)
+        assert note.startswith(f"1 of {len(other)} dev examples are also train examples")
 
 
 def test_texts_on_both_sides():

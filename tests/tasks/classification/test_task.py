@@ -58,6 +58,19 @@ def test_pairs_and_windows():
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)
 
 
+def test_labels_that_no_train_example_has_are_counted_and_refused():
+    kind, dev = make(), relabelled(examples(9), lambda number: ("good", "odd", "new")[number % 3])
+    kind.labels(examples(20))
+    kind.measure_on(examples(9))
+    with pytest.raises(BertTfError, match=r"no train example has: 'odd' \(3\), 'new' \(3\); the "
+                                          "first: line 2; try train examples of them"):
+        kind.measure_on(dev)
+    kind = make(multi_label=True)
+    kind.labels(relabelled(examples(20), lambda number: ("good",)))
+    with pytest.raises(BertTfError, match=r"'odd' \(9\)"):
+        kind.measure_on(relabelled(examples(9), lambda number: ("good", "odd")))
+
+
 def test_several_labels():
     kind = make(multi_label=True)
     made = relabelled(examples(12), lambda number: [(), ("warm",), ("late", "warm")][number % 3])

@@ -202,4 +202,6 @@ def test_ranks():
     assert ranks == [[1, 3], [2]]  # of the equal 0.9 the other text comes first
     same = positive_ranks(queries, np.ones((12, 2), "float32"), [[0], [1]])
     assert same == [[12], [12]]
+    assert positive_ranks(queries, texts, [[0, 3], [1]], [[2], []]) == [[1, 2], [2]]
+    assert positive_ranks(queries, texts, [[0, 3], [1]], [[3], [1]]) == ranks
     assert kind_of([QueryExample("0", "a")]) == "texts alone"

@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from embedder_step import make
 from scipy.stats import spearmanr
+from sentiment import options
 from sklearn.metrics import roc_auc_score
 from tiny_model import only_signatures
 
@@ -13,7 +15,9 @@ from bert_tf import cli, evaluate
 from bert_tf.config import ModelConfig
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.save import export_saved_model
+from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -83,3 +87,18 @@ def test_what_likeness_cannot_tell(folder, capsys):
     assert cli.run(evaluate.main, ["--task", "cola", "--data", str(folder / "nli.tsv"),
                                    *flags]) == 2
     assert "whose task is encoder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("prompts", [{}, {"query": "w0 ", "passage": "w1 "}])
+def test_the_own_text_of_a_query_is_not_ranked(prompts):
+    model = make(prompts=prompts, normalize=True)
+    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w3", ("w2",)),
+                QueryExample("2", "w5", ("w5",))]
+    passages = model.embed([f"{prompts.get('passage', '')}{text}" for text in ("w2", "w3", "w5")])
+    kind = make_type(find_task("embed"), options(task="embed"))
+    lines = kind.predict(model, examples)
+    for at, (line, other) in enumerate(zip(lines, (1, 0, 2), strict=True)):
+        query = model.embed(prompts.get("query", "") + examples[at].query)
+        nearer = [row for row in range(3) if row not in (at, other)
+                  and passages[row] @ query >= passages[other] @ query]
+        assert line["ranks"] == [1 + len(nearer)]

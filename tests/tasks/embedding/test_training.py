@@ -78,6 +78,25 @@ def test_features():
     np.testing.assert_array_equal(batch["text_ids"], features.lists + 1)
 
 
+@pytest.mark.parametrize("prompts", [{}, {"query": "w0 ", "passage": "w1 "}])
+def test_the_own_text_of_a_query_is_none_of_its_negatives(prompts):
+    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w2",)),
+                QueryExample("2", "w5", ("w5", "w6"))]
+    features = query_features(examples, make(prompts=prompts), EmbeddingLoss())
+    (_, first), (_, own), (_, same), (_, other) = features.rows["text_ids"].tolist()
+    assert [set(row) - {0} for row in features.rows["positive_ids"].tolist()] == [
+        {first, own}, {own}, {same, other}, {same, other}]
+
+
+def test_a_teacher_reads_a_text_in_each_of_its_roles():
+    model, teacher = make(), make(prompts={"query": "w0 ", "passage": "w1 "})
+    examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w2",))]
+    features = query_features(examples, model, EmbeddingLoss(loss="vectors"), teacher)
+    np.testing.assert_allclose(
+        features.of_rows["teacher"][features.lists],
+        [teacher.embed(["w0 w2", "w1 w3"]), teacher.embed(["w0 w4", "w1 w2"])], atol=1e-5)
+
+
 def test_a_text_alone_is_its_own_positive_under_another_dropout():
     model = make()
     features = query_features([QueryExample("0", "w1 w2"), QueryExample("1", "w3")], model,

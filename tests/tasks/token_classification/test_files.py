@@ -102,6 +102,7 @@ def test_klue(write_file):
     assert rows(examples) == [[("아", "B-PS"), ("이", "I-PS"), ("가", "O"), ("#", "O")],
                               [("1", "B-QT")]]
     assert [example.text for example in examples] == ["아 이가 #", "1"]
+    assert {example.unit for example in examples} == {"character"}
     assert [example.id for example in examples] == ["klue-ner-v1_dev_00001-nsmc",
                                                     "klue-ner-v1_dev_00002-nsmc"]
     assert examples[0].where == f"{path} line 3"
@@ -138,7 +139,7 @@ def test_real_klue(shared):
     ("a.tsv", "text\ttags\nIn New York\tO B-l I-l\n",
      [("In", "O"), ("New", "B-l"), ("York", "I-l")], "In New York"),
     ("a.csv", 'text,tags\n"In  it, now",O O O\n',
-     [("In", "O"), ("it,", "O"), ("now", "O")], "In it, now"),
+     [("In", "O"), ("it,", "O"), ("now", "O")], "In  it, now"),
     ("a.jsonl", {"text": ["New York", "!"], "tags": ["B-l", "O"]},
      [("New York", "B-l"), ("!", "O")], "New York !"),
     ("a.jsonl", {"text": "가 나", "tags": ["B-l", "I-l", "I-l"]},
@@ -150,6 +151,7 @@ def test_own_tables(write_file, file, text, expected, shown):
     example, = read_task("tag", write_file(file, text))
     assert rows([example]) == [expected]
     assert example.text == shown
+    assert (example.unit == "character") == all(len(word) == 1 for word in example.words)
 
 
 def test_own_columns(write_file):

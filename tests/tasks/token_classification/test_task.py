@@ -10,7 +10,7 @@ from sentiment import MARKS, WORDS, config, options, tokenizer
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.served_model import ServedModel
-from bert_tf.tasks.registry import find_task, make_type
+from bert_tf.tasks.registry import find_task, make_type, read_task
 from bert_tf.tasks.token_classification.examples import TagExample
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import tag
@@ -61,12 +61,17 @@ def test_labels():
 
 
 def test_units_and_features_are_as_asked():
-    for name, unit, expected in (("conll", None, "word"), ("klue_ner", None, "character"),
-                                 ("klue_ner", "word", "word")):
-        _, further = make(name, unit=unit).model_options(LABELS, tokenizer())
+    characters = [TagExample("0", ("a",), ("B-x",), (False,)),  # one word or one character
+                  TagExample("1", ("a", "b"), ("B-x", "I-x"), (False, False), unit="character")]
+    for train, unit, expected in ((examples(2), None, "word"), (characters, None, "character"),
+                                  (characters, "word", "word")):
+        kind = make("tag", unit=unit)
+        _, further = kind.model_options(kind.labels(train), tokenizer())
         assert further["preprocessor"].reading() == {"seq_length": 12, "unit": expected,
                                                      "stride": 6}
         assert "features" not in further
+        lines = [{"tags": list(example.tags)} for example in train]
+        assert ("character_f1" in kind.metrics(train, lines)) == (expected == "character")
     _, further = make(features=[0, -1]).model_options(LABELS, tokenizer())
     assert further["features"] == {"layers": [0, -1], "combine": "concat", "lstm_size": 8}
 
@@ -101,6 +106,18 @@ def sentence(number, tags):
     words = ("the", "fine", "dull", "end")
     return TagExample(str(number), words, tuple(tags.split()), (True, False, True, False), None,
                       f"line {number}")
+
+
+@pytest.mark.parametrize("unit", ["word", "character"])
+def test_what_predict_tells_of_a_text_with_any_blanks_is_measured_by_its_words(unit, write_file):
+    text = " Ann  Lee in\tRome"
+    tags = "B-P I-P O B-L" if unit == "word" else (
+        "O B-P I-P I-P I-P I-P I-P I-P I-P O O O O B-L I-L I-L I-L")
+    (example,) = read_task("tag", write_file("a.jsonl", json.dumps({"text": text, "tags": tags})))
+    told = {"entities": [{"start": text.index(begin), "end": text.index(end) + len(end),
+                          "label": label} for begin, end, label in (
+                              ("Ann", "Lee", "P"), ("Rome", "Rome", "L"))]}
+    assert make("tag").prediction(example, told) == {"tags": list(example.tags)}
 
 
 def predicted(tags, *entities):

@@ -16,7 +16,8 @@ def in_batch(batch, options):
     al. 2021, "CLIP", figure 3). A text alone is its own positive under another dropout: SimCSE,
     unsupervised (Gao, Yao and Chen 2021, section 3).
 
-    A query's own positives, wherever they stand in the batch, are none of its negatives.
+    A query's own positives and its own text, wherever they stand in the batch, are none of its
+    negatives.
     """
     similarity = options.similarity or "cosine"
     scale = options.scale or _SCALES[similarity]
