@@ -19,7 +19,7 @@ import typing
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
-from bert_tf.storage.json_texts import read_json_texts
+from bert_tf.storage.json_texts import read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
 
@@ -105,8 +105,27 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
                 document += begun
                 begun = False
         if document == first:
-            raise BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
-                                      "omitting the file"))
+            raise _without_text(path)
+
+
+def read_unchanged(paths):
+    """Yield the texts of the files with all their white space: lines, or the field `text`.
+
+    Raises:
+        BertTfError: as `read_documents`.
+    """
+    for path in paths:
+        holds_text = False
+        for texts in read_text_blocks(path):
+            holds_text = holds_text or any(map(str.strip, texts))
+            yield from texts
+        if not holds_text:
+            raise _without_text(path)
+
+
+def _without_text(path):
+    return BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
+                               "omitting the file"))
 
 
 def _plain_documents(path, split, max_characters):
