@@ -24,13 +24,16 @@ from bert_tf.storage.json_texts import read_json_texts, read_text_blocks
 STDIN_NAME = "stdin.txt"
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
-# need no blank after them.
-_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+|([。！？]+["'”’」』）]*)\s*""")
+# need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
+# its marks it would take quadratic time.
+_END = re.compile(
+    r"""(?<![.!?…])([.!?…]++["'”’»)\]]*+)\s+|([。！？]+["'”’」』）]*)\s*""")
 _ABBREVIATIONS = frozenset((
     "mr", "mrs", "ms", "dr", "prof", "rev", "gen", "sen", "rep", "gov", "capt", "col", "lt", "sgt",
     "st", "jr", "sr", "vs", "etc", "no", "fig", "al", "inc", "ltd", "co", "corp", "jan", "feb",
     "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "u.s",
     "u.k", "a.m", "p.m"))
+_ENOUGH = 1 + max(map(len, _ABBREVIATIONS))  # last characters, to tell whether a word is one
 _LAST_WORD = re.compile(r"[^\s\"'“‘(\[]*$")
 
 
@@ -71,7 +74,7 @@ def _goes_on(text, start, match):
         return True
     if match[1] != ".":
         return False
-    word = _LAST_WORD.search(text, start, match.start())[0]
+    word = _LAST_WORD.search(text, max(start, match.start() - _ENOUGH), match.start())[0]
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
     return initial or word.lower() in _ABBREVIATIONS
 
