@@ -10,7 +10,6 @@ Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentenc
 white space like any other (`sentences`), or the whole text is one sentence (`none`).
 """
 
-import glob
 import os
 import re
 import shutil
@@ -190,5 +189,4 @@ def expand_inputs(patterns, folder):
     if "-" in patterns:
         with files.atomic_path(spool) as temporary, open(temporary, "wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
-    return files.expand([glob.escape(spool) if pattern == "-" else pattern
-                         for pattern in patterns])
+    return files.expand([spool if pattern == "-" else pattern for pattern in patterns])
