@@ -77,6 +77,11 @@ def test_labels_numbers_and_masks_are_plain(folder):
     assert filled[0][0][0]["score"] >= filled[0][0][1]["score"] > 0
     assert model.fill_mask("The [MASK] fox [MASK].", top_k=2)[0][0]["token"] == (
         filled[0][0][0]["token"])
+    most = model.config.vocab_size
+    assert len(model.fill_mask("[MASK]", top_k=most)[0]) == most
+    for top_k in (0, most + 1):
+        with pytest.raises(UsageError, match=f"top_k={top_k}; expected 1 to {most}, the voc"):
+            model.fill_mask("[MASK]", top_k=top_k)
 
 
 def test_heads_take_an_encoder_of_any_origin(folder):

@@ -8,7 +8,7 @@ import numpy as np
 from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.converters.vocabulary_surgery import with_vocabulary
-from bert_tf.data.term_weights import read_texts
+from bert_tf.data.documents import read_unchanged
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
@@ -55,20 +55,20 @@ def write_adapted(checkpoint, options, paths, folder):
     """
     tokenizer = check_vocabulary(checkpoint, options)
     old, now = tokenizer.vocabulary, tokenizer
-    before = after = PieceCounts(tokenizer).add_all(read_texts(paths))
+    before = after = PieceCounts(tokenizer).add_all(read_unchanged(paths))
     made = []
     if options.new_pieces:
         new = _learn(tokenizer, options, paths)
         made = [tuple(split_piece(piece, old) or known_characters(piece, old)) for piece in new]
         now = tokenizer.with_tokens([*old.tokens, *new])
-        after = PieceCounts(now).add_all(read_texts(paths))
+        after = PieceCounts(now).add_all(read_unchanged(paths))
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
         ids = {*np.flatnonzero(after.counts >= options.keep_at_least), *after.tried,
                *_named(checkpoint)}
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
-            after = PieceCounts(now).add_all(read_texts(paths))
+            after = PieceCounts(now).add_all(read_unchanged(paths))
     counts = after.counts if len(after.counts) == len(kept) else after.counts[kept]
     rows = kept[kept < len(old)]
     made = [made[number - len(old)] for number in kept[len(rows):]]

@@ -7,7 +7,7 @@ import tempfile
 
 import keras_hub
 
-from bert_tf.converters.tokenizer_files import VOCABULARY, has_hangul
+from bert_tf.converters.tokenizer_files import VOCABULARY, word_piece_notes
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import byte_pair, sentence_piece
@@ -69,7 +69,7 @@ def write_tokenizer(folder, family, preset):
     theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
     build(theirs, ours).save_to_preset(preset)
     if isinstance(ours, Tokenizer):
-        return _told_by_words(ours)
+        return word_piece_notes(ours, ours.strip_accents)
     if family != "albert":
         return []
     # Their class has no place for them; they stand in a file that it does not look at.
@@ -77,18 +77,6 @@ def write_tokenizer(folder, family, preset):
     done = [name for name, value in ours.options.items() if value != (name == "keep_accents")]
     return [f"the tokenizer's {name}={ours.options[name]} (AlbertTokenizer takes the text as it "
             "is)" for name in done]
-
-
-def _told_by_words(ours):
-    """What their WordPiece tokenizer cannot do, a list of one line each."""
-    missing = []
-    if ours.pretokenize:
-        missing.append(f"the tokenizer's pretokenize={ours.pretokenize!r} (theirs takes text as "
-                       "it is)")
-    if ours.strip_accents and ours.normalization == "nfc" and has_hangul(ours.vocabulary):
-        missing.append("the tokenizer's normalization='nfc' (theirs takes Hangul apart into "
-                       "jamo, which this vocabulary does not have: Korean words are [UNK] there)")
-    return missing
 
 
 def _word_piece(theirs, ours):

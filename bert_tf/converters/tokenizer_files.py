@@ -103,12 +103,23 @@ def plain_bert_notes(folder):
     tokenizer = None if folder is None else load_tokenizer(folder)
     if not isinstance(tokenizer, Tokenizer):
         return []
+    return word_piece_notes(tokenizer, tokenizer.lower_case)
+
+
+def word_piece_notes(tokenizer, strips_accents):
+    """What another program's WordPiece tokenizer does otherwise.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        strips_accents: whether theirs does.
+
+    Returns: list of lines for the user.
+    """
     notes = []
-    if tokenizer.lower_case and tokenizer.normalization == "nfc" and (
-            has_hangul(tokenizer.vocabulary)):
+    if strips_accents and tokenizer.normalization == "nfc" and has_hangul(tokenizer.vocabulary):
         notes.append("the tokenizer's normalization='nfc' (theirs takes Hangul apart into jamo, "
                      "which this vocabulary does not have: Korean words are [UNK] there)")
-    if tokenizer.lower_case != tokenizer.strip_accents:
+    if strips_accents != tokenizer.strip_accents:
         notes.append(f"the tokenizer's strip_accents={tokenizer.strip_accents} (theirs goes with "
                      f"lower_case={tokenizer.lower_case})")
     if not tokenizer.tokenize_chinese_chars:

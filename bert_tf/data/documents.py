@@ -10,7 +10,6 @@ Both UTF-8, either also `.gz`. In a `.jsonl` text the line ends separate sentenc
 white space like any other (`sentences`), or the whole text is one sentence (`none`).
 """
 
-import glob
 import os
 import re
 import shutil
@@ -19,18 +18,21 @@ import typing
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
-from bert_tf.storage.json_texts import read_json_texts
+from bert_tf.storage.json_texts import read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
-# need no blank after them.
-_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+|([。！？]+["'”’」』）]*)\s*""")
+# need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
+# its marks it would take quadratic time.
+_END = re.compile(
+    r"""(?<![.!?…])([.!?…]++["'”’»)\]]*+)\s+|([。！？]+["'”’」』）]*)\s*""")
 _ABBREVIATIONS = frozenset((
     "mr", "mrs", "ms", "dr", "prof", "rev", "gen", "sen", "rep", "gov", "capt", "col", "lt", "sgt",
     "st", "jr", "sr", "vs", "etc", "no", "fig", "al", "inc", "ltd", "co", "corp", "jan", "feb",
     "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "u.s",
     "u.k", "a.m", "p.m"))
+_ENOUGH = 1 + max(map(len, _ABBREVIATIONS))  # last characters, to tell whether a word is one
 _LAST_WORD = re.compile(r"[^\s\"'“‘(\[]*$")
 
 
@@ -71,7 +73,7 @@ def _goes_on(text, start, match):
         return True
     if match[1] != ".":
         return False
-    word = _LAST_WORD.search(text, start, match.start())[0]
+    word = _LAST_WORD.search(text, max(start, match.start() - _ENOUGH), match.start())[0]
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
     return initial or word.lower() in _ABBREVIATIONS
 
@@ -105,8 +107,27 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
                 document += begun
                 begun = False
         if document == first:
-            raise BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
-                                      "omitting the file"))
+            raise _without_text(path)
+
+
+def read_unchanged(paths):
+    """Yield the texts of the files with all their white space: lines, or the field `text`.
+
+    Raises:
+        BertTfError: as `read_documents`.
+    """
+    for path in paths:
+        holds_text = False
+        for texts in read_text_blocks(path):
+            holds_text = holds_text or any(map(str.strip, texts))
+            yield from texts
+        if not holds_text:
+            raise _without_text(path)
+
+
+def _without_text(path):
+    return BertTfError(explain(f"{path} holds no text", "UTF-8 text, a sentence a line",
+                               "omitting the file"))
 
 
 def _plain_documents(path, split, max_characters):
@@ -168,5 +189,4 @@ def expand_inputs(patterns, folder):
     if "-" in patterns:
         with files.atomic_path(spool) as temporary, open(temporary, "wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
-    return files.expand([glob.escape(spool) if pattern == "-" else pattern
-                         for pattern in patterns])
+    return files.expand([spool if pattern == "-" else pattern for pattern in patterns])

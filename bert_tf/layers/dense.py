@@ -63,7 +63,7 @@ class Dense(keras.layers.Dense):
         Not as a product of integers, which takes several times as long in TensorFlow on a CPU.
         """
         dtype, rounded = self.compute_dtype, inputs
-        if self.inputs_quantizer:
+        if self.inputs_quantizer and 0 not in inputs.shape:  # of no rows Keras finds no maximum
             whole, scale = self.inputs_quantizer(inputs, axis=-1)
             # Rounding has no gradient: it is that of the inputs.
             rounded += tf.stop_gradient(tf.cast(whole, dtype) / tf.cast(scale, dtype) - inputs)

@@ -7,7 +7,6 @@ another kind than WordPiece is in `tokenizer/`), `data/`,
 `save_pretrained` writes) and `results.json`.
 """
 
-import glob
 import json
 import os
 
@@ -226,7 +225,7 @@ class PretrainingRun:
         own = self.tokenizer_folder()
         create_examples(**{
             **self.options.shared_with(CreateDataConfig),
-            "input": [glob.escape(path) for path in inputs], "split": self.split,
+            "input": inputs, "split": self.split,
             "vocab": self.path(VOCABULARY_NAME) if own == self.path() else own,
             "output_dir": self.path("data"),
             # They stand beside the vocabulary.

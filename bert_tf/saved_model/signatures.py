@@ -90,14 +90,12 @@ def description(served):
     """
     model, tokenizer = served.model, served.tokenizer
     preprocessor = getattr(model, "preprocessor", None)
-    options = getattr(tokenizer, "options", {})  # of a SentencePiece one
     return {
         "task": model.saved_as, "problem": getattr(model, "problem", None),
         "labels": list(getattr(model, "labels", ())), "pair": served.pair,
         "pretokenize": getattr(tokenizer, "pretokenize", None),
-        "lower_case": getattr(tokenizer, "lower_case", options.get("do_lower_case", False)),
-        "strip_accents": getattr(tokenizer, "strip_accents",
-                                 not options.get("keep_accents", True)),
+        "lower_case": getattr(tokenizer, "lower_case", False),
+        "strip_accents": getattr(tokenizer, "strip_accents", False),
         "mask_token": tokenizer and tokenizer.vocabulary.special_tokens[-1],
         "dtype": served.dtype,
         "seq_length": served.seq_length, "long": getattr(preprocessor, "long", "head"),

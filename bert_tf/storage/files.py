@@ -37,12 +37,15 @@ def refuse_secrets(text):
 def expand(patterns):
     """Return the paths matching the glob `patterns`, in order, each pattern's matches sorted.
 
+    The name of a file that is there is no pattern, whatever characters it has.
+
     Raises:
         UsageError: a pattern matches no file.
     """
     paths = []
     for pattern in patterns:
-        matches = _place(pattern).expand(pattern)
+        place = _place(pattern)
+        matches = [os.fspath(pattern)] if place.is_file(pattern) else place.expand(pattern)
         if not matches:
             attempt = "a file or a quoted pattern such as 'texts/*.txt'"
             raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))

@@ -1,9 +1,23 @@
-"""Texts in `.jsonl` files: what a vocabulary is learned from and examples are made of."""
+"""Texts of files as they stand: what a vocabulary is learned from and examples are made of."""
 
 import json
+import os
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
+
+
+def read_text_blocks(path):
+    """Yield the texts of a file, plain (one a line) or `.jsonl`, either also `.gz`, in lists.
+
+    White space stays as it is; a text may be empty.
+
+    Raises:
+        BertTfError: as `files.read_line_blocks` or `read_json_texts`.
+    """
+    if os.fspath(path).removesuffix(".gz").endswith(".jsonl"):
+        return ([text] for text in read_json_texts(path))
+    return files.read_line_blocks(path)
 
 
 def read_json_texts(path):

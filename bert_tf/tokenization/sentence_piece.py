@@ -80,6 +80,16 @@ class SentencePieceTokenizer(BaseTokenizer):
         stated = {} if self.normalization == "albert" else {"normalization": self.normalization}
         return {**self.flags, **stated, **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, 1)}
 
+    @property
+    def lower_case(self):
+        """Whether text is lower-cased before the model's own rules."""
+        return self.flags.get("do_lower_case", False)
+
+    @property
+    def strip_accents(self):
+        """Whether accents are removed before the model's own rules."""
+        return not self.flags.get("keep_accents", True)
+
     def normalize(self, text):
         """The text that is split into pieces: string `[n]` -> string `[n]`."""
         return self._normalizer.normalize(valid_text(text))

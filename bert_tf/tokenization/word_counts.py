@@ -1,15 +1,13 @@
 """Counts of the words in any amount of text: what a vocabulary is learned from."""
 
 import collections
-import os
 
 import numpy as np
 import tensorflow as tf
 import tqdm
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files
-from bert_tf.storage.json_texts import read_json_texts
+from bert_tf.storage.json_texts import read_text_blocks
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.morphemes import pretokenize as pretokenized
 from bert_tf.tokenization.piece_normalizer import PieceNormalizer
@@ -160,12 +158,8 @@ def count_words(paths, counter, progress=False):
 
 def _batches(path, characters):
     """Yield lists of str of about so many characters from a file."""
-    if os.fspath(path).removesuffix(".gz").endswith(".jsonl"):
-        blocks = ([text] for text in read_json_texts(path))
-    else:
-        blocks = files.read_line_blocks(path)
     batch, size = [], 0
-    for block in blocks:
+    for block in read_text_blocks(path):
         batch += block
         size += sum(map(len, block))
         if size > characters:

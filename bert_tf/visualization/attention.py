@@ -68,8 +68,8 @@ def attention(encoder, tokenizer, text, text_pair=None, max_length=None):
     if max_length is not None and max_length > longest:
         raise UsageError(explain(f"max_length={max_length}", f"at most {longest}"))
     packed = packed_tokens(tokenizer, text, text_pair, max_length or min(MAX_LENGTH, longest))
-    # With two separators between the texts a model knows no segments, see `pack`.
-    types = packed["segments"] * (tokenizer.vocabulary.pair_separators == 1)
+    # Not every model knows the segments, see `pack`.
+    types = packed["segments"] * tokenizer.vocabulary.pair_types
     ids = tf.constant(packed["ids"][np.newaxis])
     outputs = encoder({"input_word_ids": ids, "input_mask": tf.ones_like(ids),
                        "input_type_ids": tf.constant(types[np.newaxis])}, training=False)

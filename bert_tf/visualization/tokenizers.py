@@ -57,17 +57,11 @@ def open_tokenizer(path, **casing):
 def describe(tokenizer):
     """Describe a tokenizer in a few words."""
     kind = type(tokenizer).__name__
-    if kind == "SentencePieceTokenizer":
-        options = tokenizer.options
-        lower, bare = options.get("do_lower_case"), not options.get("keep_accents", True)
-        kind = "SentencePiece"
-    elif kind == "BytePairTokenizer":
+    if kind == "BytePairTokenizer":
         return "byte-level BPE"
-    elif tokenizer.python_only:
+    if tokenizer.python_only:
         return f"of the package tokenizers: {tokenizer.python_only}"
-    else:
-        lower, bare = tokenizer.lower_case, tokenizer.strip_accents
-        kind = "WordPiece"
-    parts = [kind, "lower case" if lower else "case kept",
-             "no accents" if bare else "accents kept", getattr(tokenizer, "pretokenize", None)]
+    parts = ["SentencePiece" if kind == "SentencePieceTokenizer" else "WordPiece",
+             "lower case" if tokenizer.lower_case else "case kept",
+             "no accents" if tokenizer.strip_accents else "accents kept", tokenizer.pretokenize]
     return ", ".join(filter(None, parts))

@@ -1,5 +1,6 @@
 """Adaptation from its command line: vocabulary, training, what stays, going on, refusing."""
 
+import json
 import re
 
 import numpy as np
@@ -19,6 +20,7 @@ from bert_tf.storage import files, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -232,3 +234,29 @@ def test_other_tokenizers_can_be_trimmed_alone(kind, family, unexported, tmp_pat
     words = arguments(tmp_path, "other", "--new_pieces", "5", model="model")
     assert cli.run(adapt.main, words) == 2
     assert "expected WordPiece; try --new_pieces 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.jsonl"])
+def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
+    text = "def one():\n    return 1\n\n\ndef  two():\n\treturn 2 \n"
+    path = tmp_path / name
+    if name == "text.txt":
+        path.write_text(text)
+        texts = text.splitlines()
+    else:
+        path.write_text("\n".join(json.dumps({"text": each}) for each in (text, " \n")))
+        texts = [text, " \n"]
+    tokenizer = learn_byte_pair([str(path)] * 20, 300)
+    build_encoder(tiny_model.config_of(tokenizer, family="roberta")).save_pretrained(
+        str(tmp_path / "model"), tokenizer)
+    result = run(tmp_path, "run", "--drop_unused", "--train_steps", "0", "--input", str(path),
+                 model="model")
+    trimmed = load_tokenizer(str(tmp_path / "run" / "model"))
+    before, after = ([[each.vocabulary.tokens[number] for number in ids]
+                      for ids in each.tokenize(texts).to_list()] for each in (tokenizer, trimmed))
+    assert after == before
+    assert result.vocabulary["tokens"] == {
+        when: sum(map(len, before)) for when in ("before", "after")}
+    path.write_text(" \n" if name == "text.txt" else json.dumps({"text": " \n"}))
+    words = arguments(tmp_path, "other", "--drop_unused", "--input", str(path), model="model")
+    assert cli.run(adapt.main, words) == 1

@@ -5,14 +5,19 @@ import shutil
 
 import numpy as np
 import pytest
+import tiny_model
+from harness import unsealed
 from hub_models import LOWERED
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import hf_safetensors, ours, sentence_transformers
 from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 
 FOLDERS = ("bert_st_cls", "bert_st_mean", "bert_unigram_st", "modernbert_st", "mpnet_st",
@@ -149,6 +154,25 @@ def test_the_encoder_counts_whatever_class_is_named(folder):
     """all-mpnet-base-v2 names MPNetForMaskedLM and has no such head."""
     changed = folder({"config.json": _with(architectures=["MPNetForMaskedLM"])}, "mpnet_st")
     assert sentence_transformers.read(str(changed)).config.family == "mpnet"
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
+    tokenizer = SentencePieceTokenizer(tiny_model.sentence_piece().model, lower_case,
+                                       normalization="albert_huggingface")
+    config = tiny_model.config_of(tokenizer, family="albert")
+    SentenceEmbedder(config, preprocessor=TextPreprocessor(tokenizer, 16)).save_pretrained(
+        str(tmp_path / "ours"))
+    sentence_transformers.write(ours.read(str(tmp_path / "ours")), str(tmp_path / "theirs"))
+    unsealed(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "sentence_bert_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "do_lower_case": True}))
+    if lower_case:
+        read = sentence_transformers.read(str(tmp_path / "theirs"))
+        assert read.task["reading"]["seq_length"] == 16
+    else:
+        with pytest.raises(UsageError, match="do_lower_case=True"):
+            sentence_transformers.read(str(tmp_path / "theirs"))
 
 
 @pytest.mark.parametrize(("file", "change", "message"), [

@@ -88,6 +88,12 @@ def test_split_sentences(text, sentences):
     assert split_sentences(text) == sentences
 
 
+@pytest.mark.parametrize("text", ["a" + "." * 200_000 + "b", "a" * 200_000 + "(. B"])
+def test_what_is_no_end_takes_linear_time(text):
+    # Tried from each of its characters, such a run takes hours.
+    assert " ".join(split_sentences(text)) == text
+
+
 @given(st.text("ab AB.!?…。\"') \n가"))
 def test_split_sentences_loses_nothing(text):
     sentences = split_sentences(text)

@@ -75,3 +75,7 @@ def test_patterns(tmp_path):
     assert files.expand([b, str(tmp_path / "*.txt")]) == [b, a]
     with pytest.raises(UsageError, match="no file matches"):
         files.expand([str(tmp_path / "*.gz")])
+    (tmp_path / "a[b].txt").touch()
+    (tmp_path / "ab.txt").touch()
+    assert files.expand([tmp_path / "a[b].txt"]) == [str(tmp_path / "a[b].txt")]
+    assert files.expand([tmp_path / "[a]b.txt"]) == [str(tmp_path / "ab.txt")]

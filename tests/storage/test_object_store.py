@@ -159,6 +159,9 @@ def test_files_are_read_written_and_listed_as_on_a_disk(tmp_path, store):
         files.write_json(f"{root}/deep/er/c.json", {"c": 1})
         assert files.expand([f"{root}/*.txt*"]) == [f"{root}/a.txt", f"{root}/b.txt.gz"]
         assert files.expand([f"{root}/**/*.json"]) == [f"{root}/deep/er/c.json"]
+        files.write_text(f"{root}/x[1]/a.txt", "one")
+        assert files.expand([f"{root}/x[1]/a.txt"]) == [f"{root}/x[1]/a.txt"]
+        files.remove(f"{root}/x[1]")
         assert list(files.read_lines(f"{root}/b.txt.gz")) == ["zwei", "Ä"]
         assert files.list_folder(root) == ["a.txt", "b.txt.gz", "deep"]
         assert files.list_folder(f"{root}/none") == []

@@ -11,7 +11,7 @@ import tensorflow_text as tf_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.sentence_piece import SPECIAL_TOKENS, SentencePieceTokenizer
@@ -135,6 +135,19 @@ def test_save(model, tmp_path):
     assert (tmp_path / "spiece.model").read_bytes() == model
     (tmp_path / "tokenizer_config.json").unlink()
     assert load_tokenizer(str(tmp_path)).options["do_lower_case"] is True
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_casing_is_told_and_may_be_given_where_it_agrees(model, tmp_path, lower_case):
+    SentencePieceTokenizer(model, do_lower_case=lower_case, keep_accents=not lower_case).save(
+        str(tmp_path))
+    again = load_tokenizer(str(tmp_path), lower_case=lower_case, strip_accents=lower_case)
+    assert (again.lower_case, again.strip_accents) == (lower_case, lower_case)
+    with pytest.raises(UsageError, match=f"lower_case={not lower_case} with the tokenizer in .*, "
+                                         f"whose lower_case is {lower_case}"):
+        load_tokenizer(str(tmp_path), lower_case=not lower_case)
+    plain = SentencePieceTokenizer(model, normalization="sentencepiece")
+    assert (plain.lower_case, plain.strip_accents) == (False, False)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 50, b"\x0a\x05\x0a\xff\x01ab", b"text"])

@@ -13,6 +13,8 @@ from bert_tf import cli, visualize
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.tokenization.packing import pack
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.visualization.attention import attention, attention_page
 from bert_tf.visualization.single_page import script_json
 from bert_tf.visualization.source import load_encoder
@@ -24,6 +26,10 @@ PAIR = "</script> ㅋㅋ \u2028 the dog & fox"
 def make_encoder(tokenizer, **values):
     config = config_of(tokenizer, num_hidden_layers=2, **values)
     return build_encoder(config, attention_probs=True, encoder_outputs=True, seed=3)
+
+
+def without_types():
+    return Tokenizer(Vocabulary(word_piece().vocabulary.tokens, pair_types=False), lower_case=True)
 
 
 def data_of(page):
@@ -38,7 +44,7 @@ def data_of(page):
 
 
 @pytest.mark.parametrize(("tokenizer", "values", "pair"), [
-    (word_piece, {}, PAIR), (word_piece, {}, None),
+    (word_piece, {}, PAIR), (word_piece, {}, None), (without_types, {}, PAIR),
     (byte_pair, {"family": "roberta", "type_vocab_size": 1}, "the dog"),
     (byte_pair, {"family": "gpt"}, None)])
 def test_probabilities_are_the_models(tokenizer, values, pair):

@@ -5,6 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+import tiny_model
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from matplotlib import image
@@ -78,6 +79,13 @@ def test_pieces_of_bytes():
         assert written.strip() == text[each.start:each.end]
         (row,) = pairs.tokenize([text])
         assert [row.numpy()[place - 1] for place in each.positions] == ids[0]
+
+
+def test_sentence_piece_in_lower_case():
+    pytest.importorskip("sentencepiece")
+    text = "The fox, the Fox and foxes"
+    found = occurrences(tiny_model.sentence_piece(), [text], ["fox"])
+    assert [text[each.start:each.end] for each in found] == ["fox", "Fox"]
 
 
 def test_pieces_of_morphemes():

@@ -92,18 +92,21 @@ class Pretrainer(Objective):
 
         Args:
             texts: a str, or what `text_list` takes.
-            top_k: predictions for each mask.
+            top_k: predictions for each mask, at most the vocabulary.
             batch_size: texts that are read together.
 
         Returns: for each text, for each mask, a list of dicts of `token` and `score`, its
             probability, best first. Of a str that of the one text.
 
         Raises:
-            UsageError: the model has no tokenizer.
+            UsageError: the model has no tokenizer, or `top_k` is out of range.
         """
         if self.tokenizer is None:
             raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
                                      attempt="model.tokenizer = bert_tf.load_tokenizer(folder)"))
+        if not 1 <= top_k <= self.config.vocab_size:
+            raise UsageError(explain(f"top_k={top_k}",
+                                     f"1 to {self.config.vocab_size}, the vocabulary"))
         if isinstance(texts, str):
             return self.fill_mask([texts], top_k)[0]
         texts, vocabulary, rows = text_list(texts), self.tokenizer.vocabulary, []
