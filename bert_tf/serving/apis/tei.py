@@ -239,7 +239,7 @@ async def info(apis, name):
         "model_id": about.name, "model_sha": None, "served_model_name": about.name,
         "model_dtype": about.description.get("dtype"),
         "model_type": {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier},
-        "max_concurrent_requests": None, "max_input_length": about.window,
+        "max_concurrent_requests": None, "max_input_length": about.window(kind),
         "max_batch_tokens": apis.settings.max_tokens, "max_batch_requests": None,
         "max_client_batch_size": apis.settings.limits.rows, "auto_truncate": True,
         "tokenization_workers": None,
