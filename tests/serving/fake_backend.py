@@ -60,7 +60,7 @@ class FakeBackend:
     async def is_ready(self):
         return bool(self._models)
 
-    async def about(self, name):
+    async def about(self, name, deadline):
         if name not in self._models:
             raise error("not_found", request=f"Latest({name})")
         return self._models[name]

@@ -15,8 +15,8 @@ class Backend(Protocol):
     def names(self):
         """Sorted names of the models."""
 
-    async def about(self, name):
-        """The `About` of a model; NOT_FOUND where it is not there."""
+    async def about(self, name, deadline):
+        """The `About` of a model; NOT_FOUND where it is not there. `deadline` as of `run`."""
 
     async def run(self, name, signatures, inputs, deadline):
         """Ask signatures that take the same inputs.

@@ -46,17 +46,17 @@ class Call(NamedTuple):
             raise refusal(_CANNOT[task], Kind.UNFIT, "model", name=self.about.name)
 
 
-async def find(backend, name, field="model"):
+async def find(backend, name, deadline):
     """The `About` of a model that a request names."""
     try:
-        return await backend.about(name)
+        return await backend.about(name, deadline)
     except ServingError as problem:
         if problem.code != "NOT_FOUND":
             raise
-        raise refusal("no_model", Kind.NO_MODEL, field, name=name) from problem
+        raise refusal("no_model", Kind.NO_MODEL, "model", name=name) from problem
 
 
-async def only(backend, task):
+async def only(backend, task, deadline):
     """The `About` of the one model that a request which names none can mean.
 
     That is the only one made for the task, else the only one that can do it.
@@ -67,7 +67,7 @@ async def only(backend, task):
     found = []
     for name in backend.names():
         try:
-            found.append(await backend.about(name))
+            found.append(await backend.about(name, deadline))
         except ServingError as problem:
             if problem.code != "NOT_FOUND":  # that one is loading
                 raise

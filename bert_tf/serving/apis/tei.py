@@ -228,9 +228,9 @@ def _counts(started, inputs, tokens):
             (b"x-compute-tokens", b"%d" % tokens))
 
 
-async def info(apis, name):
+async def info(apis, name, deadline):
     """Answer what is known of a model."""
-    about = await apis.about(name)
+    about = await apis.about(name, deadline)
     labels = {str(place): label for place, label in enumerate(about.labels)} or {"0": _LABEL}
     classifier = {"id2label": labels, "label2id": {
         label: int(place) for place, label in labels.items()}}
@@ -246,7 +246,7 @@ async def info(apis, name):
         "version": __version__, "sha": None, "docker_label": None})
 
 
-async def health(apis, _):
+async def health(apis, *_):
     """Answer whether a model can be asked."""
     if not await apis.backend.is_ready():
         raise refusal("unhealthy", Kind.UNHEALTHY)
