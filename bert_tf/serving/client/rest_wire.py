@@ -65,8 +65,8 @@ class RestWire:
             # Of a single one the value alone is sent.
             if len(signature.outputs) == 1:
                 outputs = dict.fromkeys(signature.outputs, outputs)
-            return {key: _array(key, _field(outputs, key), info)
-                    for key, info in signature.outputs.items()}
+            return None, {key: _array(key, _field(outputs, key), info)
+                          for key, info in signature.outputs.items()}
 
         return Request(send, read)
 
