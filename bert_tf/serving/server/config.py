@@ -213,8 +213,10 @@ def settings(flags):
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)
     keys = flags.api_key_file and Keys.read(flags.api_key_file) or None
-    return Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None,
-                    keys=keys)
+    result = Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None,
+                      keys=keys)
+    _check_default_roots(result)
+    return result
 
 
 def _check_reload(flags, ssl):
@@ -231,6 +233,16 @@ def _check_reload(flags, ssl):
     for root in flags.reload_roots:
         if not os.path.isabs(root) and not files.is_remote(root):
             raise UsageError(explain(f"--reload_roots={root}", "an absolute path"))
+
+
+def _check_default_roots(settings):
+    """Refuse roots that nobody named and below which everything is: the disk, or all buckets."""
+    if settings.flags.allow_reload and not settings.flags.reload_roots:
+        for root in settings.reload_roots:
+            if root.endswith(":") or os.path.realpath(root) == os.path.sep:
+                raise UsageError(explain(
+                    f"--allow_reload where the folder that holds a model is {root}",
+                    "--reload_roots with folders below which models may be"))
 
 
 def read_models(flags):
