@@ -79,6 +79,7 @@ class Apis:
     def _find(self, scope):
         """The protocol of a request, what answers it, and the model in the path; else None."""
         method, path, name = scope["method"], scope["path"], None
+        method = "GET" if method == "HEAD" else method  # the server leaves the body out
         if method == "OPTIONS" and self.settings.cors:
             found = self._find({**scope, "method": "POST"})
             return found and (found[0], _PREFLIGHT, None)

@@ -36,8 +36,8 @@ class Backend(Protocol):
     def count(self, name, api, status, seconds):
         """Count a request, as of `Metrics.request`."""
 
-    async def is_ready(self):
-        """Whether a model can be asked."""
+    async def is_ready(self, name=None):
+        """Whether a model, without a name any, can be asked."""
 
 
 @dataclasses.dataclass(frozen=True)

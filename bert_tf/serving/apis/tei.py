@@ -246,9 +246,11 @@ async def info(apis, name, deadline):
         "version": __version__, "sha": None, "docker_label": None})
 
 
-async def health(apis, *_):
-    """Answer whether a model can be asked."""
-    if not await apis.backend.is_ready():
+async def health(apis, name, _):
+    """Answer whether a model, without a name any, can be asked."""
+    if name is not None and name not in apis.backend.names():
+        raise refusal("no_model", Kind.NO_MODEL, "model", name=name)
+    if not await apis.backend.is_ready(name):
         raise refusal("unhealthy", Kind.UNHEALTHY)
     return Answer({})
 

@@ -48,14 +48,14 @@ class ClientBackend:
         """See `Backend`."""
         return list(self._clients)
 
-    async def is_ready(self):
+    async def is_ready(self, name=None):
         """See `Backend`; asks the server."""
-        for client in self._clients.values():
+        for each in self._clients if name is None else [name]:
             try:
-                states = await client.status(timeout=_HEALTH_SECONDS)
+                states = await self._clients[each].status(timeout=_HEALTH_SECONDS)
             except BertTfError:
                 continue
-            if any(each["state"] == "AVAILABLE" for each in states):
+            if any(state["state"] == "AVAILABLE" for state in states):
                 return True
         return False
 

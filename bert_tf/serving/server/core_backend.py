@@ -33,10 +33,11 @@ class CoreBackend:
         """See `Backend`."""
         return self._core.models()
 
-    async def is_ready(self):
+    async def is_ready(self, name=None):
         """See `Backend`."""
-        return any(state.state == "AVAILABLE" for name in self.names()
-                   for state in self._states(name))
+        return any(state.state == "AVAILABLE"
+                   for each in (self.names() if name is None else [name])
+                   for state in self._states(each))
 
     def _states(self, name):
         try:

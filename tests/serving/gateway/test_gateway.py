@@ -90,7 +90,8 @@ def test_no_server(posting, caplog):
         response = post(input="a")
         assert response.status_code == 503 and "localhost" not in response.text
         base = str(response.url).removesuffix("/v1/embeddings")
-        assert httpx.get(f"{base}/health", timeout=60).status_code == 503
+        for path in ("/health", f"/models/{MODEL}/health"):
+            assert httpx.get(base + path, timeout=60).status_code == 503
     assert address in caplog.text
 
 
