@@ -209,6 +209,9 @@ def settings(flags):
                                  "two different ports"))
     if flags.api and not flags.rest_api_port:
         raise UsageError(explain("--api without --rest_api_port", "a port for these protocols"))
+    if flags.search_indexes and not flags.rest_api_port:
+        raise UsageError(explain("--search_indexes without --rest_api_port",
+                                 "a port for the page that searches them"))
     _check_reload(flags, ssl)
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)

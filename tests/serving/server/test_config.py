@@ -128,6 +128,7 @@ def test_batching_parameters_that_cannot_be(written, text, expected):
     (["--model_base_path=/m", "--rest_api_port=8500"], "two different ports"),
     (["--model_base_path=/m", "--port=70000"], "70000"),
     (["--model_base_path=/m", "--api_key_file="], "--api_key_file: an empty path"),
+    (["--model_base_path=/m", "--search_indexes=/i"], "--search_indexes without --rest_api_port"),
     (["--model_base_path=/m", "--port=0"], "--grpc_socket_path"),
     (["--model_base_path=/m", "--enable_batching=maybe"], "true or false"),
     (["--model_base_path=/m", "--enable_batch"], "try --enable_batching"),
