@@ -112,6 +112,13 @@ def _nearest(unknown, flags):
     return initials.get(unknown) or (near or ["--help"])[0]
 
 
+def path(text):
+    """An argument type: a path; an empty one, as of a variable that is not set, is none."""
+    if not text:
+        raise argparse.ArgumentTypeError(explain("an empty path", "that of a file"))
+    return text
+
+
 def number(text, kind, right, expected):
     """`kind(text)` if it is `right`, else say what is `expected`."""
     try:

@@ -26,7 +26,7 @@ def _parser():
     group.add_argument("--ca_file", metavar="FILE", help="PEM certificates to check its with")
     group.add_argument("--cert_file", metavar="FILE", help="PEM certificate of this client")
     group.add_argument("--key_file", metavar="FILE", help="its PEM key")
-    group.add_argument("--server_key_file", metavar="FILE",
+    group.add_argument("--server_key_file", type=cli.path, metavar="FILE",
                        help="a file with the API key that it asks for")
     group = parser.add_argument_group("ports")
     flag_types.add(group, "host", flag_types.host, "127.0.0.1", "address to listen on; 0.0.0.0 or "

@@ -51,7 +51,8 @@ def _parser():
     add("--ca_file", metavar="FILE", help="PEM certificates to check the server's with")
     add("--cert_file", metavar="FILE", help="PEM certificate of the client")
     add("--key_file", metavar="FILE", help="its PEM key")
-    add("--api_key_file", metavar="FILE", help="a file with a key, where the server asks for one")
+    add("--api_key_file", type=cli.path, metavar="FILE",
+        help="a file with a key, where the server asks for one")
     return parser
 
 

@@ -46,21 +46,22 @@ class FakeBackend:
         asked: `(model, signatures, inputs)` of every request to a model.
         counted: `(model, api, status)` of every request.
         problem: what a model raises, or None.
+        loading: names of models that cannot be asked yet.
     """
 
     def __init__(self, *models):
         self._models = {about.name: about for about in models}
         self._decoder = Decoder()
-        self.asked, self.counted = [], []
+        self.asked, self.counted, self.loading = [], [], ()
         self.problem = None
 
     def names(self):
         return sorted(self._models)
 
-    async def is_ready(self):
-        return bool(self._models)
+    async def is_ready(self, name=None):
+        return bool(self._models) and name not in self.loading
 
-    async def about(self, name):
+    async def about(self, name, deadline):
         if name not in self._models:
             raise error("not_found", request=f"Latest({name})")
         return self._models[name]

@@ -39,6 +39,7 @@ class ScriptedServer:
             gives its outputs or raises a `Refusal`; called by many threads.
         signatures: `{name: (inputs, outputs)}`, both `{name: (tf.DType, shape)}`.
         requests: number of Predict requests so far.
+        version: of the model.
     """
 
     def __init__(self, answer=numbers, signatures=None):
@@ -46,6 +47,7 @@ class ScriptedServer:
         self.signatures = signatures or {
             "embed": ({"text": (tf.string, [None])}, {"embedding": (tf.float32, [None, 2])})}
         self.requests = 0
+        self.version = 3
         self._lock = threading.Lock()
 
     def predict(self, signature, inputs):
@@ -114,12 +116,14 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         except Refusal as refusal:
             code, _, text = refusal.args
             context.abort(code, text)
-        return predict_pb2.PredictResponse(
+        response = predict_pb2.PredictResponse(
             outputs={name: tf.make_tensor_proto(array) for name, array in outputs.items()})
+        response.model_spec.version.value = self._scripted.version
+        return response
 
     def GetModelMetadata(self, request, context):  # noqa: N802
         response = get_model_metadata_pb2.GetModelMetadataResponse()
-        response.model_spec.version.value = 3
+        response.model_spec.version.value = self._scripted.version
         response.metadata["signature_def"].Pack(self._scripted.signature_defs())
         return response
 
@@ -143,7 +147,8 @@ def _rest_handler(scripted):
                 told = json_format.MessageToDict(scripted.signature_defs(),
                                                  preserving_proto_field_name=True,
                                                  always_print_fields_with_no_presence=True)
-                body = {"model_spec": {"name": MODEL, "signature_name": "", "version": "3"},
+                body = {"model_spec": {"name": MODEL, "signature_name": "",
+                                       "version": str(scripted.version)},
                         "metadata": {"signature_def": told}}
             else:
                 body = {"model_version_status": [{

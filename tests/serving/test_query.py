@@ -102,6 +102,11 @@ def test_what_the_server_says(task_models, capsys):
     assert error.startswith("error: ") and "nothing" in error and "NOT_FOUND" in error
 
 
+def test_an_empty_key_file(capsys):
+    assert cli.run(query.main, ["m", "a", "--address", "localhost:1", "--api_key_file="]) == 2
+    assert "--api_key_file: an empty path; expected that of a file" in capsys.readouterr().err
+
+
 def test_no_server(capsys):
     assert cli.run(query.main, ["m", "a", "--address", "localhost:1"]) == 1
     assert "error: no server answers at localhost:1" in capsys.readouterr().err

@@ -79,6 +79,7 @@ class Apis:
     def _find(self, scope):
         """The protocol of a request, what answers it, and the model in the path; else None."""
         method, path, name = scope["method"], scope["path"], None
+        method = "GET" if method == "HEAD" else method  # the server leaves the body out
         if method == "OPTIONS" and self.settings.cors:
             found = self._find({**scope, "method": "POST"})
             return found and (found[0], _PREFLIGHT, None)
@@ -89,11 +90,11 @@ class Apis:
             found = found if found and found[0].OF_MODEL else None
         return found and (*found, name)
 
-    async def about(self, name):
+    async def about(self, name, deadline):
         """The `About` of a model; without a name of the only one."""
         if name is None:
-            return await tasks.only(self.backend, None)
-        return await tasks.find(self.backend, name)
+            return await tasks.only(self.backend, None, deadline)
+        return await tasks.find(self.backend, name, deadline)
 
     async def _answer(self, route, name, scope, receive):
         """The `Answer` to a request; what a model is asked is counted.
@@ -102,21 +103,21 @@ class Apis:
             route: of a protocol's `ROUTES`.
             name: of the model that the path says, or None.
         """
-        if isinstance(route, View):
-            return await route.answer(self, name)
         settings, backend = self.settings, self.backend
         started, status, about = time.monotonic(), "INTERNAL", None
         deadline = started + settings.timeout if settings.timeout > 0 else None
+        if isinstance(route, View):
+            return await route.answer(self, name, deadline)
         try:
             if name is not None or isinstance(route, dict):
-                about = await self.about(name)  # before anything of the body is read
+                about = await self.about(name, deadline)  # before anything of the body is read
             if isinstance(route, dict):
                 route = next(route[task] for task in (*about.tasks, *route) if task in route)
             async with self._bodies.read(scope, receive) as (body, packed):
                 asked = await backend.decode(route.read, body, packed, deadline=deadline)
             if about is None:
-                about = await (tasks.only(backend, route.task) if asked.model is None
-                               else tasks.find(backend, asked.model))
+                about = await (tasks.only(backend, route.task, deadline) if asked.model is None
+                               else tasks.find(backend, asked.model, deadline))
             answer = await route.answer(
                 tasks.Call(backend, about, deadline, settings.max_tokens), asked)
             status = "OK"

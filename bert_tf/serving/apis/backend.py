@@ -15,8 +15,8 @@ class Backend(Protocol):
     def names(self):
         """Sorted names of the models."""
 
-    async def about(self, name):
-        """The `About` of a model; NOT_FOUND where it is not there."""
+    async def about(self, name, deadline):
+        """The `About` of a model; NOT_FOUND where it is not there. `deadline` as of `run`."""
 
     async def run(self, name, signatures, inputs, deadline):
         """Ask signatures that take the same inputs.
@@ -36,8 +36,8 @@ class Backend(Protocol):
     def count(self, name, api, status, seconds):
         """Count a request, as of `Metrics.request`."""
 
-    async def is_ready(self):
-        """Whether a model can be asked."""
+    async def is_ready(self, name=None):
+        """Whether a model, without a name any, can be asked."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,14 +85,11 @@ class About:
     def is_regression(self):
         return self.description.get("problem") == "regression"
 
-    @property
-    def window(self):
-        """Tokens of a text at most, or None: not known, or longer ones are read in windows."""
-        return self.description.get("seq_length") if not self.reads_all else None
-
-    @property
-    def reads_all(self):
-        return self.description.get("long") == "windows"
+    def window(self, task):
+        """Tokens of a text at most that are read for a task, or None: not known, or longer ones are
+        read in windows, which is done only for what the model was trained for."""
+        in_windows = self.description.get("long") == "windows" and self.tasks[:1] == (task,)
+        return None if in_windows else self.description.get("seq_length")
 
     @property
     def prompts(self):

@@ -65,7 +65,7 @@ def _text(document):
 
 async def rerank(call, asked):
     """Answer `Rerank`."""
-    window = call.about.window
+    window = call.about.window(RANKS)
     if asked.max_tokens is not None and window is not None and asked.max_tokens < window:
         raise refusal("field", Kind.FIELD, "max_tokens_per_doc", value=asked.max_tokens,
                       wanted=f"at least {window}, the model's window, to which a query and a "

@@ -60,7 +60,7 @@ def _written(vectors, encoding_format):
     return [base64.b64encode(row).decode() for row in rows]
 
 
-async def models(apis, _):
+async def models(apis, *_):
     """Answer the list of models."""
     return Answer({"object": "list", "data": [
         {"id": name, "object": "model", "created": apis.started, "owned_by": "bert_tf"}

@@ -30,8 +30,8 @@ class View(NamedTuple):
     """Something that is told without a body.
 
     Attributes:
-        answer: coroutine function `(apis, name)` of an `Answer`: the `Apis`, and the model that the
-            path names or None.
+        answer: coroutine function `(apis, name, deadline)` of an `Answer`: the `Apis`, the model
+            that the path names or None, and as of `Backend.run`.
     """
 
     answer: Callable

@@ -14,6 +14,7 @@ from bert_tf.serving.wire.request import ServingError
 _COUNTS = "count_tokens"  # the signature that counts
 _ID_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _SPECIAL = 2  # tokens that stand around a single text
+_SIGNATURES = {EMBEDS: "embed", RANKS: "rank", CLASSIFIES: "predict"}
 _CANNOT = {EMBEDS: "no_vectors", RANKS: "no_ranks", CLASSIFIES: "no_labels"}
 
 
@@ -45,17 +46,17 @@ class Call(NamedTuple):
             raise refusal(_CANNOT[task], Kind.UNFIT, "model", name=self.about.name)
 
 
-async def find(backend, name, field="model"):
+async def find(backend, name, deadline):
     """The `About` of a model that a request names."""
     try:
-        return await backend.about(name)
+        return await backend.about(name, deadline)
     except ServingError as problem:
         if problem.code != "NOT_FOUND":
             raise
-        raise refusal("no_model", Kind.NO_MODEL, field, name=name) from problem
+        raise refusal("no_model", Kind.NO_MODEL, "model", name=name) from problem
 
 
-async def only(backend, task):
+async def only(backend, task, deadline):
     """The `About` of the one model that a request which names none can mean.
 
     That is the only one made for the task, else the only one that can do it.
@@ -66,7 +67,7 @@ async def only(backend, task):
     found = []
     for name in backend.names():
         try:
-            found.append(await backend.about(name))
+            found.append(await backend.about(name, deadline))
         except ServingError as problem:
             if problem.code != "NOT_FOUND":  # that one is loading
                 raise
@@ -99,7 +100,7 @@ async def embed(call, texts, *, truncate=True, prompt=None):
             raise refusal("no_prompt", Kind.FIELD, "prompt_name", value=prompt,
                           wanted=", ".join(call.about.prompts) or "none: the model has no prompts")
         texts = [call.about.prompts[prompt] + text for text in texts]
-    outputs, tokens = await _counted(call, "embed", {"text": texts}, truncate)
+    outputs, tokens = await _counted(call, EMBEDS, {"text": texts}, truncate)
     return _vectors(call, outputs), tokens
 
 
@@ -110,8 +111,8 @@ async def embed_ids(call, rows, *, truncate=True):
     window = call.about.description.get("seq_length")
     sizes = [len(row) for row in rows]
     if not truncate:
-        _check_long(call, sizes)
-    tokens = _check_all(call, sizes)
+        _check_long(sizes, window)
+    tokens = _check_all(call, sizes, window)
     # Rows of one length, whatever is asked for at the same time: batches are made of them.
     longest = window or min(max(sizes), call.max_tokens // len(rows))
     ids, mask = np.zeros([2, len(rows), longest], np.int32)
@@ -150,7 +151,7 @@ async def rank(call, query, documents, *, truncate=True):
     """
     call.need(RANKS)
     outputs, tokens = await _counted(
-        call, "rank", {"query": [query] * len(documents), "passage": documents}, truncate)
+        call, RANKS, {"query": [query] * len(documents), "passage": documents}, truncate)
     return outputs["score"].astype(np.float64), tokens
 
 
@@ -164,16 +165,16 @@ async def classify(call, rows, *, truncate=True):
     """
     about = call.about
     if about.tasks[:1] == (RANKS,):
-        names, signature = ("query", "passage"), "rank"
+        names, task = ("query", "passage"), RANKS
     else:
         call.need(CLASSIFIES)
-        names, signature = about.texts, "predict"
+        names, task = about.texts, CLASSIFIES
     for row in rows:
         if len(row) != len(names):
             raise refusal("texts_of_row", Kind.FIELD, "inputs", given=len(row),
                           wanted=len(names), name=about.name)
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    outputs, tokens = await _counted(call, signature, columns, truncate)
+    outputs, tokens = await _counted(call, task, columns, truncate)
     found = outputs.get("probabilities")
     return (outputs["score"][:, np.newaxis] if found is None else found).astype(np.float64), tokens
 
@@ -183,14 +184,14 @@ def logistic(values):
     return 0.5 * (1 + np.tanh(0.5 * np.asarray(values, np.float64)))
 
 
-async def _counted(call, signature, columns, truncate):
-    """What a signature answers to columns of texts, and the number of tokens that it read.
+async def _counted(call, task, columns, truncate):
+    """What the signature of a task answers to columns of texts, and how many tokens it read.
 
     They are counted before it runs where the request may be refused for them, else beside it. An
     export that cannot count them gives 0.
     """
-    rows = len(next(iter(columns.values())))
-    window, can_count = call.about.window, call.about.answers(_COUNTS, "text")
+    signature, rows = _SIGNATURES[task], len(next(iter(columns.values())))
+    window, can_count = call.about.window(task), call.about.answers(_COUNTS, "text")
     if not can_count:
         if not truncate:
             raise refusal("cannot_count", Kind.FIELD, "truncate", name=call.about.name)
@@ -198,15 +199,15 @@ async def _counted(call, signature, columns, truncate):
     if not truncate or window is None or rows * window > call.max_tokens:
         sizes = await _token_counts(call, columns)
         if not truncate:
-            _check_long(call, sizes)
-        tokens = _check_all(call, sizes)
+            _check_long(sizes, window)
+        tokens = _check_all(call, sizes, window)
         return await call.run(signature, **columns), tokens
     if len(columns) == 1:
         outputs = await call.run(signature, _COUNTS, **columns)
-        return outputs, sum(_read(call, outputs["num_tokens"].tolist()))
+        return outputs, sum(_read(outputs["num_tokens"].tolist(), window))
     outputs, sizes = await asyncio.gather(call.run(signature, **columns),
                                           _token_counts(call, columns))
-    return outputs, sum(_read(call, sizes))
+    return outputs, sum(_read(sizes, window))
 
 
 async def _token_counts(call, columns):
@@ -222,22 +223,20 @@ async def _token_counts(call, columns):
     return [counts[one] + counts[other] + special for one, other in rows]
 
 
-def _read(call, sizes):
-    window = call.about.window
+def _read(sizes, window):
     return sizes if window is None else [min(size, window) for size in sizes]
 
 
-def _check_long(call, sizes):
-    window = call.about.window
+def _check_long(sizes, window):
     for place, size in enumerate(sizes):
         if window is not None and size > window:
             raise refusal("too_long", Kind.TOO_LONG, "input", place=place, given=size,
                           wanted=window)
 
 
-def _check_all(call, sizes):
+def _check_all(call, sizes, window):
     """The tokens that are read of a request; too many are refused."""
-    tokens = sum(_read(call, sizes))
+    tokens = sum(_read(sizes, window))
     if tokens > call.max_tokens:
         raise refusal("too_many_tokens", Kind.TOO_LONG, "input", given=tokens,
                       wanted=call.max_tokens)

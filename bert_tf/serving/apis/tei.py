@@ -228,9 +228,9 @@ def _counts(started, inputs, tokens):
             (b"x-compute-tokens", b"%d" % tokens))
 
 
-async def info(apis, name):
+async def info(apis, name, deadline):
     """Answer what is known of a model."""
-    about = await apis.about(name)
+    about = await apis.about(name, deadline)
     labels = {str(place): label for place, label in enumerate(about.labels)} or {"0": _LABEL}
     classifier = {"id2label": labels, "label2id": {
         label: int(place) for place, label in labels.items()}}
@@ -239,16 +239,18 @@ async def info(apis, name):
         "model_id": about.name, "model_sha": None, "served_model_name": about.name,
         "model_dtype": about.description.get("dtype"),
         "model_type": {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier},
-        "max_concurrent_requests": None, "max_input_length": about.window,
+        "max_concurrent_requests": None, "max_input_length": about.window(kind),
         "max_batch_tokens": apis.settings.max_tokens, "max_batch_requests": None,
         "max_client_batch_size": apis.settings.limits.rows, "auto_truncate": True,
         "tokenization_workers": None,
         "version": __version__, "sha": None, "docker_label": None})
 
 
-async def health(apis, _):
-    """Answer whether a model can be asked."""
-    if not await apis.backend.is_ready():
+async def health(apis, name, _):
+    """Answer whether a model, without a name any, can be asked."""
+    if name is not None and name not in apis.backend.names():
+        raise refusal("no_model", Kind.NO_MODEL, "model", name=name)
+    if not await apis.backend.is_ready(name):
         raise refusal("unhealthy", Kind.UNHEALTHY)
     return Answer({})
 

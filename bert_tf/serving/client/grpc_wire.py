@@ -51,7 +51,8 @@ class GrpcWire:
         Args:
             inputs: dict of arrays.
 
-        Returns: a `Request` of a dict of arrays, strings as bytes.
+        Returns: a `Request` of the version that answered, None if it is not told, and a dict of
+            arrays, strings as bytes.
         """
         def send(seconds):
             request = protocol.PredictRequest()
@@ -62,7 +63,10 @@ class GrpcWire:
 
         def read(answer):
             response = _parse(protocol.PredictResponse, answer)
-            return {key: protocol.from_tensor(tensor) for key, tensor in response.outputs.items()}
+            version = response.model_spec.version.value if (
+                response.model_spec.HasField("version")) else None
+            return version, {key: protocol.from_tensor(tensor)
+                             for key, tensor in response.outputs.items()}
 
         return Request(send, read)
 

@@ -11,6 +11,7 @@ from bert_tf.retrieval.ranking import cosines, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
 from bert_tf.serving.wire import protocol
+from bert_tf.serving.wire import results as wire_results
 from bert_tf.tokenization.texts import text_list
 
 
@@ -43,7 +44,7 @@ class Methods(Steps):
         batch_size: texts of a request at most.
         concurrency: requests of one call under way at the same time.
         pretokenize: `"morphemes"` where texts have to be cut into them, `"none"` where not; by
-            default the model is asked, once, by the signature `describe` if it has that.
+            default each version is asked once, by the signature `describe` if it has that.
         pad_to: tokens to which rows of ids are padded: the model's window, where the server merges
             requests, which have to be of one length then. By default the longest row of a call.
         api_key: one of the server's `--api_key_file`, where it has that.
@@ -67,7 +68,8 @@ class Methods(Steps):
                 whatever the export stores.
         """
         texts, single = _listed(texts)
-        vectors = client_rows.vectors((yield from self.rows("embed", text=texts)))
+        rows, _, description = yield from self.told("embed", text=texts)
+        vectors = client_rows.vectors(rows)
         if not len(vectors):
             output = self._signatures["embed"].outputs["embedding"]
             dtype = protocol.as_array([], protocol.dtype_name(output.dtype)).dtype
@@ -76,13 +78,9 @@ class Methods(Steps):
             if isinstance(vectors, list):
                 raise UsageError(explain(f"code={code} of {self._spec.name}, which gives a vector "
                                          "for each token", "an export that pools them"))
-            served = yield from self._code()
+            served = _code(description)
             vectors = vectors if served == code else code.encode(served.decode(vectors))
         return vectors[0] if single else vectors
-
-    def _code(self):
-        """The `VectorCode` of what the model's signature `embed` gives."""
-        return VectorCode.from_options((yield from self.described()).get("embedding", {}))
 
     @_asks
     def rank(self, query, passages):
@@ -103,13 +101,14 @@ class Methods(Steps):
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])
         prompts = (yield from self.described()).get("prompts") or {}
-        rows = yield from self.rows("embed", text=[prompted(prompts, "query", query), *(
-            prompted(prompts, "passage", text) for text in passages)])
+        texts = [prompted(prompts, "query", query), *(
+            prompted(prompts, "passage", text) for text in passages)]
+        rows, _, description = yield from self.told("embed", text=texts)
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",
                                      "an export that pools them"))
-        vectors = (yield from self._code()).decode(vectors)
+        vectors = _code(description).decode(vectors)
         return ranking(passages, cosines(vectors[0], vectors[1:]))
 
     @_asks
@@ -225,13 +224,17 @@ class Methods(Steps):
         inputs = {"text": texts}
         if text_pairs is not None:
             inputs = {"text_a": texts, "text_b": _listed(text_pairs)[0]}
-        rows = yield from self.values("predict", **inputs)
-        results = self.results("predict")
+        rows, results, _ = yield from self.told("predict", **inputs)
         name = next((name for name in results if results[name]["kind"] == kind), None)
         if name is None:
             raise UsageError(explain(f"{self._spec.name} gives no {given}", attempt=other))
-        values = [row[name] for row in rows]
+        values = [wire_results.plain(results[name], row) for row in rows]
         return values[0] if single else values
+
+
+def _code(description):
+    """The `VectorCode` of what the signature `embed` gives."""
+    return VectorCode.from_options(description.get("embedding", {}))
 
 
 def _listed(texts):

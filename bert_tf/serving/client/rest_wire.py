@@ -1,7 +1,9 @@
 """A client's requests over REST: https://www.tensorflow.org/tfx/serving/api_rest."""
 
+import asyncio
 import base64
 import json
+import time
 import urllib.parse
 
 import httpx
@@ -16,6 +18,7 @@ from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
 # Of several codes with one status the first; then what HTTP servers and proxies say themselves.
 _CODES = {status: code for code, status in reversed(HTTP_STATUS.items())} | {
     408: "DEADLINE_EXCEEDED", 413: "RESOURCE_EXHAUSTED", 502: "UNAVAILABLE"}
+_LATE = "the answer is not complete in time"
 _SHOWN = 300  # characters of an answer that is no JSON
 
 
@@ -50,6 +53,7 @@ class RestWire:
         except (ValueError, ImportError, httpx.InvalidURL) as error:
             raise UsageError(explain(f"{address.proxy}: {error}", "http://host:port",
                                      "naming the server in no_proxy")) from error
+        self._ask = self._ask_asynchronously if asynchronous else self._ask_waiting
         # Ends the connections; of an asynchronous wire an awaitable.
         self.close = self._http.aclose if asynchronous else self._http.close
 
@@ -58,15 +62,15 @@ class RestWire:
         def send(seconds):
             body = json.dumps({"signature_name": name, "inputs": inputs}, ensure_ascii=False,
                               separators=(",", ":"), default=_jsonable)
-            return self._http.post(f"{self._url}:predict", content=body.encode(), timeout=seconds)
+            return self._ask(seconds, "POST", f"{self._url}:predict", content=body.encode())
 
         def read(answer):
             outputs = _field(_parse(answer), "outputs")
             # Of a single one the value alone is sent.
             if len(signature.outputs) == 1:
                 outputs = dict.fromkeys(signature.outputs, outputs)
-            return {key: _array(key, _field(outputs, key), info)
-                    for key, info in signature.outputs.items()}
+            return None, {key: _array(key, _field(outputs, key), info)
+                          for key, info in signature.outputs.items()}
 
         return Request(send, read)
 
@@ -81,13 +85,31 @@ class RestWire:
                 raise ServingError("INTERNAL", f"the answer has the version {version!r}")
             return int(version), dict(signatures.signature_def)
 
-        return Request(lambda seconds: self._http.get(f"{self._url}/metadata", timeout=seconds),
-                       read)
+        return Request(lambda seconds: self._ask(seconds, "GET", f"{self._url}/metadata"), read)
 
     def status(self):
         """As of `GrpcWire`."""
-        return Request(lambda seconds: self._http.get(self._url, timeout=seconds),
+        return Request(lambda seconds: self._ask(seconds, "GET", self._url),
                        lambda answer: _message(_parse(answer), protocol.GetModelStatusResponse))
+
+    # httpx applies a timeout to each read apart: who sends a byte now and then would be waited for.
+
+    def _ask_waiting(self, seconds, *request, **content):
+        end = time.monotonic() + seconds
+        with self._http.stream(*request, timeout=seconds, **content) as answer:
+            parts = []
+            for part in answer.iter_bytes():
+                parts.append(part)
+                if time.monotonic() > end:
+                    raise httpx.ReadTimeout(_LATE)
+        return httpx.Response(answer.status_code, content=b"".join(parts))
+
+    async def _ask_asynchronously(self, seconds, *request, **content):
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._http.request(*request, timeout=seconds, **content)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(_LATE) from error
 
     def refusal(self, error):
         """What one of `errors` says, as a `ServingError`: a broken connection may be tried anew."""

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import textwrap
 import threading
 import time
@@ -26,6 +27,8 @@ _DESCRIBE = "describe"  # the signature that tells what a client must know
 # Inputs that are read as language.
 _TEXTS = ("text", "text_a", "text_b", "question", "context", "query", "passage")
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
+_KNOWN_SECONDS = 5.0  # after which REST, whose answers name no version, is asked for it again
+_VERSIONS = 3  # that may follow one another while a call is answered
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
 _DIAGNOSIS_SECONDS = 5.0  # for finding out why there is no answer
 _ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
@@ -74,7 +77,8 @@ class Steps:
         self._pad_to = pad_to
         self._signatures = {}  # name: SignatureDef, as last heard of
         self._version = None  # as last heard of
-        self._description = None  # what its `describe` tells; {} where it is not there
+        self._heard = -math.inf  # when that was
+        self._descriptions = {}  # version: what its `describe` tells; {} where it is not there
         self._reached = False  # whether the server ever answered
 
     @functools.cached_property
@@ -88,11 +92,21 @@ class Steps:
 
     def rows(self, name, **inputs):
         """Rows that the signature `name` answers, offsets being those of the texts as given."""
-        yield from self._learn(name)
-        signature = self._signatures.get(name)
-        if signature is None:
-            raise UsageError(explain(f"the model {self._spec.name} has no signature {name!r}",
-                                     f"one of {' '.join(sorted(self._signatures))}"))
+        return (yield from self.told(name, **inputs))[0]
+
+    def values(self, name, **inputs):
+        """The plain values of the results of each row that the signature `name` answers."""
+        rows, results, _ = yield from self.told(name, **inputs)
+        return [{key: wire_results.plain(result, row) for key, result in results.items()}
+                for row in rows]
+
+    def told(self, name, **inputs):
+        """As `rows`: them, the results by name, and the description of the version that answered.
+
+        Raises:
+            RequestError: versions that describe themselves differently answer in turn.
+        """
+        signature = yield from self._signature(name)
         if inputs.keys() != signature.inputs.keys():
             raise UsageError(explain(f"inputs {' '.join(inputs)} for the signature {name!r}",
                                      " ".join(sorted(signature.inputs))))
@@ -106,43 +120,53 @@ class Steps:
         if len({len(array) for array in arrays.values()}) > 1:
             sizes = ", ".join(f"{len(array)} of {key}" for key, array in arrays.items())
             raise UsageError(explain(sizes, "as many of each"))
-        if name != _DESCRIBE:
-            yield from self.described()
-        analysed = yield from self._analysed(texts)
-        rows = yield from self._answered(name, signature, {**arrays, **{
-            key: np.array(column, object) for key, column in (analysed or {}).items()}})
-        if analysed is None:
-            return rows
-        results = self.results(name)
-        return [client_rows.in_original(row, results, *(
-                    {key: values[index] for key, values in each.items()}
-                    for each in (texts, analysed)))
-                for index, row in enumerate(rows)]
+        for _ in range(_VERSIONS):
+            description = yield from self.described()
+            results = _results(name, signature, description)
+            analysed = yield from self._analysed(texts, description)
+            versions, rows = yield from self._answered(name, signature, results, {**arrays, **{
+                key: np.array(column, object) for key, column in (analysed or {}).items()}})
+            if not self._are_described(versions, description):
+                yield from self.hear()  # another version has taken the place of the known one
+                if _DESCRIBE in self._signatures:
+                    yield from self.description()
+            if self._are_described(versions, description):
+                break
+        else:
+            raise RequestError("UNAVAILABLE", explain(
+                f"{self._address.text}, model {self._spec.name}: versions that describe themselves "
+                "differently answer in turn", "one of them", "version="))
+        if analysed is not None:
+            rows = [client_rows.in_original(row, results, *(
+                        {key: values[index] for key, values in each.items()}
+                        for each in (texts, analysed)))
+                    for index, row in enumerate(rows)]
+        return rows, results, description
 
-    def values(self, name, **inputs):
-        """The plain values of the results of each row that the signature `name` answers."""
-        rows = yield from self.rows(name, **inputs)
-        results = self.results(name)
-        return [{key: wire_results.plain(result, row) for key, result in results.items()}
-                for row in rows]
-
-    def _answered(self, name, signature, arrays):
-        """Rows of what is asked in batches."""
+    def _answered(self, name, signature, results, arrays):
+        """What is asked in batches: the versions that answered, as far as known, and the rows."""
         count = len(next(iter(arrays.values())))
-        requests = [self._wire.predict(name, signature, {
+        answers = yield [self._wire.predict(name, signature, {
             key: array[start:start + self._batch_size] for key, array in arrays.items()})
             for start in range(0, count, self._batch_size)]
-        answered, results = (yield requests), self.results(name)
-        rows = [row for outputs in answered for row in client_rows.rows_of(outputs, results)]
+        rows = [row for _, outputs in answers for row in client_rows.rows_of(outputs, results)]
         if len(rows) != count:
             raise RequestError("INTERNAL", f"{self._address.text}, model {self._spec.name}: "
                                            f"{len(rows)} rows in answer to {count}")
-        return rows
+        return {version for version, _ in answers} - {None}, rows
 
-    def _learn(self, name):
-        """Hear of the signatures, unless one of that name is known."""
-        if name not in self._signatures:
+    def _are_described(self, versions, description):
+        return all(self._descriptions.get(version) == description for version in versions)
+
+    def _signature(self, name):
+        """The `SignatureDef`; it is heard of the model unless one of that name is known."""
+        stale = self._address.rest and time.monotonic() > self._heard + _KNOWN_SECONDS
+        if stale or name not in self._signatures:
             yield from self.hear()
+        if name not in self._signatures:
+            raise UsageError(explain(f"the model {self._spec.name} has no signature {name!r}",
+                                     f"one of {' '.join(sorted(self._signatures))}"))
+        return self._signatures[name]
 
     def hear(self):
         """Ask for the signatures; the model's version."""
@@ -150,16 +174,13 @@ class Steps:
         # Those with underscores are TensorFlow's own, such as the one that initializes tables.
         self._signatures = {name: signature for name, signature in signatures.items()
                             if not name.startswith("__")}
-        if version != self._version:
-            self._version, self._description = version, None
+        self._version, self._heard = version, time.monotonic()
         return version
 
-    def _analysed(self, texts):
+    def _analysed(self, texts, description):
         """Texts split into morphemes; None for a model that takes text as it is."""
-        if not texts:  # as of `describe`, which tells whether they are to be split
-            return None
-        pretokenize = self._pretokenize or (yield from self.described()).get("pretokenize")
-        if pretokenize in (None, "none"):
+        pretokenize = self._pretokenize or description.get("pretokenize")
+        if not texts or pretokenize in (None, "none"):
             return None
 
         def cut():
@@ -170,24 +191,21 @@ class Steps:
 
     def description(self):
         """What the signature `describe` tells, a dict."""
-        [row] = yield from self.rows(_DESCRIBE, text=[""])
-        self._description = json.loads(row["description"])
-        return self._description
+        signature = yield from self._signature(_DESCRIBE)
+        text = _batched("text", [""], signature.inputs["text"])
+        versions, [row] = yield from self._answered(_DESCRIBE, signature, {}, {"text": text})
+        # Perhaps another one than that of the signatures.
+        self._version = version = next(iter(versions), self._version)
+        self._descriptions[version] = told = json.loads(row["description"])
+        return told
 
     def described(self):
-        """The same, asked for once; of a model without that signature nothing."""
-        if self._description is None:
+        """The same, asked for once of each version; of a model without that signature nothing."""
+        version = self._version
+        if version not in self._descriptions and _DESCRIBE in self._signatures:
             # Whoever asks at the same time asks again, and does not go on without an answer.
-            self._description = (yield from self.description()) if (
-                _DESCRIBE in self._signatures) else {}
-        return self._description
-
-    def results(self, name):
-        """What the outputs of a signature mean, `{name: result}`, after `described`."""
-        described = (self._description or {}).get("results")
-        if described is None:
-            return wire_results.results_by_name(self._signatures[name].outputs)
-        return described.get(name, {})
+            return (yield from self.description())
+        return self._descriptions.setdefault(version, {})
 
     def _read(self, request, answer):
         self._reached = True
@@ -233,6 +251,14 @@ class Steps:
             proxy = f" through {self._address.proxy}" if self._address.proxy else ""
             raise RequestError(error.code, f"{self._address.text}{proxy}, model {self._spec.name}: "
                                            f"{error.message} ({error.code})") from error
+
+
+def _results(name, signature, description):
+    """What the outputs of a signature mean, `{name: result}`."""
+    described = description.get("results")
+    if described is None:
+        return wire_results.results_by_name(signature.outputs)
+    return described.get(name, {})
 
 
 def _padded(ids, length):

@@ -48,36 +48,36 @@ class ClientBackend:
         """See `Backend`."""
         return list(self._clients)
 
-    async def is_ready(self):
+    async def is_ready(self, name=None):
         """See `Backend`; asks the server."""
-        for client in self._clients.values():
+        for each in self._clients if name is None else [name]:
             try:
-                states = await client.status(timeout=_HEALTH_SECONDS)
+                states = await self._clients[each].status(timeout=_HEALTH_SECONDS)
             except BertTfError:
                 continue
-            if any(each["state"] == "AVAILABLE" for each in states):
+            if any(state["state"] == "AVAILABLE" for state in states):
                 return True
         return False
 
-    async def about(self, name):
+    async def about(self, name, deadline):
         """See `Backend`; asked anew after a while, since there may be another version."""
         client = self._clients.get(name)
         if client is None:
             raise error("no_model", name=name)
         until, known = self._known.get(name, (-math.inf, None))
         if time.monotonic() > until:
-            told = await self._asked(client.metadata())
+            told = await self._asked(client.metadata(timeout=_left(deadline)))
             signatures = {key: tuple(each["inputs"]) for key, each in told["signatures"].items()}
-            description = await self._asked(client.describe()) if _DESCRIBE in signatures else {}
+            description = await self._asked(client.describe(timeout=_left(deadline))) if (
+                _DESCRIBE in signatures) else {}
             known = About(name, told["version"], signatures, description)
             self._known[name] = time.monotonic() + _KNOWN_SECONDS, known
         return known
 
     async def run(self, name, signatures, inputs, deadline):
         """See `Backend`."""
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
         answers = await asyncio.gather(*(
-            self._asked(self._clients[name].predict(signature, timeout=left, **inputs))
+            self._asked(self._clients[name].predict(signature, timeout=_left(deadline), **inputs))
             for signature in signatures))
         return {output: np.array([row[output] for row in rows])
                 for rows in answers for output in rows[0]}
@@ -118,3 +118,7 @@ class ClientBackend:
         for client in self._clients.values():
             await client.close()
         self._decoder.close()
+
+
+def _left(deadline):
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -209,12 +209,17 @@ def settings(flags):
                                  "two different ports"))
     if flags.api and not flags.rest_api_port:
         raise UsageError(explain("--api without --rest_api_port", "a port for these protocols"))
+    if flags.search_indexes and not flags.rest_api_port:
+        raise UsageError(explain("--search_indexes without --rest_api_port",
+                                 "a port for the page that searches them"))
     _check_reload(flags, ssl)
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)
     keys = flags.api_key_file and Keys.read(flags.api_key_file) or None
-    return Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None,
-                    keys=keys)
+    result = Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None,
+                      keys=keys)
+    _check_default_roots(result)
+    return result
 
 
 def _check_reload(flags, ssl):
@@ -231,6 +236,16 @@ def _check_reload(flags, ssl):
     for root in flags.reload_roots:
         if not os.path.isabs(root) and not files.is_remote(root):
             raise UsageError(explain(f"--reload_roots={root}", "an absolute path"))
+
+
+def _check_default_roots(settings):
+    """Refuse roots that nobody named and below which everything is: the disk, or all buckets."""
+    if settings.flags.allow_reload and not settings.flags.reload_roots:
+        for root in settings.reload_roots:
+            if root.endswith(":") or os.path.realpath(root) == os.path.sep:
+                raise UsageError(explain(
+                    f"--allow_reload where the folder that holds a model is {root}",
+                    "--reload_roots with folders below which models may be"))
 
 
 def read_models(flags):

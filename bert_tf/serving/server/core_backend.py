@@ -33,10 +33,11 @@ class CoreBackend:
         """See `Backend`."""
         return self._core.models()
 
-    async def is_ready(self):
+    async def is_ready(self, name=None):
         """See `Backend`."""
-        return any(state.state == "AVAILABLE" for name in self.names()
-                   for state in self._states(name))
+        return any(state.state == "AVAILABLE"
+                   for each in (self.names() if name is None else [name])
+                   for state in self._states(each))
 
     def _states(self, name):
         try:
@@ -44,7 +45,7 @@ class CoreBackend:
         except ServingError:  # it has no versions yet
             return []
 
-    async def about(self, name):
+    async def about(self, name, deadline):
         """See `Backend`; asked once of each version."""
         spec, definitions = self._core.metadata(Spec(name))
         known = self._known.get(name)
@@ -53,7 +54,7 @@ class CoreBackend:
             if _DESCRIBE in definitions:
                 _, told = await self._core.predict(
                     Spec(name, spec.version, signature=_DESCRIBE),
-                    {"text": np.array([b""], object)})
+                    {"text": np.array([b""], object)}, deadline=deadline)
                 description = json.loads(told["description"][0])
             signatures = {key: tuple(each.inputs) for key, each in definitions.items()}
             known = self._known[name] = (
@@ -62,7 +63,7 @@ class CoreBackend:
 
     async def run(self, name, signatures, inputs, deadline):
         """See `Backend`. Of a model of morphemes the texts are split into them here."""
-        about = await self.about(name)
+        about = await self.about(name, deadline)
         texts = {key: values for key, values in inputs.items() if type(values) is list}
         if texts and about.description.get("pretokenize") == MORPHEMES:
             texts = await asyncio.to_thread(_analysed, texts)

@@ -15,7 +15,7 @@ def add(group, name, kind, default, about):
                            metavar="true|false", help=about)
     else:
         group.add_argument(f"--{name}", type=kind, default=default, help=about,
-                           metavar="TEXT" if kind is str else "N")
+                           metavar="TEXT" if kind in (str, cli.path) else "N")
 
 
 def _truth(text):
@@ -67,6 +67,6 @@ def add_apis(parser, default=()):
         help="openai (/v1/embeddings, /v1/models, and Cohere's /v1/rerank and /v2/rerank), tei "
              "(text-embeddings-inference: /embed, /rerank, /predict, /similarity, /info, /health), "
              "or both with a comma")
-    add(group, "api_key_file", str, None, "keys, one on each line, of which clients must show one "
-        "as Authorization: Bearer KEY, in every protocol; health and metrics need none")
+    add(group, "api_key_file", cli.path, None, "keys, one on each line, of which clients must show "
+        "one as Authorization: Bearer KEY, in every protocol; health and metrics need none")
     add(group, "max_request_tokens", cli.positive, MAX_TOKENS, "of a request in these protocols")

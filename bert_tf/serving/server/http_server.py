@@ -33,7 +33,8 @@ class HttpServer:
     """
 
     def __init__(self, app, host, port, flag, max_connections, max_body_bytes, ssl=None):
-        self._socket = _listen(host, port, flag)
+        self._where = host, port, flag
+        self._socket = _bound(*self._where)
         self.port = self._socket.getsockname()[1]
         server = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", ws="none",
@@ -47,7 +48,15 @@ class HttpServer:
         self._running = None
 
     async def start(self):
-        """Answer requests from now on."""
+        """Answer requests from now on.
+
+        Raises:
+            BertTfError: another process has begun to listen on the port since it was taken.
+        """
+        try:
+            self._socket.listen(self._server.config.backlog)
+        except OSError as problem:
+            raise _in_use(*self._where, problem) from problem
         self._running = asyncio.ensure_future(self._server.serve([self._socket]))
         while not self._server.started and not self._running.done():
             await asyncio.sleep(0.01)
@@ -61,7 +70,7 @@ class HttpServer:
         await self._running
 
 
-def _listen(host, port, flag):
+def _bound(host, port, flag):
     # The protocol is named, or the event loop would leave small answers waiting (TCP_NODELAY).
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -70,7 +79,11 @@ def _listen(host, port, flag):
         listening.bind((host, port))
     except OSError as problem:
         listening.close()
-        raise BertTfError(explain(
-            f"cannot listen on {host}, port {port}, for REST: {problem.strerror}",
-            attempt=f"another --{flag} or --host")) from problem
+        raise _in_use(host, port, flag, problem) from problem
     return listening
+
+
+def _in_use(host, port, flag, problem):
+    return BertTfError(explain(
+        f"cannot listen on {host}, port {port}, for REST: {problem.strerror}",
+        attempt=f"another --{flag} or --host"))

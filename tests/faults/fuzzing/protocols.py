@@ -24,7 +24,7 @@ class Models:
     def names(self):
         return ["m"]
 
-    async def about(self, name):
+    async def about(self, name, deadline):
         from bert_tf.serving.apis.backend import About
         from bert_tf.serving.wire.messages import error
 

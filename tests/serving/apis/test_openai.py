@@ -82,6 +82,21 @@ def test_long_texts_are_truncated_unless_that_is_not_wanted(post, backend):
     assert status == 200
 
 
+@pytest.mark.parametrize(("model", "read"), [("moods", WINDOW), ("embedder", 22)])
+def test_windows_are_read_for_what_the_model_was_trained_for(post, backend, monkeypatch, model,
+                                                             read):
+    monkeypatch.setitem(backend._models[model].description, "long", "windows")
+    long, ids = "word " * 20, list(range(20))
+    for given, expected in ((long, read), (ids, WINDOW)):
+        _, body = post("/v1/embeddings", model=model, input=given)
+        assert body["usage"]["prompt_tokens"] == expected
+    assert post("/v1/embeddings", model=model, input=long, truncate=False)[0] == (
+        400 if read == WINDOW else 200)
+    assert post("/v1/embeddings", model=model, input=ids, truncate=False)[0] == 400
+    if model == "moods":
+        assert post("/models/moods/predict", inputs=long, truncate=False)[0] == 200
+
+
 def test_a_model_that_cannot_count(post, backend, monkeypatch):
     monkeypatch.delitem(backend._models["moods"].signatures, "count_tokens")
     status, body = post("/v1/embeddings", model="moods", input="word " * 20)

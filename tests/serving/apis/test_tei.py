@@ -114,6 +114,17 @@ def test_info_and_health(served):
     assert client.get("/health").status_code == 200
 
 
+def test_the_health_of_a_model(served, backend, monkeypatch):
+    client = served[0]
+    monkeypatch.setattr(backend, "loading", ("moods",))
+    for method in ("GET", "HEAD"):
+        for path, status in (("/health", 200), ("/models/embedder/health", 200),
+                             ("/models/moods/health", 503), ("/models/nope/health", 404)):
+            response = client.request(method, path)
+            assert response.status_code == status and bool(response.content) == (method == "GET")
+    assert client.get("/models/nope/health").json() == client.get("/models/nope/info").json()
+
+
 def test_a_server_of_one_model_needs_no_names():
     for about, fields in ((EMBEDDER, {"inputs": "a"}), (RANKER, {"query": "a", "texts": ["a"]}),
                           (MOODS, {"inputs": "a"})):

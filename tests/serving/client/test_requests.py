@@ -1,6 +1,8 @@
 """How the client asks: batches, retries, deadlines, padding."""
 
+import contextlib
 import itertools
+import socket
 import threading
 
 import grpc
@@ -131,6 +133,29 @@ def test_deadlines(protocol, ask, of):
             else:
                 ask(address, "embed", ["5"], timeout=0.5)
         over.set()
+    assert error.value.code == "DEADLINE_EXCEEDED"
+
+
+def test_an_answer_that_comes_byte_by_byte_ends_at_the_deadline(ask):
+    over = threading.Event()
+    body = b'{"model_version_status": []}'.ljust(60)
+
+    def trickle():
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):  # the client goes
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body))
+            for byte in body:
+                over.wait(0.05)
+                connection.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        with pytest.raises(RequestError, match="not complete in time") as error:
+            ask(f"http://127.0.0.1:{listening.getsockname()[1]}", "status", timeout=0.5)
+        over.set()
+        thread.join(PATIENCE)
     assert error.value.code == "DEADLINE_EXCEEDED"
 
 

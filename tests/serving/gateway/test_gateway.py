@@ -18,6 +18,7 @@ from bert_tf.serving.server.metrics import Metrics
 from bert_tf.serving.wire.request import Limits
 
 LIMITS = Limits(100, 1 << 20, 1000)
+SECONDS = 20  # for a request
 _TEXT = {"text": (tf.string, [None])}
 SIGNATURES = {"embed": (_TEXT, {"embedding": (tf.float32, [None, 2])}),
               "count_tokens": (_TEXT, {"num_tokens": (tf.int32, [None])}),
@@ -42,7 +43,7 @@ def posting():
     @contextlib.contextmanager
     def posting(address, **options):
         backend = ClientBackend(address, [MODEL], Decoder(), LIMITS, Metrics(), **options)
-        with serving(backend, timeout=20) as client:
+        with serving(backend, timeout=SECONDS) as client:
             yield lambda **fields: client.post("/v1/embeddings", json={"model": MODEL, **fields})
 
     return posting
@@ -89,7 +90,8 @@ def test_no_server(posting, caplog):
         response = post(input="a")
         assert response.status_code == 503 and "localhost" not in response.text
         base = str(response.url).removesuffix("/v1/embeddings")
-        assert httpx.get(f"{base}/health", timeout=60).status_code == 503
+        for path in ("/health", f"/models/{MODEL}/health"):
+            assert httpx.get(base + path, timeout=60).status_code == 503
     assert address in caplog.text
 
 
@@ -107,11 +109,35 @@ def test_a_model_that_the_server_lacks(posting):
     assert response.json()["error"]["code"] == "model_not_found"
 
 
+def test_a_model_is_asked_what_it_is_within_the_request_s_time(posting, monkeypatch):
+    import scripted_server
+
+    left = []
+
+    def timed(answer):
+        def timed(self, request, context):
+            left.append(context.time_remaining())
+            if len(left) == 2:  # that of what the model is, after that of its signatures
+                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "late")
+            return answer(self, request, context)
+        return timed
+
+    for name in ("GetModelMetadata", "Predict"):
+        monkeypatch.setattr(scripted_server._Prediction, name,
+                            timed(getattr(scripted_server._Prediction, name)))
+    with (ScriptedServer(_answer, SIGNATURES).running("grpc") as address,
+          posting(address) as post):
+        assert post(input="a").status_code == 504
+    assert len(left) == 2 and max(left) < 2 * SECONDS  # of a client it is 60
+
+
 @pytest.mark.parametrize(("flags", "message"), [
     ([], "--models"), (["--models=,"], "a gateway without models"),
     (["--models=m", "--api=soap"], "soap; expected openai or tei"),
     (["--models=m", "--address=nowhere"], "the address 'nowhere'"),
     (["--models=m", "--api_key_file=/none/keys"], "/none/keys"),
+    (["--models=m", "--address=nowhere", "--api_key_file="], "--api_key_file: an empty path"),
+    (["--models=m", "--address=nowhere", "--server_key_file="], "--server_key_file: an empty path"),
     (["--models=m", "--port=65536"], "a port from 0 to 65535"),
 ])
 def test_usage(flags, message, capsys):

@@ -127,6 +127,8 @@ def test_batching_parameters_that_cannot_be(written, text, expected):
     ([], "no model"),
     (["--model_base_path=/m", "--rest_api_port=8500"], "two different ports"),
     (["--model_base_path=/m", "--port=70000"], "70000"),
+    (["--model_base_path=/m", "--api_key_file="], "--api_key_file: an empty path"),
+    (["--model_base_path=/m", "--search_indexes=/i"], "--search_indexes without --rest_api_port"),
     (["--model_base_path=/m", "--port=0"], "--grpc_socket_path"),
     (["--model_base_path=/m", "--enable_batching=maybe"], "true or false"),
     (["--model_base_path=/m", "--enable_batch"], "try --enable_batching"),
@@ -135,6 +137,9 @@ def test_batching_parameters_that_cannot_be(written, text, expected):
     (["--model_base_path=/m", "--allow_reload=all"], "loopback, unix or cn:NAME"),
     (["--model_base_path=/m", "--allow_reload=loopback,unix"], "without --grpc_socket_path"),
     (["--model_base_path=/m", "--allow_reload=cn:me"], "client_verify"),
+    (["--model_base_path=/m", "--allow_reload=loopback"],
+     "--allow_reload where the folder that holds a model is /; expected --reload_roots"),
+    (["--model_base_path=gs://bucket", "--allow_reload=loopback"], "expected --reload_roots"),
     (["--model_base_path=/m", "--reload_roots=models"], "an absolute path")])
 def test_flags_that_cannot_be(flags, expected):
     with pytest.raises(UsageError, match=expected):
@@ -142,6 +147,9 @@ def test_flags_that_cannot_be(flags, expected):
 
 
 def test_who_may_change_the_models():
+    assert _settings("--model_base_path=/m").reload_roots == ("/",)  # of no use: nobody may
+    told = _settings("--model_base_path=/m", "--allow_reload=loopback", "--reload_roots=/")
+    assert told.reload_roots == ("/",)
     told = _settings("--model_base_path=/models/m/")
     assert (told.flags.allow_reload, told.reload_roots) == ((), ("/models",))
     told = _settings("--model_base_path=/models/m", "--allow_reload=unix,loopback",
