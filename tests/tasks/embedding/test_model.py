@@ -206,7 +206,8 @@ def test_a_real_model_gives_the_published_vectors(minilm, shared):
     assert np.abs(vectors - expected).max() <= 1e-5
     half = pretrained(minilm, normalize=True, dtype="bfloat16")
     half.encoder.backbone.padding_free = True  # as exports do
-    assert np.min(np.sum(half.embed(sentences) * expected, axis=1)) >= 0.9999
+    # Processors without products in bfloat16 round more often: 0.9998 there.
+    assert np.min(np.sum(half.embed(sentences) * expected, axis=1)) >= 0.9995
 
 
 @pytest.mark.long
