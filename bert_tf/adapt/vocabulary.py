@@ -64,8 +64,9 @@ def write_adapted(checkpoint, options, paths, folder):
         after = PieceCounts(now).add_all(read_unchanged(paths))
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
-        ids = {*np.flatnonzero(after.counts >= options.keep_at_least), *after.tried,
-               *_named(checkpoint)}
+        ids = _named(checkpoint)
+        for found in (after, _after_prompts(now, checkpoint, paths)):
+            ids |= {*np.flatnonzero(found.counts >= options.keep_at_least), *found.tried}
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
             after = PieceCounts(now).add_all(read_unchanged(paths))
@@ -115,6 +116,13 @@ def _learn(tokenizer, options, paths):
     if len(new) < options.new_pieces:
         print(f"--new_pieces {options.new_pieces}: the text has {len(new):,} only")
     return new
+
+
+def _after_prompts(tokenizer, checkpoint, paths):
+    """Count the pieces of the texts after each prompt of the model, with which it is asked."""
+    prompts = (checkpoint.task.get("prompts") or {}).values()
+    texts = read_unchanged(paths) if prompts else ()
+    return PieceCounts(tokenizer).add_all(prompt + text for text in texts for prompt in prompts)
 
 
 def _named(checkpoint):

@@ -37,7 +37,7 @@ TRAIN = ("--new_pieces", "9", "--train_steps", "4", "--batch_size", "4", "--max_
          "--eval_examples", "4")
 
 
-def embedder(further_rows=0):
+def embedder(further_rows=0, **options):
     """A `SentenceEmbedder` with initial weights, whose vocabulary is letters and a few words."""
     tokenizer = Tokenizer(Vocabulary([
         "unused", *SPECIAL_TOKENS, *LETTERS, *("##" + letter for letter in LETTERS), "the", "zoo"]))
@@ -45,7 +45,7 @@ def embedder(further_rows=0):
                          initializer_range=0.3, **TINY)
     return SentenceEmbedder(config, seed=2, normalize=True, mask_specials=True,
                             dense={"units": 5, "act": "tanh", "use_bias": True},
-                            preprocessor=TextPreprocessor(tokenizer, 24))
+                            preprocessor=TextPreprocessor(tokenizer, 24), **options)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,15 @@ def test_a_dropped_vocabulary_gives_the_same_vectors(folder, unexported, capsys)
     assert after.options() == {**before.options(), "special_ids": [2, 3]}
     assert after.config.vocab_size == 22 and after.config.padding_id == 0
     assert load_tokenizer(str(folder / "small" / "model")).tokenize(["zoo"]).to_list() == [[1]]
+
+
+def test_pieces_of_prompts_are_kept(folder, unexported):
+    before = embedder(prompts={"query": "zoo: ", "passage": "quiz: "})
+    before.save_pretrained(str(folder / "prompted"))
+    run(folder, "of_prompts", "--drop_unused", "--train_steps", "0", model="prompted")
+    after = from_pretrained(str(folder / "of_prompts"))
+    texts = [prompt + line for prompt in before.prompts.values() for line in LINES]
+    assert after.embed(texts).tobytes() == before.embed(texts).tobytes()
 
 
 def test_new_pieces_begin_as_the_mean_of_the_old_ones(folder, unexported):
