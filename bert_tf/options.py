@@ -84,6 +84,25 @@ class Options(Config):
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, _checked(field, getattr(self, field.name)))
 
+    def check_type(self, task, type_name):
+        """Raise UsageError for an option of a class whose `TASKS` leave out a type of tasks.
+
+        Args:
+            task: name of the task, for the message.
+            type_name: of `Task.type`; `retrieval` of that of evaluate.
+        """
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for owner in type(self).__mro__:
+            types = vars(owner).get("TASKS")
+            if not types or type_name in types:
+                continue
+            for name in vars(owner).get("__annotations__", ()):
+                value = getattr(self, name)
+                if value != defaults[name]:
+                    shown = " and ".join(types).replace("_", " ")
+                    raise UsageError(f"--{name} {value} is for {shown}, not for --task {task}; "
+                                     f"leave --{name} out")
+
     @classmethod
     def redefined(cls, name, default, otherwise=None):
         """Declare the field `name` in a subclass, with another default."""

@@ -71,12 +71,4 @@ class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions
             if self.task != RETRIEVAL and getattr(self, field.name) is not None:
                 raise UsageError(f"--{field.name} is for --task {RETRIEVAL}; omit it")
         if self.task == RETRIEVAL:
-            self.check_answers(RETRIEVAL)
-
-    def check_answers(self, type):
-        """Raise UsageError for options of answers with a task of another type."""
-        for field in dataclasses.fields(AnswerOptions):
-            value = getattr(self, field.name)
-            if type not in AnswerOptions.TASKS and value is not None:
-                raise UsageError(f"--{field.name} {value} is for question answering, not for "
-                                 f"--task {self.task}; omit it")
+            self.check_type(RETRIEVAL, RETRIEVAL)

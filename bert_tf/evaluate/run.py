@@ -99,7 +99,7 @@ class Evaluation:
             raise UsageError(explain(f"--model {self.options.model} does not say what it was "
                                      "fine-tuned for", "--task"))
         self.options = completed(self.options, known)
-        self.options.check_answers(find_task(self.options.task).type)
+        self.options.check_type(self.options.task, find_task(self.options.task).type)
         return [self.options.data, *deciding_files(self.options.model)]
 
     def _check_nothing_fixed(self):

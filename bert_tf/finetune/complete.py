@@ -33,12 +33,7 @@ def complete(options):
         if options.features and getattr(options, name) is not None:
             raise UsageError(f"--{name} beside --features, which keep the whole encoder as it is; "
                              f"leave --{name} out")
-    for owner, field in options.flags():
-        value, tasks = getattr(options, field.name), vars(owner).get("TASKS")
-        if tasks and task.type not in tasks and value != field.default:
-            types = " and ".join(tasks).replace("_", " ")
-            raise UsageError(f"--{field.name} {value} is for {types}, not for --task {task.name}; "
-                             f"leave --{field.name} out")
+    options.check_type(task.name, task.type)
     if options.stride and options.long != "windows":
         raise UsageError(explain(f"--stride {options.stride} with --long {options.long}",
                                  attempt="--long windows"))
