@@ -10,7 +10,7 @@ import zipfile
 import ml_dtypes
 import numpy as np
 import pytest
-from fuzzing.formats import torch_pickle, torch_seed
+from fuzzing.binary_files import torch_pickle, torch_seed
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import safetensors_file, tensor_pickle, torch_file, weight_files

@@ -31,9 +31,9 @@ _LISTED = 10  # crashes of a target whose inputs are kept
 
 def targets():
     """`{name: Target}`."""
-    from fuzzing import formats, graphs, protocols, server, text, tokenizing, wire
+    from fuzzing import binary_files, formats, graphs, protocols, server, text, tokenizing, wire
 
-    modules = (text, formats, wire, protocols, tokenizing, server, graphs)
+    modules = (text, formats, binary_files, wire, protocols, tokenizing, server, graphs)
     return {target.name: target for module in modules for target in module.TARGETS}
 
 
