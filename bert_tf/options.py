@@ -85,23 +85,21 @@ class Options(Config):
             object.__setattr__(self, field.name, _checked(field, getattr(self, field.name)))
 
     def check_type(self, task, type_name):
-        """Raise UsageError for an option of a class whose `TASKS` leave out a type of tasks.
+        """Raise UsageError for an option that no class has for a type of tasks, by their `TASKS`.
 
         Args:
             task: name of the task, for the message.
             type_name: of `Task.type`; `retrieval` of that of evaluate.
         """
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for owner in type(self).__mro__:
-            types = vars(owner).get("TASKS")
-            if not types or type_name in types:
-                continue
-            for name in vars(owner).get("__annotations__", ()):
-                value = getattr(self, name)
-                if value != defaults[name]:
-                    shown = " and ".join(types).replace("_", " ")
-                    raise UsageError(f"--{name} {value} is for {shown}, not for --task {task}; "
-                                     f"leave --{name} out")
+        for field in dataclasses.fields(self):
+            declaring = [vars(owner) for owner in type(self).__mro__
+                         if field.name in vars(owner).get("__annotations__", ())]
+            types = dict.fromkeys(name for owner in declaring for name in owner.get("TASKS") or ())
+            value = getattr(self, field.name)
+            if types and type_name not in types and value != field.default:
+                shown = " and ".join(types).replace("_", " ")
+                raise UsageError(f"--{field.name} {value} is for {shown}, not for --task {task}; "
+                                 f"leave --{field.name} out")
 
     @classmethod
     def redefined(cls, name, default, otherwise=None):

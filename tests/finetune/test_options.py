@@ -47,6 +47,13 @@ def test_columns_are_those_that_are_named():
         "text": "3", "label": "mark"}
 
 
+@pytest.mark.parametrize(("task", "loss"), [
+    ("rank", "binary"), ("embed", "triplet"), ("embed", "cosent")])
+def test_ranking_and_embedding_both_have_a_loss(task, loss):
+    options, _ = complete(parse("--task", task, "--loss", loss, "--negatives", "2"))
+    assert (options.loss, options.negatives) == (loss, 2)
+
+
 @pytest.mark.parametrize(("words", "message"), [
     (["--task", "colla"], "task='colla' is unknown.*try task='cola'"),
     (["--init", "m", "--config", "c.json"], "--config beside --init m, which brings its own"),
