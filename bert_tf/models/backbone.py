@@ -9,8 +9,9 @@ from bert_tf.config import ModelConfig
 from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
-from bert_tf.layers.layout import Padded, PaddingFree
+from bert_tf.layers.layout import Padded
 from bert_tf.layers.lora import Adaptable
+from bert_tf.layers.padding_free import PaddingFree
 from bert_tf.layers.pooling import Pooler, last_token, mean_of_tokens
 from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder

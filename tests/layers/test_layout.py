@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from bert_tf import randomness
-from bert_tf.layers.layout import Padded, PaddingFree
+from bert_tf.layers.layout import Padded
+from bert_tf.layers.padding_free import PaddingFree
 
 MASKS = arrays.arrays(np.int32, st.tuples(st.integers(1, 9), st.integers(1, 16)),
                       elements=st.integers(0, 1))

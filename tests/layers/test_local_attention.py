@@ -9,7 +9,8 @@ from tensorflow.python.framework import op_callbacks
 
 from bert_tf.layers import attention as module
 from bert_tf.layers.attention import SelfAttention
-from bert_tf.layers.layout import Padded, PaddingFree
+from bert_tf.layers.layout import Padded
+from bert_tf.layers.padding_free import PaddingFree
 
 RANDOM = np.random.default_rng(4)
 
