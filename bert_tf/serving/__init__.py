@@ -5,7 +5,7 @@ protocols of other servers, which `server` answers as well, and `gateway` in fro
 server. A request to predict goes this way, each step in the file of that name:
 
 1. `server/http_limits` bounds the connection and `server/rest_server` reads path and body, or
-   `server/grpc_server` takes the message; both let `server/core` see that the model is there.
+   `server/grpc_services` takes the message; both let `server/core` see that the model is there.
 2. `server/codec` has the bytes decoded, large ones in a process of their own: JSON by
    `wire/rest_json` with `wire/rest_text`, a message by `wire/grpc_messages` with
    `wire/tensor_proto` and `wire/protocol`.

@@ -17,7 +17,7 @@ from decoder_jobs import breaks, dies, fails, hangs, process, takes_too_much
 from server_harness import PATIENCE, wait_until
 from tensorflow_serving.apis import predict_pb2
 
-from bert_tf.serving.server import codec, grpc_server, rest_server
+from bert_tf.serving.server import codec, grpc_services, rest_server
 from bert_tf.serving.server.codec import AT_ONCE, Decoder
 from bert_tf.serving.wire import grpc_messages, rest_json, tensor_proto
 from bert_tf.serving.wire.request import Limits, ServingError, Spec, TooLargeError
@@ -171,7 +171,7 @@ class Answers:
 
 
 def over_grpc(outputs):
-    service = grpc_server._PredictionService(Answers(outputs), False)
+    service = grpc_services.PredictionService(Answers(outputs), False)
     return asyncio.run(service._predict(SPEC, {}, (), None))
 
 

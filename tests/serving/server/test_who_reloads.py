@@ -11,7 +11,8 @@ from server_harness import PATIENCE, free_ports, refused
 from tensorflow_serving.apis import model_management_pb2, model_service_pb2_grpc
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving.server.grpc_server import GrpcServer, _names_of
+from bert_tf.serving.server.grpc_server import GrpcServer
+from bert_tf.serving.server.grpc_services import _names_of
 
 pytestmark = pytest.mark.usefixtures("fake_versions")
 
