@@ -219,11 +219,11 @@ class Bench:
 def labels_of(row, train):
     """Names of the labels of a task; none of a number and of answers."""
     found = find_task(row.task)
-    if found.kind == "span" or found.problem == "regression":
+    if found.type == "question_answering" or found.problem == "regression":
         return []
     if found.labels:
         return list(found.labels)
-    if found.kind == "text":
+    if found.type == "classification":
         return sorted({example.label for example in train})
     kinds = {tag[2:] for example in train for tag in example.tags if tag != "O"}
     return ["O", *(f"{begin}-{kind}" for kind in sorted(kinds) for begin in "BI")]
@@ -232,10 +232,10 @@ def labels_of(row, train):
 def measure(row, examples, predictions, labels):
     """The metrics of predictions, by the code that measures ours."""
     found = find_task(row.task)
-    if found.kind == "tag":
+    if found.type == "token_classification":
         return tagging_metrics([list(example.tags) for example in examples],
                                [line["tags"] for line in predictions])
-    if found.kind == "span":
+    if found.type == "question_answering":
         return squad_metrics(examples, {line["id"]: line["answer"] for line in predictions},
                              {line["id"]: line["no_answer_score"] for line in predictions})
     gold = [example.label for example in examples]

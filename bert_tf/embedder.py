@@ -8,7 +8,7 @@ import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
-from bert_tf.models.find import SERVED, find_model
+from bert_tf.models.find import SERVED, find_model, model_files
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import prompted
@@ -87,7 +87,7 @@ def deciding_files(path):
         folders += [os.path.join(found.folder, name) for name in files.list_folder(found.folder)
                     if files.is_folder(os.path.join(found.folder, name))]
     paths = [os.path.join(folder, name) for folder in folders for name in files.list_folder(folder)]
-    return [path for path in paths if files.is_file(path)] or files.expand([f"{found.path}*"])
+    return [path for path in paths if files.is_file(path)] or model_files(found.path)
 
 
 def model_digest(path):

@@ -23,17 +23,17 @@ def _parser():
     group.add_argument("--models", type=flag_types.names, required=True, metavar="NAMES",
                        help="of its models, with commas: it does not list them")
     group.add_argument("--tls", action="store_true", help="an encrypted connection")
-    group.add_argument("--ca_file", metavar="FILE", help="PEM certificates to check its with")
-    group.add_argument("--cert_file", metavar="FILE", help="PEM certificate of this client")
-    group.add_argument("--key_file", metavar="FILE", help="its PEM key")
-    group.add_argument("--server_key_file", type=cli.path, metavar="FILE",
-                       help="a file with the API key that it asks for")
+    for name, about in (("ca_file", "PEM certificates to check its with"),
+                        ("cert_file", "PEM certificate of this client"),
+                        ("key_file", "its PEM key"),
+                        ("server_key_file", "a file with the API key that it asks for")):
+        group.add_argument(f"--{name}", type=cli.path, metavar="FILE", help=about)
     group = parser.add_argument_group("ports")
     flag_types.add(group, "host", flag_types.host, "127.0.0.1", "address to listen on; 0.0.0.0 or "
                    ":: for all of the machine's")
     flag_types.add(group, "port", flag_types.port, 8080, "to listen on; 0 for any")
-    flag_types.add(group, "ssl_config_file", str, None, "SSLConfig with the certificates, as of "
-                   "tensorflow_model_server")
+    flag_types.add(group, "ssl_config_file", cli.path, None, "SSLConfig with the certificates, as "
+                   "of tensorflow_model_server")
     flag_types.add(group, "timeout", float, 30.0, "seconds for a request; 0 for any number")
     flag_types.add(group, "max_connections", cli.positive, 1000, "at the same time")
     flag_types.add(group, "max_request_rows", cli.positive, 4096, "texts of a request")

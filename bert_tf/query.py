@@ -48,11 +48,11 @@ def _parser():
     add("--pretokenize", choices=("morphemes", "none"),
         help="whether text is cut into Korean morphemes (default: as the model says)")
     add("--tls", action="store_true", help="an encrypted gRPC connection")
-    add("--ca_file", metavar="FILE", help="PEM certificates to check the server's with")
-    add("--cert_file", metavar="FILE", help="PEM certificate of the client")
-    add("--key_file", metavar="FILE", help="its PEM key")
-    add("--api_key_file", type=cli.path, metavar="FILE",
-        help="a file with a key, where the server asks for one")
+    for name, about in (("ca_file", "PEM certificates to check the server's with"),
+                        ("cert_file", "PEM certificate of the client"),
+                        ("key_file", "its PEM key"),
+                        ("api_key_file", "a file with a key, where the server asks for one")):
+        add(f"--{name}", type=cli.path, metavar="FILE", help=about)
     return parser
 
 

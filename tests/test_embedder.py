@@ -2,7 +2,7 @@
 
 import shutil
 
-from bert_tf.embedder import model_digest
+from bert_tf.embedder import deciding_files, model_digest
 
 
 def test_every_module_of_sentence_transformers_counts(shared, tmp_path):
@@ -16,3 +16,10 @@ def test_every_module_of_sentence_transformers_counts(shared, tmp_path):
     config.parent.chmod(0o755)
     config.write_text(config.read_text() + " ")
     assert model_digest(str(copy)) != model_digest(str(source))
+
+
+def test_a_checkpoint_in_a_folder_with_brackets(shared, tmp_path):
+    folder = tmp_path / "bert[1]"
+    shutil.copytree(shared / "reference" / "google_bert", folder, copy_function=shutil.copyfile)
+    found = deciding_files(str(next(folder.glob("*.index")).with_suffix("")))
+    assert {*found} == {str(path) for path in folder.glob("*.ckpt*")}

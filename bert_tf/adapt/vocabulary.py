@@ -65,7 +65,7 @@ def write_adapted(checkpoint, options, paths, folder):
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
         ids = _named(checkpoint)
-        for found in (after, _after_prompts(now, checkpoint, paths)):
+        for found in (after, _read_elsewhere(now, checkpoint, paths)):
             ids |= {*np.flatnonzero(found.counts >= options.keep_at_least), *found.tried}
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
@@ -118,11 +118,14 @@ def _learn(tokenizer, options, paths):
     return new
 
 
-def _after_prompts(tokenizer, checkpoint, paths):
-    """Count the pieces of the texts after each prompt of the model, with which it is asked."""
-    prompts = (checkpoint.task.get("prompts") or {}).values()
-    texts = read_unchanged(paths) if prompts else ()
-    return PieceCounts(tokenizer).add_all(prompt + text for text in texts for prompt in prompts)
+def _read_elsewhere(tokenizer, checkpoint, paths):
+    """Count the pieces of the texts as they are read, too: line by line or joined, as a training
+    does, without the white space around them, and after each prompt of the model."""
+    prompts = ("", *(checkpoint.task.get("prompts") or {}).values())
+    return PieceCounts(tokenizer).add_all(
+        prompt + form for text in read_unchanged(paths)
+        for form in {text, " ".join(text.split()), *map(str.strip, text.split("\n"))}
+        for prompt in prompts if prompt or form != text)
 
 
 def _named(checkpoint):

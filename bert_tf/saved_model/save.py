@@ -5,6 +5,7 @@ and renamed to the next free number last: a server that polls the folder never s
 """
 
 import contextlib
+import glob
 import os
 
 import tensorflow as tf
@@ -69,7 +70,8 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     Returns: the path of the new version.
 
     Raises:
-        UsageError: an option does not fit the model, or a strategy's scope is entered.
+        UsageError: an option does not fit the model, a strategy's scope is entered, or TensorFlow
+            could not load anything from `export_dir`.
         BertTfError: a file cannot be read or written, the written model differs from the Keras
             model, or int8 loses too much; nothing is published then.
     """
@@ -78,10 +80,14 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         raise UsageError(explain("export_saved_model inside a tf.distribute strategy's scope",
                                  attempt="it outside"))
     source = find_source(model)
+    export_dir = os.fspath(export_dir or os.path.join("saved_models", source.name))
+    if glob.escape(export_dir) != export_dir:
+        raise UsageError(explain(
+            f"--export_dir {export_dir}", "no *, ? or [ in it, TensorFlow's signs of a pattern "
+            "where it loads a SavedModel", "another one"))
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights, code, sample,
                          calibration, max_loss)
-    export_dir = export_dir or os.path.join("saved_models", source.name)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import glob
 import math
 import os
+import tempfile
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files, tensor_bundle
@@ -134,12 +136,22 @@ class VariableReader:
         if not self.entries[name].dtype.size:
             raise BertTfError(f"checkpoint {self._prefix} holds {name}, which is no number")
         try:
-            self._reader = self._reader or tf.train.load_checkpoint(
-                files.local_prefix(self._prefix))
+            self._reader = self._reader or tf.train.load_checkpoint(self._plain_prefix())
             return self._reader.get_tensor(name)
         except (tf.errors.OpError, RuntimeError, ValueError, IndexError, MemoryError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise BertTfError(f"checkpoint {self._prefix} is damaged: {reason}") from error
+
+    def _plain_prefix(self):
+        """Return a local prefix without brackets and the like: TensorFlow expects a pattern."""
+        prefix = files.local_prefix(self._prefix)
+        if glob.escape(prefix) == prefix:
+            return prefix
+        self._links = tempfile.TemporaryDirectory(prefix="bert_tf-")
+        plain = os.path.join(self._links.name, "variables")
+        for end in {".index", *(entry.path[len(self._prefix):] for entry in self.entries.values())}:
+            os.symlink(os.path.abspath(prefix + end), plain + end)
+        return plain
 
 
 def assign_variables(variables, tensors, source):

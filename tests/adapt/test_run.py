@@ -20,6 +20,7 @@ from bert_tf.storage import files, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
+from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
@@ -269,3 +270,21 @@ def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
     path.write_text(" \n" if name == "text.txt" else json.dumps({"text": " \n"}))
     words = arguments(tmp_path, "other", "--drop_unused", "--input", str(path), model="model")
     assert cli.run(adapt.main, words) == 1
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("text.txt", " the\n"), ("text.jsonl", '{"text": " the\\nhe"}'),
+    ("text.jsonl", '{"text": "he\\n the"}')])
+def test_a_training_reads_texts_without_the_white_space_around_them(name, text, unexported,
+                                                                    tmp_path):
+    tokenizer = byte_pair.BytePairTokenizer(
+        [*byte_pair.SPECIAL_TOKENS, *byte_pair.byte_alphabet(), "he", "Ġt", "Ġthe", "the", "Ġhe"],
+        [("h", "e"), ("Ġ", "t"), ("Ġt", "he"), ("t", "he"), ("Ġ", "he")])
+    build_encoder(tiny_model.config_of(tokenizer, family="roberta")).save_pretrained(
+        str(tmp_path / "model"), tokenizer)
+    path = tmp_path / name
+    path.write_text(text)
+    run(tmp_path, "run", "--drop_unused", "--train_steps", "0", "--input", str(path),
+        model="model")
+    trimmed = load_tokenizer(str(tmp_path / "run" / "model"))
+    assert [trimmed.vocabulary.tokens[number] for number in trimmed.tokenize(["the"])[0]] == ["the"]

@@ -215,6 +215,12 @@ def test_options_that_do_not_fit(options, message, model_folder, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_from_which_tensorflow_would_load_nothing(model_folder, tmp_path):
+    with pytest.raises(UsageError, match=r"--export_dir .*\[1\]; expected no .* pattern"):
+        export_saved_model(model_folder, tmp_path / "out[1]")
+    assert not (tmp_path / "out[1]").exists()
+
+
 def test_inside_a_strategy(model_folder, tmp_path):
     with tf.distribute.MirroredStrategy().scope(), pytest.raises(UsageError, match="outside"):
         export_saved_model(model_folder, str(tmp_path))

@@ -102,9 +102,10 @@ def test_what_the_server_says(task_models, capsys):
     assert error.startswith("error: ") and "nothing" in error and "NOT_FOUND" in error
 
 
-def test_an_empty_key_file(capsys):
-    assert cli.run(query.main, ["m", "a", "--address", "localhost:1", "--api_key_file="]) == 2
-    assert "--api_key_file: an empty path; expected that of a file" in capsys.readouterr().err
+@pytest.mark.parametrize("flag", ["--api_key_file", "--ca_file"])
+def test_an_empty_key_file(flag, capsys):
+    assert cli.run(query.main, ["m", "a", "--address", "localhost:1", f"{flag}="]) == 2
+    assert f"{flag}: an empty path; expected that of a file" in capsys.readouterr().err
 
 
 def test_no_server(capsys):

@@ -22,6 +22,15 @@ def test_any_number_of_data_files_is_one_checkpoint(tmp_path, monkeypatch, part,
         assert read[name].dtype == array.dtype and read[name].tobytes() == array.tobytes()
 
 
+def test_brackets_in_a_name_are_no_pattern(tmp_path, monkeypatch):
+    monkeypatch.setattr(variables, "_PART", 1)
+    (tmp_path / "run[1]").mkdir()
+    prefix, arrays = str(tmp_path / "run[1]" / "step*[2]"), {"a": np.ones(4), "b": np.zeros(2)}
+    variables.write_variables(prefix, arrays)
+    read = variables.read_variables(prefix)
+    assert all(np.array_equal(read[name], array) for name, array in arrays.items())
+
+
 def test_a_missing_data_file_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(variables, "_PART", 1)
     variables.write_variables(str(tmp_path / "model"), {"a": np.zeros(4), "b": np.zeros(4)})

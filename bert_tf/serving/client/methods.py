@@ -100,10 +100,12 @@ class Methods(Steps):
         if "rank" in self._signatures:
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])
-        prompts = (yield from self.described()).get("prompts") or {}
-        texts = [prompted(prompts, "query", query), *(
-            prompted(prompts, "passage", text) for text in passages)]
-        rows, _, description = yield from self.told("embed", text=texts)
+        description, prompts = (yield from self.described()), None
+        while prompts != (description.get("prompts") or {}):  # a new version's may be others
+            prompts = description.get("prompts") or {}
+            texts = [prompted(prompts, "query", query), *(
+                prompted(prompts, "passage", text) for text in passages)]
+            rows, _, description = yield from self.told("embed", text=texts)
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",

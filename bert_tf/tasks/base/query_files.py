@@ -174,7 +174,8 @@ def _lines(path, form):
 def _example(columns, number, where, row):
     query = check_text(where, row[columns.query], columns.query)
     positives = _texts(where, row, columns.positives)
-    negatives = _texts(where, row, columns.negatives, optional=True)
+    # A number beside a positive alone would make it a labelled pair.
+    negatives = _texts(where, row, columns.negatives, optional=columns.score is None)
     if columns.positives and not positives:
         raise BadRow(explain(f"{where}: no {columns.positives[0]}", "a text beside the query"))
     both = sorted(set(positives).intersection(negatives))

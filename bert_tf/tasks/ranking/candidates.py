@@ -12,7 +12,8 @@ class Candidates:
     """Negatives of queries.
 
     No positive of a query is ever its negative, also where it stands beside the same query in
-    another example. What is drawn depends on the query, the seed and all passages.
+    another example, nor is its own text, where that is a passage of another: nothing is as similar.
+    What is drawn depends on the query, the seed and all passages.
 
     Args:
         examples: list of `QueryExample`.
@@ -26,6 +27,8 @@ class Candidates:
             self.relevant[example.query].update(example.positives)
         self.pool = list(dict.fromkeys(text for example in examples
                                        for text in (*example.positives, *example.negatives)))
+        for query in self.relevant.keys() & self.pool:
+            self.relevant[query].add(query)
 
     def negatives(self, example, count):
         """Return the negatives of an example in its file, or else `count` drawn from the others.

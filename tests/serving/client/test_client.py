@@ -12,7 +12,7 @@ import tensorflow as tf
 from scripted_server import MODEL, ScriptedServer
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.serving.client import AsyncClient, Client, RequestError, Tls
+from bert_tf.serving.client import AsyncClient, Client, RequestError, Tls, steps
 from bert_tf.serving.client.address import Address
 from bert_tf.serving.client.rest_wire import RestWire
 from bert_tf.serving.wire.request import ServingError, Spec
@@ -172,6 +172,29 @@ def test_prompts_come_before_what_is_ranked(protocol, ask):
     with server.running(protocol) as address:
         ask(address, "rank", "a", ["b", "c"])
     assert [bytes(text).decode() for text in seen] == ["q: a", "p: b", "p: c"]
+
+
+def test_prompts_of_a_new_version(protocol, monkeypatch):
+    if protocol == "rest":
+        monkeypatch.setattr(steps, "_KNOWN_SECONDS", -1.0)
+    seen = []
+
+    def answer(signature, inputs):
+        if signature == "describe":
+            prompts = {"query": f"q{server.version}: ", "passage": f"p{server.version}: "}
+            return {"description": np.array([json.dumps({"prompts": prompts}).encode()])}
+        seen.append([bytes(text).decode() for text in inputs["text"]])
+        return {"embedding": np.eye(len(inputs["text"]), dtype=np.float32)}
+
+    server = ScriptedServer(answer, {
+        "describe": TAGGER["describe"],
+        "embed": ({"text": (tf.string, [None])}, {"embedding": (tf.float32, [None, 2])})})
+    with server.running(protocol) as address, Client(address, MODEL) as client:
+        client.rank("a", ["b"])
+        assert seen == [["q3: a", "p3: b"]]
+        server.version = 4
+        client.rank("a", ["b"])
+        assert seen[-1] == ["q4: a", "p4: b"]
 
 
 def test_no_tensorflow_is_imported():

@@ -138,6 +138,8 @@ def test_a_model_is_asked_what_it_is_within_the_request_s_time(posting, monkeypa
     (["--models=m", "--api_key_file=/none/keys"], "/none/keys"),
     (["--models=m", "--address=nowhere", "--api_key_file="], "--api_key_file: an empty path"),
     (["--models=m", "--address=nowhere", "--server_key_file="], "--server_key_file: an empty path"),
+    (["--models=m", "--address=nowhere", "--ca_file="], "--ca_file: an empty path"),
+    (["--models=m", "--address=nowhere", "--ssl_config_file="], "--ssl_config_file: an empty path"),
     (["--models=m", "--port=65536"], "a port from 0 to 65535"),
 ])
 def test_usage(flags, message, capsys):

@@ -68,6 +68,7 @@ def test_columns_by_number_and_by_name(write_file):
     ("a.tsv", "query\tpositive\na\t \n", "line 2: empty positive"),
     ("a.jsonl", '{"query": "a", "positives": []}', "line 1: no positives"),
     ("a.tsv", "query\tpositive\tnegative\na\tb\tb\n", "is a positive and a negative"),
+    ("a.tsv", "query\tpositive\tnegative\tmargin\na\tb\t\t1\n", "line 2: empty negative"),
     ("a.tsv", "query\tpositive\tscore\na\tb\tmuch\n", "score 'much'; expected a finite number"),
     ("a.jsonl", '{"query": "a", "positive": "b", "negatives": ["c"], "scores": [1, 2, 3]}',
      "3 scores of 2 texts"),

@@ -34,6 +34,13 @@ def test_negatives_are_those_of_the_file_or_drawn_and_never_a_positive():
         Candidates(made[3:], 1).negatives(made[3], 2)
 
 
+def test_a_query_s_own_text_is_no_negative():
+    made = [QueryExample("0", "a", ("b",)), QueryExample("1", "b", ("a",)),
+            QueryExample("2", "c", ("d",))]
+    drawn = Candidates(made, 5)
+    assert [{*drawn.negatives(example, 3)} for example in made] == [{"d"}, {"d"}, {"a", "b"}]
+
+
 def test_predictions_and_metrics_by_hand():
     kind, made = make(), queries(8)
     model = ranker()
