@@ -85,3 +85,23 @@ def test_another_configuration_is_another_run(tmp_path):
     run.options = run.options.replace(overwrite=True)
     run.claim([str(text)])
     assert not (folder / "model_config.json").exists()
+
+
+def test_a_model_that_changed_since_is_another_start(tmp_path):
+    text, model, folder = tmp_path / "a.txt", tmp_path / "model", tmp_path / "run"
+    text.write_text("some text")
+    for path in (model, folder):
+        path.mkdir()
+    (model / "model_config.json").write_text("{}")
+    (model / "model.index").write_text("weights")
+    options = {"init": str(model)}
+    start(folder, 1, **options).claim([str(text)])
+    (folder / "vocab.json").touch()
+    start(folder, 1, **options).claim([str(text)])
+    (model / "model.index").write_text("other weights")
+    with pytest.raises(UsageError, match="a run of another model .the files of .*model changed."):
+        start(folder, 1, **options).claim([str(text)])
+    stated = json.loads((folder / "run.json").read_text())
+    del stated["start"], stated["blake2b"]  # as before it was noted
+    (folder / "run.json").write_text(json.dumps(stated))
+    start(folder, 1, **options).claim([str(text)])
