@@ -21,9 +21,9 @@ from bert_tf.data.options import CreateDataConfig
 from bert_tf.data.pretraining_input import PretrainingInput, examples_per_batch, explained_errors
 from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
-from bert_tf.models.find import model_files
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
+from bert_tf.pretrain.sources import source_digests
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
@@ -131,21 +131,21 @@ class PretrainingRun:
         manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("vocab.json"))
-        start = options["init"] and [*map(manifest.digest_file, model_files(options["init"]))]
+        sources = source_digests(options)
         if found := manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
             changed = self.changes_of_config()
-            if found.get("start", start) != start:  # of runs from before it was noted
-                changed = f"the files of {options['init']} changed"
+            if found.get("sources", sources) != sources:  # not noted of runs from before
+                changed = "the files of --init, --vocab or --exclude changed"
             if not changed:
                 return
             if not replace:
-                raise UsageError(explain(f"{self.path()} holds a run of another model ({changed})",
+                raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
         if not self.options.discard_checkpoints:
             refuse_loss([self.path("checkpoints")])
         for name in (*_MADE_BY_TRAINING, "model_config.json"):
             files.remove(self.path(name))
-        manifest.write(record, options, inputs, start=start, **self.facts)
+        manifest.write(record, options, inputs, sources=sources, **self.facts)
 
     def changes_of_config(self):
         """How the model of a run that began differs from the one asked for: a str, or ""."""

@@ -87,21 +87,23 @@ def test_another_configuration_is_another_run(tmp_path):
     assert not (folder / "model_config.json").exists()
 
 
-def test_a_model_that_changed_since_is_another_start(tmp_path):
-    text, model, folder = tmp_path / "a.txt", tmp_path / "model", tmp_path / "run"
+@pytest.mark.parametrize(("option", "name"), [
+    ("init", "model/model.index"), ("vocab", "vocab.txt"), ("exclude", "dev.txt")])
+def test_other_sources_are_another_run(tmp_path, option, name):
+    text, source, folder = tmp_path / "a.txt", tmp_path / name, tmp_path / "run"
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/model_config.json").write_text("{}")
     text.write_text("some text")
-    for path in (model, folder):
-        path.mkdir()
-    (model / "model_config.json").write_text("{}")
-    (model / "model.index").write_text("weights")
-    options = {"init": str(model)}
+    source.write_text("before")
+    options = {option: str(tmp_path / "model" if option == "init" else source)}
+    folder.mkdir()
     start(folder, 1, **options).claim([str(text)])
     (folder / "vocab.json").touch()
     start(folder, 1, **options).claim([str(text)])
-    (model / "model.index").write_text("other weights")
-    with pytest.raises(UsageError, match="a run of another model .the files of .*model changed."):
+    source.write_text("other content")
+    with pytest.raises(UsageError, match="another run .the files of --init, --vocab or --exclude"):
         start(folder, 1, **options).claim([str(text)])
     stated = json.loads((folder / "run.json").read_text())
-    del stated["start"], stated["blake2b"]  # as before it was noted
+    del stated["sources"], stated["blake2b"]  # as before they were noted
     (folder / "run.json").write_text(json.dumps(stated))
     start(folder, 1, **options).claim([str(text)])
