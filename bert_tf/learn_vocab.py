@@ -86,7 +86,9 @@ def learn_vocab(config):
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_temporary_folder()) if "-" in config.input else ""
-        paths = expand_inputs(config.input, spool)
+        own = files.resolved(output)  # *.txt may match it
+        paths = [path for path in expand_inputs(config.input, spool)
+                 if files.resolved(path) != own]
         stack.enter_context(locks.held(folder))
         files.clean_temporary(folder)
         if files.exists(output):
