@@ -86,7 +86,9 @@ def learn_vocab(config):
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_temporary_folder()) if "-" in config.input else ""
-        paths = expand_inputs(config.input, spool)
+        own = files.resolved(output)  # *.txt may match it
+        paths = [path for path in expand_inputs(config.input, spool)
+                 if files.resolved(path) != own]
         stack.enter_context(locks.held(folder))
         files.clean_temporary(folder)
         if files.exists(output):
@@ -96,6 +98,8 @@ def learn_vocab(config):
             if manifest.finished(record, options, paths, config.overwrite, config.verify_inputs):
                 print(f"{output} is there already, from the same text and options")
                 return output
+            if config.type != "wordpiece":
+                _refuse_others(output)
         if config.type == "wordpiece":
             _learn(paths, output, record, options, config.overwrite)
         else:
@@ -148,6 +152,18 @@ def _learn_folder(paths, output, options):
         tokenizer.save(temporary)
         manifest.write(os.path.join(temporary, _FOLDER_RECORD), options, paths)
     _report(len(tokenizer.vocabulary), output, options)
+
+
+def _refuse_others(folder):
+    """Raise UsageError where there is more in a folder than the tokenizer that is replaced."""
+    from bert_tf.tokenization.load import TOKENIZERS
+    from bert_tf.tokenization.tokenizer_config import NAME
+
+    made = {NAME, _FOLDER_RECORD, checksums.NAME, *(name for names in TOKENIZERS for name in names)}
+    others = [name for name in files.list_folder(folder) if name not in made]
+    if others:
+        raise UsageError(explain(f"--overwrite would delete {others[0]} in {folder}",
+                                 "a folder that holds a tokenizer and nothing else"))
 
 
 def _report(entries, output, options):

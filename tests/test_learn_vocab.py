@@ -43,6 +43,12 @@ def test_learns_reuses_and_refuses(run, tmp_path):
     assert code == 2 and "the input files changed" in error
 
 
+def test_a_pattern_that_matches_the_vocabulary(run, tmp_path):
+    assert run("--vocab_size", "40", "--output", "vocab.txt")[0] == 0
+    code, out, _ = run("--vocab_size", "40", "--output", "vocab.txt")
+    assert code == 0 and "there already" in out
+
+
 def test_a_file_from_elsewhere_stays(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/vocab.txt").write_text("mine\n")

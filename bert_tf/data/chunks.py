@@ -228,15 +228,15 @@ class _ShuffledCutter(_Cutter):
 
 def _parts(sentences, part_bytes):
     """Yield runs of sentences of about `part_bytes` at most, and their sizes in bytes."""
-    size = len("".join(sentences).encode())
-    while size > part_bytes:
-        count = _count_until(sentences, part_bytes)
-        part, sentences = sentences[:count], sentences[count:]
-        part_size = sum(len(sentence.encode()) for sentence in part)
-        yield part, part_size
-        size -= part_size
-    if sentences:
-        yield sentences, size
+    part, size = [], 0
+    for sentence in sentences:
+        part.append(sentence)
+        size += len(sentence.encode())
+        if size >= part_bytes:
+            yield part, size
+            part, size = [], 0
+    if part:
+        yield part, size
 
 
 def _count_until(sentences, size):

@@ -47,8 +47,8 @@ def create_examples(config):
         `skipped.skipped_documents`.
 
     Raises:
-        UsageError: options contradict each other, another run's result is there, or an extra is
-            missing.
+        UsageError: options contradict each other, another run's result or another tool's shards are
+            there, or an extra is missing.
         BertTfError: the text does not do, the disk is full, a process died.
     """
     make_shards = _maker_of_shards(config.runner, list(config.beam_options))
@@ -73,14 +73,14 @@ def create_examples(config):
     stated |= {"dedupe": config.dedupe} if config.dedupe else {}
     stated |= {"exclude": [column for _, column in exclude]} if exclude else {}
     sources = [*inputs, *source.files(), *(path for path, _ in exclude)]
-    path = os.path.join(output_dir, MANIFEST)
-    before = manifest.finished(path, stated, sources, overwrite, config.verify_inputs)
+    before = manifest.resumed(output_dir, MANIFEST, _STARTED, stated, sources, overwrite,
+                              config.verify_inputs, option="dupe_factor",
+                              made=lambda: _shards(output_dir))
     if before:
         if progress:
             print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)
         return before
 
-    _begin(output_dir, stated, sources, overwrite, config.verify_inputs)
     sections, size = make_sections(inputs)
     skipped, facts = (), {}
     if config.dedupe or exclude:
@@ -107,7 +107,8 @@ def create_examples(config):
             "no document has two sentences, which next-sentence prediction needs",
             attempt="another --split, --format full_sentences or --format doc_sentences"))
     made = manifest.write(
-        path, stated, sources, pair_labels=options.label, splits=splits, **facts,
+        os.path.join(output_dir, MANIFEST), stated, sources, pair_labels=options.label,
+        splits=splits, **facts,
         vocabulary={"size": len(vocabulary), "special_ids": list(vocabulary.special_ids),
                     "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})
     files.remove(os.path.join(output_dir, _STARTED))
@@ -138,16 +139,10 @@ def _checked_pairs(format, pairs):
     return None
 
 
-def _begin(output_dir, stated, sources, overwrite, verify):
-    """Empty the folder for shards; keep those of the same run, killed before it was finished."""
-    started = os.path.join(output_dir, _STARTED)
-    if not manifest.finished(started, stated, sources, overwrite, verify):
-        files.remove(os.path.join(output_dir, MANIFEST))
-        for name in files.list_folder(output_dir):
-            if name == _STARTED or name.endswith((".tfrecord", ".index.npz")):
-                files.remove(os.path.join(output_dir, name))
-        manifest.write(started, stated, sources)
-    files.clean_temporary(output_dir)
+def _shards(folder):
+    """Return the names of shards and indexes in a folder, whole or not all of them."""
+    return [name for name in files.list_folder(folder)
+            if name.endswith((".tfrecord", ".index.npz"))]
 
 
 def _maker_of_shards(runner, beam_options):

@@ -16,7 +16,7 @@ import shutil
 import sys
 import typing
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.storage.json_texts import read_json_texts, read_text_blocks
 
@@ -183,10 +183,15 @@ def expand_inputs(patterns, folder):
         folder: an existing or new folder.
 
     Raises:
-        UsageError: a pattern matches no file.
+        UsageError: a pattern matches no file, or a pipe, which is empty when it is read again.
     """
     spool = os.path.join(folder, STDIN_NAME)
     if "-" in patterns:
         with files.atomic_path(spool) as temporary, open(temporary, "wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
-    return files.expand([spool if pattern == "-" else pattern for pattern in patterns])
+    paths = files.expand([spool if pattern == "-" else pattern for pattern in patterns])
+    for path in paths:
+        if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
+            raise UsageError(explain(f"{path} is a pipe or a device", "a file",
+                                     "standard input, --input -, which is copied first"))
+    return paths

@@ -58,9 +58,11 @@ def _finished(config):
     """Finish a run; yield it and its `PretrainResult` while its folder is held."""
     from bert_tf.pretrain.budget import budget_run
     from bert_tf.pretrain.complete import complete
+    from bert_tf.training.run_options import check_apart
 
     budget = budget_run(config)
     config, model_config = complete(config)
+    check_apart(config.output_dir, "init", config.init)
 
     from bert_tf.training.loop import check_split
     from bert_tf.training.strategy import is_chief, make_strategy

@@ -82,14 +82,11 @@ class BudgetRun:
         values = {**recipe.OPTIONS, **recipe.by_text(size, self.given.hours),
                   "dtype": "bfloat16" if computes_bfloat16() else "float32"}
         candidates = self._candidates(values)
-        tokenizer = None
-        if self.given.vocab:
-            tokenizer = TokenizerSource(self.given.vocab, **self.given.text_options()).load()
-        elif self.given.init:
-            tokenizer = read_model(self.given.init).tokenizer
+        given = self.given.vocab or (self.given.init and read_model(self.given.init).tokenizer)
+        tokenizer = given and TokenizerSource(given, **self.given.text_options()).load()
         kept = recipe.kept_seconds(
             size, cores=min(self.given.num_processes, os.cpu_count()),
-            learns_vocabulary=not (self.given.vocab or self.given.init),
+            learns_vocabulary=not given,
             passes=self.options.dupe_factor or (10 if self.options.masking == "static" else 1),
             looks_for_copies=bool(self.given.dedupe or self.given.exclude),
             splits_morphemes=bool(getattr(tokenizer or self.given, "pretokenize", None)))

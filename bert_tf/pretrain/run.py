@@ -2,9 +2,8 @@
 
 Each stage is reused where it is done, so that the same command goes on where a run stood. A run
 folder holds `run.json` (what the run is), `vocab.txt` and `tokenizer_config.json` (a tokenizer of
-another kind than WordPiece is in `tokenizer/`), `data/`,
-`train_config.json`, `model_config.json`, `checkpoints/`, `metrics.jsonl`, `logs/`, `model/` (what
-`save_pretrained` writes) and `results.json`.
+another kind than WordPiece is in `tokenizer/`), `data/`, `train_config.json`, `model_config.json`,
+`checkpoints/`, `metrics.jsonl`, `logs/`, `model/` (what `save_pretrained` writes), `results.json`.
 """
 
 import json
@@ -24,6 +23,7 @@ from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
+from bert_tf.pretrain.sources import source_digests
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest
@@ -111,8 +111,7 @@ class PretrainingRun:
         manifest.check_own(self.path("run.json"), _MADE_BY_TRAINING, "objective")
         for text in self.options.exclude:
             excluded_file(text)
-        source = self.given_tokenizer()
-        if source:
+        if source := self.given_tokenizer():
             source.load()
 
     def read_inputs(self):
@@ -132,19 +131,21 @@ class PretrainingRun:
         manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("vocab.json"))
-        if manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
+        sources = source_digests(options)
+        if found := manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
             changed = self.changes_of_config()
+            if found.get("sources", sources) != sources:  # not noted of runs from before
+                changed = "the files of --init, --vocab or --exclude changed"
             if not changed:
                 return
             if not replace:
-                raise UsageError(explain(f"{self.path()} holds a run with another configuration of "
-                                         f"the model ({changed})", attempt="another output folder, "
-                                         "or --overwrite"))
+                raise UsageError(explain(f"{self.path()} holds another run ({changed})",
+                                         attempt="another output folder, or --overwrite"))
         if not self.options.discard_checkpoints:
             refuse_loss([self.path("checkpoints")])
         for name in (*_MADE_BY_TRAINING, "model_config.json"):
             files.remove(self.path(name))
-        manifest.write(record, options, inputs, **self.facts)
+        manifest.write(record, options, inputs, sources=sources, **self.facts)
 
     def changes_of_config(self):
         """How the model of a run that began differs from the one asked for: a str, or ""."""
@@ -335,8 +336,8 @@ class PretrainingRun:
 
     def is_trained(self):
         """Whether the model is there, trained and measured."""
-        return files.exists(self.path(RESULTS)) and (
-            read_results(self.path()).get("run") == self.mark())
+        return (files.exists(self.path(RESULTS))
+                and read_results(self.path()).get("run") == self.mark())
 
     def published(self):
         """Path of the version that this run has exported, or None."""

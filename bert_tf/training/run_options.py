@@ -39,14 +39,24 @@ class RunOptions(Options):
         """
         named = os.path.join("saved_models", files.base_name(self.output_dir))
         export = self.export_dir or named
-        folder = files.resolved(self.output_dir)
-        if files.resolved(export) == folder:
+        if files.resolved(export) == files.resolved(self.output_dir):
             raise UsageError(explain(f"--export_dir {export} is the run folder",
                                      attempt=f"--export_dir {named}"))
         for name in models:
-            path = getattr(self, name)
-            path = path and files.resolved(hub.repository(path) or path)
-            if path and f"{path}{os.sep}".startswith(folder + os.sep):
-                raise UsageError(explain(f"--output_dir {self.output_dir} holds the model of "
-                                         f"--{name}", attempt="another output folder"))
+            check_apart(self.output_dir, name, getattr(self, name))
         return self.replace(export_dir=export)
+
+
+def check_apart(output_dir, name, path):
+    """Raise UsageError where the run folder, which may be cleared, holds the model at `path`.
+
+    Args:
+        output_dir: the run folder.
+        name: of the option that names the model.
+        path: of the model, or the name of a repository; None for none.
+    """
+    folder = files.resolved(output_dir)
+    path = path and files.resolved(hub.repository(path) or path)
+    if path and f"{path}{os.sep}".startswith(folder + os.sep):
+        raise UsageError(explain(f"--output_dir {output_dir} holds the model of --{name}",
+                                 attempt="another output folder"))

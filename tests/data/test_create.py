@@ -82,6 +82,14 @@ def test_finished_work_is_reused_and_not_overwritten_unasked(run, tmp_path, caps
     assert _contents(tmp_path) != before
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_shards_of_another_tool_are_kept(run, tmp_path, overwrite):
+    (tmp_path / "images-00000.tfrecord").write_bytes(b"of hours")
+    with pytest.raises(UsageError, match="already holds images-00000.tfrecord, not written by"):
+        run(overwrite=overwrite)
+    assert os.listdir(tmp_path) == ["images-00000.tfrecord"]
+
+
 @pytest.mark.parametrize("format, pairs, label, share", [
     ("segment_pair", None, "next_sentence_labels", "random_next"),
     ("sentence_pair", "random", "next_sentence_labels", "random_next"),

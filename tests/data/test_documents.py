@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -139,3 +140,9 @@ def test_expand_inputs_spools_standard_input(tmp_path, write, monkeypatch):
     assert documents(paths) == [["x"], ["from a pipe"]]
     with pytest.raises(UsageError, match="no file matches"):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
+
+
+def test_a_pipe_cannot_be_read_again(tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(UsageError, match="pipe.txt is a pipe .*standard input, --input -, which"):
+        expand_inputs([str(tmp_path / "*.txt")], str(tmp_path))

@@ -8,12 +8,16 @@ import sys
 import pytest
 import tensorflow as tf
 
+from bert_tf.config import ModelConfig
 from bert_tf.data import plan, python_prose
 from bert_tf.errors import UsageError
 from bert_tf.pretrain import budget, step_rate
 from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.storage import manifest
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.strategy import make_strategy
 
 
@@ -99,6 +103,17 @@ def test_a_model_that_is_given_is_measured_alone(choose, measured, write_file):
     assert len(measured) == 1 and config.hidden_act == "gelu_approximate"
     assert options.vocab_size == 99 and config.hidden_dropout_prob == 0.1
     assert "chosen: the model given" in run.facts["recipe"]["told"][-1]
+
+
+def test_a_model_to_start_from_brings_its_vocabulary(choose, measured, tmp_path):
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, "a", "b"])
+    model = Pretrainer(ModelConfig.from_dict({
+        "family": "bert", "vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 2,
+        "num_attention_heads": 1, "intermediate_size": 8}), None)
+    model.save_pretrained(str(tmp_path / "start"), Tokenizer(vocabulary))
+    (options, config), _ = choose(init=str(tmp_path / "start"), stack=2)
+    assert [size for _, _, size in measured] == [7]
+    assert config.num_hidden_layers == 4 and options.objective == "mlm"
 
 
 def test_the_same_command_takes_what_was_chosen(choose, measured, tmp_path, capsys):

@@ -112,6 +112,19 @@ def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, mon
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("output_dir", ["run", "run/model"])
+def test_the_model_to_start_from_is_not_cleared_away(output_dir, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run/model"
+    folder.mkdir(parents=True)
+    (folder / "model_config.json").write_text(json.dumps({"family": "bert", "vocab_size": 6}))
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    assert cli.run(pretrain.main, ["--init", "run", "--output_dir", output_dir, "--overwrite",
+                                   "--discard_checkpoints"]) == 2
+    assert f"--output_dir {output_dir} holds the model of --init" in capsys.readouterr().err
+    assert {path.name for path in folder.iterdir()} == {"model_config.json", "vocab.txt"}
+
+
 def test_a_causal_configuration_is_a_language_model(tmp_path):
     path = tmp_path / "causal.json"
     path.write_text('{"vocab_size": 500, "family": "bert", "attention": "causal"}')

@@ -85,3 +85,25 @@ def test_another_configuration_is_another_run(tmp_path):
     run.options = run.options.replace(overwrite=True)
     run.claim([str(text)])
     assert not (folder / "model_config.json").exists()
+
+
+@pytest.mark.parametrize(("option", "name"), [
+    ("init", "model/model.index"), ("vocab", "vocab.txt"), ("exclude", "dev.txt")])
+def test_other_sources_are_another_run(tmp_path, option, name):
+    text, source, folder = tmp_path / "a.txt", tmp_path / name, tmp_path / "run"
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/model_config.json").write_text("{}")
+    text.write_text("some text")
+    source.write_text("before")
+    options = {option: str(tmp_path / "model" if option == "init" else source)}
+    folder.mkdir()
+    start(folder, 1, **options).claim([str(text)])
+    (folder / "vocab.json").touch()
+    start(folder, 1, **options).claim([str(text)])
+    source.write_text("other content")
+    with pytest.raises(UsageError, match="another run .the files of --init, --vocab or --exclude"):
+        start(folder, 1, **options).claim([str(text)])
+    stated = json.loads((folder / "run.json").read_text())
+    del stated["sources"], stated["blake2b"]  # as before they were noted
+    (folder / "run.json").write_text(json.dumps(stated))
+    start(folder, 1, **options).claim([str(text)])

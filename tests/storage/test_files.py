@@ -79,3 +79,10 @@ def test_patterns(tmp_path):
     (tmp_path / "ab.txt").touch()
     assert files.expand([tmp_path / "a[b].txt"]) == [str(tmp_path / "a[b].txt")]
     assert files.expand([tmp_path / "[a]b.txt"]) == [str(tmp_path / "ab.txt")]
+
+
+def test_hundreds_of_thousands_of_matches_take_linear_time(monkeypatch):
+    # Each compared with all before it, they take an hour.
+    names = [f"texts/{number}" for number in range(500_000)]
+    monkeypatch.setattr(files.disk, "expand", lambda pattern: names)
+    assert files.expand(["texts/*", "texts/?*"]) == names

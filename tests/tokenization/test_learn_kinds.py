@@ -83,6 +83,16 @@ def test_the_command(corpus, tmp_path, capsys, kind):
     assert code == 2 and "exists, from elsewhere" in printed
 
 
+def test_files_beside_a_tokenizer_stay(corpus, tmp_path, capsys):
+    path, _ = corpus
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a.txt").write_text("the only copy")
+    code = cli.run(learn_vocab.main, ["--input", path, "--output", str(tmp_path / "texts"),
+                                      "--type", "bpe", "--vocab_size", "300", "--overwrite"])
+    assert code == 2 and "--overwrite would delete a.txt in" in capsys.readouterr().err
+    assert os.listdir(tmp_path / "texts") == ["a.txt"]
+
+
 def test_too_little_to_learn_from(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abc")
