@@ -22,6 +22,7 @@ from bert_tf.tokenization import hf_options
 from bert_tf.tokenization import normalization as normalizing
 from bert_tf.tokenization.base import BaseTokenizer, valid_text
 from bert_tf.tokenization.offsets import before_nfc, whole_characters
+from bert_tf.tokenization.pair_merges import PairMerges
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     check_boolean,
@@ -76,15 +77,14 @@ class BytePairTokenizer(BaseTokenizer):
         self.add_prefix_space = add_prefix_space
         ids = {token: index for index, token in enumerate(tokens)}
         alphabet = byte_alphabet()
-        self._byte_ids = tf.constant([ids.get(character, self.vocabulary.unk_id)
-                                      for character in alphabet])
         byte_of = {character: bytes([byte]) for byte, character in enumerate(alphabet)}
         added = {each.token: each.special for each in self.vocabulary.added_tokens}
         self._bytes = tf.constant([
             (b"" if added[token] else token.encode()) if token in added else
             b"".join(byte_of.get(character, character.encode()) for character in token)
             for token in tokens])
-        self._merge_keys, self._merge_ranks, self._merged = _merge_table(ids, self.merges, source)
+        self._joined = PairMerges([ids.get(character, self.vocabulary.unk_id)
+                                   for character in alphabet], ids, self.merges, source)
         written = self._bytes.numpy().tolist()
         # A byte that no piece stands for is one unknown piece.
         self._lengths = tf.constant([len(piece) or int(number == self.vocabulary.unk_id)
@@ -145,7 +145,7 @@ class BytePairTokenizer(BaseTokenizer):
         text = self._prepared(text)
         words, rows = self._words(text)
         words, places = tf.unique(words)
-        pieces = tf.gather(self._pieces(words), places)
+        pieces = tf.gather(self._joined.pieces(words), places)
         pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
                                                    validate=False)
         return pieces.merge_dims(1, 2)
@@ -222,40 +222,6 @@ class BytePairTokenizer(BaseTokenizer):
         starts &= ~tf.roll(short | long, 1, 0)
         return starts | tf.roll(short, 2, 0) | tf.roll(long, 3, 0)
 
-    def _pieces(self, words):
-        """Pieces of words, string `[n]`: RaggedTensor int32 `[n, (pieces)]`."""
-        symbols = tf.gather(self._byte_ids, tf.cast(
-            tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32))
-        rows = tf.repeat(tf.range(tf.size(words)), tf.strings.length(words))
-        shape = tf.TensorShape([None])
-        symbols, rows, _ = tf.while_loop(
-            lambda symbols, rows, merging: merging, self._merge_once,
-            (symbols, rows, tf.constant(True)), shape_invariants=(shape, shape, tf.TensorShape([])))
-        return tf.RaggedTensor.from_value_rowids(symbols, tf.cast(rows, tf.int64),
-                                                 tf.size(words, tf.int64), validate=False)
-
-    def _merge_once(self, symbols, rows, _):
-        """Join in every word all places of the pair that comes first in `merges`."""
-        none = len(self.merges)
-        left, right = tf.cast(symbols[:-1], tf.int64), tf.cast(symbols[1:], tf.int64)
-        key = left * len(self.vocabulary) + right
-        place = tf.minimum(tf.searchsorted(self._merge_keys, key), none - 1)
-        known = (tf.gather(self._merge_keys, place) == key) & (rows[1:] == rows[:-1])
-        rank = tf.where(known, tf.gather(self._merge_ranks, place), none)
-        rank = tf.concat([rank, tf.fill(tf.shape(symbols[:1]), none)], axis=0)  # [k]
-        best = tf.gather(tf.math.segment_min(rank, rows), rows)
-        chosen = (rank == best) & (rank < none)
-        # Neighbours are chosen where a piece repeats; of `aaa` only the first two are joined.
-        opens = chosen & ~tf.roll(chosen, 1, 0)
-        position = tf.range(tf.size(symbols))
-        opened = tf.gather(tf.concat([[0], tf.boolean_mask(position, opens)], axis=0),
-                           tf.cumsum(tf.cast(opens, tf.int32)))
-        joined = chosen & ((position - opened) % 2 == 0)
-        symbols = tf.where(joined, tf.gather(self._merged, tf.minimum(rank, none - 1)), symbols)
-        kept = ~tf.roll(joined, 1, 0)
-        return (tf.boolean_mask(symbols, kept), tf.boolean_mask(rows, kept),
-                tf.reduce_any(joined))
-
 
 def byte_alphabet():
     """The printable character that stands for each of the 256 bytes (GPT-2 `bytes_to_unicode`).
@@ -280,26 +246,6 @@ def _character_kinds():
     kinds[ord(" ")] = _BLANK
     firsts = np.flatnonzero(np.diff(kinds, prepend=-1)).astype(np.int32)
     return firsts, kinds[firsts]
-
-
-def _merge_table(ids, merges, source):
-    """Pairs of ids sorted as one number, int64 `[m]`, the rank of each and what a rank makes."""
-    keys, merged = [], []
-    for number, (left, right) in enumerate(merges, 1):
-        for piece in (left, right, left + right):
-            if piece not in ids:
-                raise UsageError(explain(f"merge {number}, {left!r} and {right!r}: {piece!r} is "
-                                         f"no entry of {source}",
-                                         "the merges that belong to this vocabulary"))
-        keys.append(ids[left] * len(ids) + ids[right])
-        merged.append(ids[left + right])
-    if not merges:
-        raise UsageError(explain(f"no merges for {source}", "at least one pair of pieces"))
-    # Of a pair that is there twice the later counts, as where a dict is filled in order.
-    ranks = {key: rank for rank, key in enumerate(keys)}
-    keys = np.array(sorted(ranks), np.int64)
-    return (tf.constant(keys), tf.constant([ranks[key] for key in keys.tolist()], tf.int32),
-            tf.constant(merged, tf.int32))
 
 
 def _is_any(code_points, characters):

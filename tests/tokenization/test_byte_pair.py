@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
+from bert_tf.tokenization import pair_merges
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.offsets import character_offsets
@@ -59,6 +60,15 @@ def test_equals_the_tokenizers_library(tokenizer, reference):
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(len(texts)).map(tokenizer.tokenize)
     assert next(iter(dataset)).to_list() == expected
     assert graph(tf.constant([], tf.string)).shape[0] == 0
+
+
+@pytest.mark.parametrize("often", [1, 4, pair_merges._OFTEN])
+def test_long_words_go_on_by_themselves(tokenizer, reference, often, monkeypatch):
+    monkeypatch.setattr(pair_merges, "_OFTEN", often)
+    letters = "".join(character for text in CORPUS for character in text if character.isalpha())
+    texts = [*TEXTS, letters * 9, *CORPUS, letters[::-1] * 5]
+    graph = tf.function(tokenizer.tokenize)
+    assert graph(tf.constant(texts)).to_list() == [reference.encode(text).ids for text in texts]
 
 
 @settings(max_examples=50, deadline=None)
