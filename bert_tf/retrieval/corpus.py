@@ -113,9 +113,14 @@ def _passage(where, number, values):
     if not isinstance(id, str) or not id.strip():
         raise BertTfError(explain(f"{where}: no id", "an id in each row, or in none"))
     title = values.get("title")
-    for name, value in (("text", values["text"]), ("title", title or "")):
+    for name, value in (("id", id), ("text", values["text"]), ("title", title or "")):
         if not isinstance(value, str):
             raise BertTfError(explain(f"{where}: {name} is {type(value).__name__}", "a string"))
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BertTfError(explain(f"{where}: half a surrogate pair in the {name}",
+                                      "whole characters")) from error
     if not values["text"].strip() and not (title or "").strip():
         raise BertTfError(explain(f"{where}: no text", "at least a character",
                                   "removing the row"))

@@ -51,6 +51,8 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
     ("a.jsonl", '{"text": 5}\n', "line 1: text is int"),
     ("a.jsonl", '{"text": "a", "title": 5}\n', "line 1: title is int"),
+    ("a.jsonl", '{"text": "a \\ud83d"}\n', "line 1: half a surrogate pair in the text"),
+    ("a.jsonl", '{"id": "\\ud83d", "text": "a"}\n', "half a surrogate pair in the id"),
     ("a.jsonl", '{"passage": "a"}\n', "no field 'text'"),
     ("a.json", '{"version": 1}', "no list 'data'"),
     ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', r"paragraphs\[0\]: no 'context'"),
