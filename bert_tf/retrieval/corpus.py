@@ -7,8 +7,8 @@
 - A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
 
 Where a file has no ids, a passage's is the number of its line (its row, of SQuAD
-`article.paragraph`), after the file's name and a colon where several files are read. All may be
-`.gz`; see `tables` for encodings.
+`article.paragraph`), where several files are read after the file's name, or its path where two have
+one name, and a colon. All may be `.gz`; see `tables` for encodings.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import itertools
 import os
 
 from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, suffix, written_as
-from bert_tf.data.tables import BadRow, NoColumn, read_rows, read_text_lines
+from bert_tf.data.tables import BadRow, NoColumn, id_prefixes, read_rows, read_text_lines
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
 
@@ -53,8 +53,7 @@ def read_corpus(paths, form=AS_FOUND):
     one = isinstance(paths, str | os.PathLike)
     paths = list(map(os.fspath, [paths] if one else paths))
     seen = set()
-    for path in paths:
-        prefix = f"{files.base_name(path)}:" if len(paths) > 1 else ""
+    for path, prefix in zip(paths, id_prefixes(paths), strict=True):
         for where, number, values in _rows(path, form):
             passage = _passage(where, prefix + number, values)
             if passage.id in seen:

@@ -40,6 +40,9 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
         (tmp_path / name).write_text("one\n")
     passages = list(read_corpus([tmp_path / "a.txt", tmp_path / "b.txt"]))
     assert [passage.id for passage in passages] == ["a.txt:1", "b.txt:1"]
+    (tmp_path / "more").mkdir()
+    paths = [str((tmp_path / "a.txt").rename(tmp_path / "more" / "b.txt")), str(tmp_path / "b.txt")]
+    assert [passage.id for passage in read_corpus(paths)] == [f"{path}:1" for path in paths]
     assert Passage("1", "text", "Title").content == "Title text" and passages[0].content == "one"
 
 
