@@ -21,7 +21,7 @@ from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
 
 _IDS = ("id", "_id")
-_WITHOUT_HEADER = (("0", "1", "2"), ("0", "1"), ("0",))  # id, text, title; id, text; text
+_WITHOUT_HEADER = {1: ("text",), 2: ("id", "text"), 3: ("id", "text", "title")}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,16 +86,13 @@ def _table(path, form):
         no_header = error
     usual = DELIMITERS["comma" if suffix(path) == ".csv" else "tab"]
     form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
-    for columns in _WITHOUT_HEADER:
-        names = ("id", "text", "title")[:len(columns)] if len(columns) > 1 else ("text",)
-        try:
-            rows = _begun(read_rows(path, list(columns), form=form))
-        except NoColumn:
-            continue
-        return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(),
-                                                                     strict=True)))
-                for where, row in rows)
-    raise no_header
+    rows = read_rows(path, ["0"], ["1", "2", "3"], form)
+    first = next(rows)
+    names = _WITHOUT_HEADER.get(len(first[1]))
+    if names is None:  # more columns, which only a header can tell apart
+        raise no_header
+    return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))
+            for where, row in itertools.chain([first], rows))
 
 
 def _begun(rows):
