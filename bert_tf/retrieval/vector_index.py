@@ -130,7 +130,8 @@ class VectorIndex:
             queries: float `[q, width]`, of the model's width.
             k: rows of a query; all where there are fewer.
             exact: compare with every vector, also where there is a structure for approximate
-                search. Bits are compared with bits all the same, and rescored.
+                search; so is where all are candidates. Bits are compared with bits all the same,
+                and rescored.
             rescore: of an approximate search and of bits, candidates for each of the k results.
             probes: lists of the approximate structure that are scanned.
 
@@ -140,11 +141,11 @@ class VectorIndex:
         k = min(check_k(k), len(self))
         check_k(rescore), check_k(probes)
         queries = self._queries(queries)
-        is_exact = exact or self._approximate is None
+        candidates = min(k * rescore, len(self))
+        is_exact = exact or self._approximate is None or candidates == len(self)
         if is_exact and "bits" not in self._codes:
             return search(queries, self._rescoring, k, "dot")
         scores, rows = np.zeros((len(queries), k), np.float32), np.zeros((len(queries), k), int)
-        candidates = min(k * rescore, len(self))
         for start in range(0, len(queries), QUERY_BLOCK):
             part = queries[start:start + QUERY_BLOCK]
             if is_exact:

@@ -89,9 +89,21 @@ def test_small_and_approximate(tmp_path, corpus, options, least):
     scores, rows = index.search_vectors(embed(QUERIES), 10)
     assert recall(rows, cosines(options.get("dimensions"))) >= least
     assert (np.diff(scores) <= 0).all()
-    rescored = index.search_vectors(embed(QUERIES), 10, rescore=50, probes=10_000)[1]
-    exact = index.search_vectors(embed(QUERIES), 10, exact=True, rescore=50)[1]
+    rescored = index.search_vectors(embed(QUERIES), 10, rescore=45, probes=10_000)[1]
+    exact = index.search_vectors(embed(QUERIES), 10, exact=True, rescore=45)[1]
     np.testing.assert_array_equal(rescored, exact)
+
+
+@pytest.mark.parametrize("count", [1, 5, 17])
+def test_approximate_search_of_a_few(tmp_path, corpus, count):
+    with open(corpus, encoding="utf-8") as stream:
+        lines = stream.readlines()[:count]
+    (tmp_path / "few.tsv").write_text("".join(lines))
+    index = build(tmp_path / "index", str(tmp_path / "few.tsv"), approximate=True)
+    rows = index.search_vectors(embed(QUERIES), 10)[1]
+    np.testing.assert_array_equal(rows, np.argsort(-cosines()[:, :count], axis=1)[:, :10])
+    found = index.search_vectors(embed(QUERIES), 1, rescore=2)[1]  # by what was built
+    assert (found[:, 0] == rows[:, 0]).mean() > 0.8
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "bits", "approximate": True}])
