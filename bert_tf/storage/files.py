@@ -42,15 +42,15 @@ def expand(patterns):
     Raises:
         UsageError: a pattern matches no file.
     """
-    paths = []
+    paths = {}  # whose order is that of a list
     for pattern in patterns:
         place = _place(pattern)
         matches = [os.fspath(pattern)] if place.is_file(pattern) else place.expand(pattern)
         if not matches:
             attempt = "a file or a quoted pattern such as 'texts/*.txt'"
             raise UsageError(explain(f"no file matches {pattern}", attempt=attempt))
-        paths.extend(path for path in matches if path not in paths)
-    return paths
+        paths.update(dict.fromkeys(matches))
+    return list(paths)
 
 
 def inside(folder, name):
