@@ -39,19 +39,14 @@ class VectorIndex:
     """
 
     def __init__(self, folder, embed=None, verify=None):
-        record = os.path.join(folder, MANIFEST)
-        if not files.exists(record):
-            raise UsageError(explain(f"{folder} holds no finished index", attempt=_AGAIN))
         self.folder, self._embed = folder, embed
-        self.manifest = manifest.read(record)
+        self.manifest = _read_manifest(folder)
         options = self.manifest["options"]
-        if "shard_size" not in options:
-            raise UsageError(explain(f"{folder} holds no index", "what bert_tf.index build wrote"))
         shards = [os.path.join(folder, shard_name(number))
                   for number in range(self.manifest["shards"])]
         self._check(shards, verify)
         self._codes = stored_codes(options["dimensions"], options["precision"],
-                                   self.manifest["scale"])
+                                   self.manifest.get("scale"))
         arrays = {name: Codes(shards, name, code.decode) for name, code in self._codes.items()}
         self._found, self._rescoring = list(arrays.values())[0], list(arrays.values())[-1]
         self.passages = Passages(shards)
@@ -70,12 +65,9 @@ class VectorIndex:
         checksums.check_files(self.folder, stated, _AGAIN)
         size = 0
         for shard in shards:
-            for name, facts in files.read_json(os.path.join(shard, checksums.NAME))[
-                    "files"].items():
-                path = os.path.join(shard, name)
-                size += facts["size"]
-                if not files.exists(path) or files.size(path) != facts["size"]:
-                    raise BertTfError(explain(f"{path} is missing or truncated", attempt=_AGAIN))
+            held = checksums.listed(shard)
+            checksums.check_files(shard, held, _AGAIN, whole=False)
+            size += sum(facts["size"] for facts in held.values())
         if verify or verify is None and size <= _WHOLE:
             checksums.check_files(self.folder, structure, _AGAIN)
             for shard in shards:
@@ -168,3 +160,21 @@ class VectorIndex:
         if not np.isfinite(queries).all():
             raise BertTfError("queries: numbers that are not finite")
         return VectorCode(dimensions).encode(of_length_1(queries))
+
+
+def _read_manifest(folder):
+    """Return the manifest of an index, whose entries are such as a build writes."""
+    path = os.path.join(folder, MANIFEST)
+    if not files.exists(path):
+        raise UsageError(explain(f"{folder} holds no finished index", attempt=_AGAIN))
+    found = manifest.read(path)
+    options = found.get("options", {})
+    if not {"dimensions", "precision"} <= options.keys():
+        raise UsageError(explain(f"{folder} holds no index", "what bert_tf.index build wrote"))
+    shards, scale = found.get("shards"), found.get("scale")
+    if not (type(found.get("passages")) is type(shards) is int
+            and 0 < shards <= len(files.list_folder(folder))
+            and isinstance(found.get("files"), dict)
+            and (options["precision"] == "float32" or isinstance(scale, float))):
+        raise BertTfError(explain(f"{path} is damaged", attempt=_AGAIN))
+    return found

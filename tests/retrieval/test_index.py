@@ -1,6 +1,7 @@
 """An index against brute force, interrupted builds, and what is not there or damaged."""
 
 import hashlib
+import json
 import os
 import sys
 
@@ -137,7 +138,7 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     index = build(tmp_path / "index", corpus, approximate=True)
     vectors = tmp_path / "index" / "shard-00002" / "float32.npy"
     data = vectors.read_bytes()
-    for changed, verify, message in ((data[:-4], False, "truncated"), (data, None, None),
+    for changed, verify, message in ((data[:-4], False, "bytes"), (data, None, None),
                                      (data[:-4] + b"1234", None, "content changed"),
                                      (data[:-4] + b"1234", False, None)):
         vectors.write_bytes(changed)
@@ -155,6 +156,22 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
         VectorIndex(str(tmp_path / "index"), verify=False)
     assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
+
+
+@pytest.mark.parametrize("changes", [
+    {"shards": None}, {"shards": "1"}, {"shards": 0}, {"shards": 10**9}, {"passages": 1.5},
+    {"files": ["shard-00000"]}, {"files": None}, {"scale": None}, {"scale": "1"}])
+def test_a_manifest_that_no_build_wrote(tmp_path, corpus, changes):
+    build(tmp_path / "index", corpus, precision="int8")
+    path = tmp_path / "index" / "manifest.json"
+    made = json.loads(path.read_text()) | changes
+    del made["blake2b"]
+    path.write_text(json.dumps(made))
+    with pytest.raises(BertTfError, match="manifest.json is damaged; try bert_tf.index build"):
+        VectorIndex(str(tmp_path / "index"))
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="holds no index"):
+        VectorIndex(str(tmp_path / "index"))
 
 
 def test_refused(tmp_path, corpus):
