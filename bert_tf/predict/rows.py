@@ -131,7 +131,7 @@ class Rows:
             return source
         # What is inside an object is carried along in it.
         return dataclasses.replace(source, names=tuple(
-            name for name in names if name.rpartition(".")[0] not in names))
+            name for name in names if "." not in name or name.rpartition(".")[0] not in names))
 
     def blocks(self, bad):
         """Yield every `Block`.
