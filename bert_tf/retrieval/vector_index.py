@@ -47,7 +47,7 @@ class VectorIndex:
         self._check(shards, verify)
         self._codes = stored_codes(options["dimensions"], options["precision"],
                                    self.manifest.get("scale"))
-        arrays = {name: Codes(shards, name, code.decode) for name, code in self._codes.items()}
+        arrays = {name: Codes(shards, name, _decode(code)) for name, code in self._codes.items()}
         self._found, self._rescoring = list(arrays.values())[0], list(arrays.values())[-1]
         self.passages = Passages(shards)
         sizes = {len(each) for each in (*arrays.values(), self.passages)}
@@ -160,6 +160,13 @@ class VectorIndex:
         if not np.isfinite(queries).all():
             raise BertTfError("queries: numbers that are not finite")
         return VectorCode(dimensions).encode(of_length_1(queries))
+
+
+def _decode(code):
+    """Return a function from stored codes to vectors of length 1, whose products are cosines."""
+    if code.precision != "int8":
+        return code.decode
+    return lambda codes: of_length_1(code.decode(codes))  # which rounding has changed a little
 
 
 def _read_manifest(folder):

@@ -95,6 +95,21 @@ def test_small_and_approximate(tmp_path, corpus, options, least):
     np.testing.assert_array_equal(rescored, exact)
 
 
+@pytest.mark.parametrize("options", [{"precision": "int8"}, {"precision": "bits"},
+                                     {"precision": "int8", "approximate": True}])
+def test_scores_are_cosines_however_vectors_are_stored(tmp_path, corpus, options):
+    # For the scale of the first shard components of others are too large, and clipped.
+    index = build(tmp_path / "index", corpus, **options, shard_size=20, dimensions=8)
+    codes = np.concatenate([np.load(path).astype(float) for path in sorted(
+        (tmp_path / "index").glob("shard-*/int8.npy"))])
+    of_codes = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+    queries = embed(TEXTS[:20])[:, :8]
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    scores, rows = index.search_vectors(embed(TEXTS[:20]), 5)
+    np.testing.assert_allclose(scores, np.take_along_axis(queries @ of_codes.T, rows, 1),
+                               atol=1e-5)
+
+
 @pytest.mark.parametrize("count", [1, 5, 17])
 def test_approximate_search_of_a_few(tmp_path, corpus, count):
     with open(corpus, encoding="utf-8") as stream:
