@@ -106,8 +106,8 @@ def loaded(path, task=None, dtype=None):
     if task is not None and model.saved_as != task:
         if hasattr(model, "problem"):
             raise UsageError(explain(
-                f"--model {path}, which predicts a label or a number", "a model that gives vectors",
-                f"--reranker {path}"))
+                f"{path}, which predicts a label or a number", "a model that gives vectors",
+                f"evaluate --reranker {path}"))
         model = from_pretrained(path, task, **options)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is None:

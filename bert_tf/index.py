@@ -117,18 +117,18 @@ def open_index(path, model=None, verify=None):
 def _embedder(index, model):
     from bert_tf.embedder import Embedder
 
-    model = model or index.manifest["model"]
+    model = model or index.manifest.get("model", "")
     _check_model(index, model)
-    return Embedder(model, index.manifest["options"]["dtype"])
+    return Embedder(model, index.manifest["options"].get("dtype"))
 
 
 def _check_model(index, model):
     from bert_tf.embedder import model_digest
 
-    if model_digest(model) != index.manifest["options"]["model_digest"]:
+    if model_digest(model) != index.manifest["options"].get("model_digest"):
         raise UsageError(explain(
             f"{model} is not the model that {index.folder} was built by",
-            f"{index.manifest['model']} as it was then", "building the index again"))
+            f"{index.manifest.get('model')} as it was then", "building the index again"))
 
 
 def _search_parser():

@@ -131,6 +131,16 @@ def read_text_lines(path, form=AS_FOUND):
             yield f"{path} line {number}", {"text": line}
 
 
+def id_prefixes(paths):
+    """Return what ids that are numbers of lines begin with, a str for each file.
+
+    Nothing where there is one file, else its name and a colon; its path, where two have one name.
+    """
+    names = [files.base_name(path) for path in paths]
+    names = names if len(set(names)) == len(names) else paths
+    return [f"{name}:" if len(paths) > 1 else "" for name in names]
+
+
 def _object_reader(path):
     return {".jsonl": _json_lines, ".json": _json_list, ".parquet": _parquet_rows}.get(
         written_as(path))

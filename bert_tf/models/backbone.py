@@ -101,6 +101,9 @@ class Backbone(Adaptable, keras.Layer):
         for layer in (self.bilstm, self.pooler):
             if layer is not None:
                 layer.build(hidden)
+        if not self.trainable:  # what the constructor is told, Keras hands on to no part
+            for part in self._flatten_layers(include_self=False):
+                part.trainable = False
 
     def call(self, inputs, training=False, encoder_outputs=None, pooled_only=False):
         """Encode a batch of token ids; `encoder_outputs` as of the constructor, None for that.

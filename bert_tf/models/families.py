@@ -4,6 +4,7 @@ import keras
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError, explain
+from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.lora import Adaptable
 from bert_tf.layers.quantized import Quantizes
 from bert_tf.models.backbone import Backbone
@@ -38,15 +39,19 @@ class EncoderModel(Adaptable, Quantizes, Saved, keras.Model):
         return self.backbone.token_embedding
 
     def get_config(self):
-        """The constructor's arguments."""
+        """The constructor's arguments, and which parts are frozen."""
         config = self.backbone.get_config()
         del config["trainable"]
-        return {**config, "name": self.name}
+        return {**config, "name": self.name, "frozen": frozen_parts(self)}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """See Keras."""
-        return cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+        config = dict(config)
+        frozen = config.pop("frozen", ())
+        model = cls(**{**config, "config": ModelConfig.from_dict(config["config"])})
+        freeze_parts(model, frozen)
+        return model
 
 
 def as_encoder(encoder, dtype=None, seed=None):

@@ -3,6 +3,7 @@
 import keras
 
 from bert_tf.config import ModelConfig
+from bert_tf.layers.frozen import freeze_parts, frozen_parts
 from bert_tf.layers.quantized import Quantizes, policy_of
 from bert_tf.models.families import INPUTS
 from bert_tf.models.pretrained import Saved
@@ -32,17 +33,18 @@ class OnEncoder(Quantizes, Saved):
         return super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
     def get_config(self):
-        """The constructor's arguments, and `padding_free`."""
+        """The constructor's arguments, `padding_free`, and which parts are frozen."""
         return {**super().get_config(), "config": self.config.to_dict(), **self.options(),
                 "seed": self.seed, "dtype": keras.dtype_policies.serialize(policy_of(self)),
-                "padding_free": self.backbone.padding_free}
+                "padding_free": self.backbone.padding_free, "frozen": frozen_parts(self)}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """Build from what `get_config` gave."""
         config = dict(config)
         encoder = ModelConfig.from_dict(config.pop("config"))
-        padding_free = config.pop("padding_free", False)
+        padding_free, frozen = config.pop("padding_free", False), config.pop("frozen", ())
         model = cls(encoder, **config)
         model.backbone.padding_free = padding_free
+        freeze_parts(model, frozen)
         return model

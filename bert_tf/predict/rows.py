@@ -9,9 +9,15 @@ import itertools
 import typing
 
 from bert_tf.data.table_form import is_table, written_as
-from bert_tf.data.tables import BadRow, NoColumn, column_names, read_rows, read_text_lines
+from bert_tf.data.tables import (
+    BadRow,
+    NoColumn,
+    column_names,
+    id_prefixes,
+    read_rows,
+    read_text_lines,
+)
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files
 from bert_tf.storage.encodings import EncodingError
 from bert_tf.tasks.base.text_files import check_text
 
@@ -80,8 +86,7 @@ class Rows:
         sources: the files, each with its `path`, `names` and `form`.
         names: the columns of all files, `id` first where no file has ids.
         id: the column of ids.
-        numbered: whether no file has them: an id is the number of the line, after the file's name
-            (its path, where two have the same name) and a colon where there are several files.
+        numbered: whether no file has them: an id is the number of the line, see `id_prefixes`.
 
     Raises:
         UsageError: a file lacks a column.
@@ -97,10 +102,7 @@ class Rows:
             raise UsageError(explain(f"--text_b_column {columns['text_b']} with a model of single "
                                      "texts", attempt="omitting it"))
         self.sources = [self._source(path, form) for path in paths]
-        names = [files.base_name(path) for path in paths]
-        self._prefixes = dict(zip(paths, [""] if len(paths) == 1 else [
-            f"{name}:" for name in (names if len(set(names)) == len(names) else paths)],
-            strict=True))
+        self._prefixes = dict(zip(paths, id_prefixes(paths), strict=True))
         self.names = list(dict.fromkeys(
             name for source in self.sources for name in source.names))
         self.id = columns.get("id", ID)
@@ -129,7 +131,7 @@ class Rows:
             return source
         # What is inside an object is carried along in it.
         return dataclasses.replace(source, names=tuple(
-            name for name in names if name.rpartition(".")[0] not in names))
+            name for name in names if "." not in name or name.rpartition(".")[0] not in names))
 
     def blocks(self, bad):
         """Yield every `Block`.

@@ -14,6 +14,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 
 _PART = 4  # components that share a code of 4 bits
+_CODES = 16  # of 4 bits, as many vectors as they are learned from at least
 _SAMPLE = 64  # vectors of each list from which the lists are learned
 _MOST_LISTS = 1 << 16
 _ITERATIONS = 10  # of k-means
@@ -55,7 +56,8 @@ def build(vectors, path, seed, progress=None):
     index.pq.cp.seed = seed
     index.pq.cp.min_points_per_centroid = 1
     sample = min(count, max(_SAMPLE * lists, 1 << 12))
-    rows = np.sort(np.random.default_rng(seed).choice(count, sample, replace=False))
+    rows = np.random.default_rng(seed).choice(count, sample, replace=False)
+    rows = np.sort(np.resize(rows, max(sample, _CODES)))  # a few vectors more than once
     index.train(_padded(vectors[rows], padded))
     for start in range(0, count, _BLOCK):
         part = _padded(vectors[start:start + _BLOCK], padded)

@@ -7,8 +7,8 @@
 - A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
 
 Where a file has no ids, a passage's is the number of its line (its row, of SQuAD
-`article.paragraph`), after the file's name and a colon where several files are read. All may be
-`.gz`; see `tables` for encodings.
+`article.paragraph`), where several files are read after the file's name, or its path where two have
+one name, and a colon. All may be `.gz`; see `tables` for encodings.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ import itertools
 import os
 
 from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, suffix, written_as
-from bert_tf.data.tables import BadRow, NoColumn, read_rows, read_text_lines
+from bert_tf.data.tables import BadRow, NoColumn, id_prefixes, read_rows, read_text_lines
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
 
 _IDS = ("id", "_id")
-_WITHOUT_HEADER = (("0", "1", "2"), ("0", "1"), ("0",))  # id, text, title; id, text; text
+_WITHOUT_HEADER = {1: ("text",), 2: ("id", "text"), 3: ("id", "text", "title")}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ def read_corpus(paths, form=AS_FOUND):
     one = isinstance(paths, str | os.PathLike)
     paths = list(map(os.fspath, [paths] if one else paths))
     seen = set()
-    for path in paths:
-        prefix = f"{files.base_name(path)}:" if len(paths) > 1 else ""
+    for path, prefix in zip(paths, id_prefixes(paths), strict=True):
         for where, number, values in _rows(path, form):
             passage = _passage(where, prefix + number, values)
             if passage.id in seen:
@@ -87,16 +86,13 @@ def _table(path, form):
         no_header = error
     usual = DELIMITERS["comma" if suffix(path) == ".csv" else "tab"]
     form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
-    for columns in _WITHOUT_HEADER:
-        names = ("id", "text", "title")[:len(columns)] if len(columns) > 1 else ("text",)
-        try:
-            rows = _begun(read_rows(path, list(columns), form=form))
-        except NoColumn:
-            continue
-        return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(),
-                                                                     strict=True)))
-                for where, row in rows)
-    raise no_header
+    rows = read_rows(path, ["0"], ["1", "2", "3"], form)
+    first = next(rows)
+    names = _WITHOUT_HEADER.get(len(first[1]))
+    if names is None:  # more columns, which only a header can tell apart
+        raise no_header
+    return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))
+            for where, row in itertools.chain([first], rows))
 
 
 def _begun(rows):
@@ -113,9 +109,14 @@ def _passage(where, number, values):
     if not isinstance(id, str) or not id.strip():
         raise BertTfError(explain(f"{where}: no id", "an id in each row, or in none"))
     title = values.get("title")
-    for name, value in (("text", values["text"]), ("title", title or "")):
+    for name, value in (("id", id), ("text", values["text"]), ("title", title or "")):
         if not isinstance(value, str):
             raise BertTfError(explain(f"{where}: {name} is {type(value).__name__}", "a string"))
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BertTfError(explain(f"{where}: half a surrogate pair in the {name}",
+                                      "whole characters")) from error
     if not values["text"].strip() and not (title or "").strip():
         raise BertTfError(explain(f"{where}: no text", "at least a character",
                                   "removing the row"))

@@ -39,20 +39,15 @@ class VectorIndex:
     """
 
     def __init__(self, folder, embed=None, verify=None):
-        record = os.path.join(folder, MANIFEST)
-        if not files.exists(record):
-            raise UsageError(explain(f"{folder} holds no finished index", attempt=_AGAIN))
         self.folder, self._embed = folder, embed
-        self.manifest = manifest.read(record)
+        self.manifest = _read_manifest(folder)
         options = self.manifest["options"]
-        if "shard_size" not in options:
-            raise UsageError(explain(f"{folder} holds no index", "what bert_tf.index build wrote"))
         shards = [os.path.join(folder, shard_name(number))
                   for number in range(self.manifest["shards"])]
         self._check(shards, verify)
         self._codes = stored_codes(options["dimensions"], options["precision"],
-                                   self.manifest["scale"])
-        arrays = {name: Codes(shards, name, code.decode) for name, code in self._codes.items()}
+                                   self.manifest.get("scale"))
+        arrays = {name: Codes(shards, name, _decode(code)) for name, code in self._codes.items()}
         self._found, self._rescoring = list(arrays.values())[0], list(arrays.values())[-1]
         self.passages = Passages(shards)
         sizes = {len(each) for each in (*arrays.values(), self.passages)}
@@ -70,12 +65,9 @@ class VectorIndex:
         checksums.check_files(self.folder, stated, _AGAIN)
         size = 0
         for shard in shards:
-            for name, facts in files.read_json(os.path.join(shard, checksums.NAME))[
-                    "files"].items():
-                path = os.path.join(shard, name)
-                size += facts["size"]
-                if not files.exists(path) or files.size(path) != facts["size"]:
-                    raise BertTfError(explain(f"{path} is missing or truncated", attempt=_AGAIN))
+            held = checksums.listed(shard)
+            checksums.check_files(shard, held, _AGAIN, whole=False)
+            size += sum(facts["size"] for facts in held.values())
         if verify or verify is None and size <= _WHOLE:
             checksums.check_files(self.folder, structure, _AGAIN)
             for shard in shards:
@@ -130,7 +122,8 @@ class VectorIndex:
             queries: float `[q, width]`, of the model's width.
             k: rows of a query; all where there are fewer.
             exact: compare with every vector, also where there is a structure for approximate
-                search. Bits are compared with bits all the same, and rescored.
+                search; so is where all are candidates. Bits are compared with bits all the same,
+                and rescored.
             rescore: of an approximate search and of bits, candidates for each of the k results.
             probes: lists of the approximate structure that are scanned.
 
@@ -140,11 +133,11 @@ class VectorIndex:
         k = min(check_k(k), len(self))
         check_k(rescore), check_k(probes)
         queries = self._queries(queries)
-        is_exact = exact or self._approximate is None
+        candidates = min(k * rescore, len(self))
+        is_exact = exact or self._approximate is None or candidates == len(self)
         if is_exact and "bits" not in self._codes:
             return search(queries, self._rescoring, k, "dot")
         scores, rows = np.zeros((len(queries), k), np.float32), np.zeros((len(queries), k), int)
-        candidates = min(k * rescore, len(self))
         for start in range(0, len(queries), QUERY_BLOCK):
             part = queries[start:start + QUERY_BLOCK]
             if is_exact:
@@ -167,3 +160,28 @@ class VectorIndex:
         if not np.isfinite(queries).all():
             raise BertTfError("queries: numbers that are not finite")
         return VectorCode(dimensions).encode(of_length_1(queries))
+
+
+def _decode(code):
+    """Return a function from stored codes to vectors of length 1, whose products are cosines."""
+    if code.precision != "int8":
+        return code.decode
+    return lambda codes: of_length_1(code.decode(codes))  # which rounding has changed a little
+
+
+def _read_manifest(folder):
+    """Return the manifest of an index, whose entries are such as a build writes."""
+    path = os.path.join(folder, MANIFEST)
+    if not files.exists(path):
+        raise UsageError(explain(f"{folder} holds no finished index", attempt=_AGAIN))
+    found = manifest.read(path)
+    options = found.get("options", {})
+    if not {"dimensions", "precision"} <= options.keys():
+        raise UsageError(explain(f"{folder} holds no index", "what bert_tf.index build wrote"))
+    shards, scale = found.get("shards"), found.get("scale")
+    if not (type(found.get("passages")) is type(shards) is int
+            and 0 < shards <= len(files.list_folder(folder))
+            and isinstance(found.get("files"), dict)
+            and (options["precision"] == "float32" or isinstance(scale, float))):
+        raise BertTfError(explain(f"{path} is damaged", attempt=_AGAIN))
+    return found

@@ -48,15 +48,26 @@ def check(folder, names=None):
     path = os.path.join(folder, NAME)
     if not files.exists(path):
         return
+    held = listed(folder)
+    if names is not None:
+        held = {name: held[name] for name in names if name in held}
+    check_files(folder, held, f"copying or making {folder} again; or, if the change is meant, "
+                              f"deleting {path}")
+
+
+def listed(folder):
+    """Return what a folder's `checksums.json` says of its files, see `facts`.
+
+    Raises:
+        BertTfError: it is missing or damaged.
+    """
+    path = os.path.join(folder, NAME)
     held = files.read_json(path)
     held = held.get("files") if isinstance(held, dict) else None
     if not isinstance(held, dict):
         raise BertTfError(explain(f"{path} is damaged: it lists no files",
                                   attempt=f"copying {folder} again, or deleting the file"))
-    if names is not None:
-        held = {name: held[name] for name in names if name in held}
-    check_files(folder, held, f"copying or making {folder} again; or, if the change is meant, "
-                              f"deleting {path}")
+    return held
 
 
 def opened(folder, own=True):
@@ -83,8 +94,8 @@ def facts(folder, names):
     return {name: _facts(os.path.join(folder, name)) for name in names}
 
 
-def check_files(folder, held, attempt):
-    """Compare the files in a folder with what `facts` gave.
+def check_files(folder, held, attempt, whole=True):
+    """Compare the files in a folder with what `facts` gave; without `whole` their sizes alone.
 
     Raises:
         BertTfError: a file is missing, truncated or changed; `attempt` says what to do.
@@ -97,7 +108,7 @@ def check_files(folder, held, attempt):
         if files.size(path) != size:
             raise BertTfError(explain(f"{path} is damaged: it has {files.size(path)} bytes",
                                       f"{size}", attempt))
-        if _facts(path) != stated:
+        if whole and _facts(path) != stated:
             raise BertTfError(explain(
                 f"{path} is damaged: its content changed since it was written", attempt=attempt))
 

@@ -16,7 +16,8 @@ def text_list(texts, name="texts"):
     Returns: list of str; `texts` itself where it is one.
 
     Raises:
-        UsageError: a single string, a table or no container at all, or something in it is no text.
+        UsageError: a single string, a table or no container at all, or something in it is no text
+            or has half a surrogate pair.
     """
     if isinstance(texts, str | bytes):
         raise UsageError(explain(f"{name}: the string {texts[:_SHOWN]!r}", "a list of strings",
@@ -36,6 +37,12 @@ def text_list(texts, name="texts"):
         if not isinstance(value, str | bytes):
             raise UsageError(explain(f"{name}[{place}] is {_shown(value)}", "a string",
                                      "leaving it out, or ''"))
+        try:
+            if isinstance(value, str):
+                value.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(explain(f"{name}[{place}]: half a surrogate pair at character "
+                                     f"{error.start}", "whole characters")) from None
     if any(isinstance(value, bytes) for value in listed):
         return [value.decode(errors="replace") if isinstance(value, bytes) else value
                 for value in listed]

@@ -1,5 +1,6 @@
 """One script on keras-hub's models and on ours: what Keras offers works on both alike."""
 
+import operator
 import warnings
 from types import SimpleNamespace
 
@@ -247,6 +248,31 @@ def test_lora_in_folders_of_ours(tmp_path):
     with pytest.raises(UsageError, match="other|wants"):
         bert_tf.build_encoder(other.config.replace(num_hidden_layers=2)).load_lora_weights(
             tmp_path / "adapters")
+
+
+def trained(model):
+    return {variable.path for variable in model.trainable_variables}
+
+
+@pytest.mark.parametrize("part", ["backbone", "backbone.embeddings"])
+def test_what_is_frozen_stays_so_in_files_and_clones(part, tmp_path):
+    made = ours()
+    for model in (made.classifier, made.encoder):
+        operator.attrgetter(part)(model).trainable = False
+        assert len(trained(model)) < len(model.weights)
+        again = reloaded(model, tmp_path)
+        assert trained(again) == trained(model)
+        operator.attrgetter(part)(again).trainable = True
+        assert len(trained(again)) == len(model.weights)
+    assert trained(keras.models.clone_model(made.classifier)) == trained(made.classifier)
+
+
+def test_a_frozen_encoder_in_a_model_of_others_stays_so_in_its_file(tmp_path):
+    encoder = ours().encoder
+    encoder.trainable = False
+    model = keras.Model(encoder.input, keras.layers.Dense(2, name="dense")(
+        encoder.output["pooled_output"]))
+    assert trained(model) == trained(reloaded(model, tmp_path)) == {"dense/kernel", "dense/bias"}
 
 
 @both

@@ -48,6 +48,13 @@ def test_columns_without_names_are_carried_along(write_file):
     assert block.ids(rows.id) == ["one", "two"]
 
 
+def test_a_field_without_a_name_is_one_of_many(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"": 0, "text": "the film", "of": {"a": 1}}) + "\n")
+    (block,) = rows_of([path]).blocks(bad=None)
+    assert block.columns == {"id": ["1"], "": [0], "text": ["the film"], "of": [{"a": 1}]}
+
+
 def test_ids_tell_files_of_one_name_apart(tmp_path):
     paths = [tmp_path / folder / "data.txt" for folder in ("a", "b")]
     for path in paths:

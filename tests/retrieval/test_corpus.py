@@ -40,6 +40,9 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
         (tmp_path / name).write_text("one\n")
     passages = list(read_corpus([tmp_path / "a.txt", tmp_path / "b.txt"]))
     assert [passage.id for passage in passages] == ["a.txt:1", "b.txt:1"]
+    (tmp_path / "more").mkdir()
+    paths = [str((tmp_path / "a.txt").rename(tmp_path / "more" / "b.txt")), str(tmp_path / "b.txt")]
+    assert [passage.id for passage in read_corpus(paths)] == [f"{path}:1" for path in paths]
     assert Passage("1", "text", "Title").content == "Title text" and passages[0].content == "one"
 
 
@@ -48,9 +51,12 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.tsv", "id\ttext\n\tone\n", "a.tsv line 2: no id"),
     ("a.tsv", "id\ttext\nx\t \n", "a.tsv line 2: no text"),
     ("a.tsv", "id\ttext\nx\tone\ttwo\n", "a.tsv line 2: 3 columns"),
+    ("a.tsv", "pid\tpassage\tsource\tlang\nx\tone\twiki\ten\n", "no column 'text' among pid"),
     ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
     ("a.jsonl", '{"text": 5}\n', "line 1: text is int"),
     ("a.jsonl", '{"text": "a", "title": 5}\n', "line 1: title is int"),
+    ("a.jsonl", '{"text": "a \\ud83d"}\n', "line 1: half a surrogate pair in the text"),
+    ("a.jsonl", '{"id": "\\ud83d", "text": "a"}\n', "half a surrogate pair in the id"),
     ("a.jsonl", '{"passage": "a"}\n', "no field 'text'"),
     ("a.json", '{"version": 1}', "no list 'data'"),
     ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', r"paragraphs\[0\]: no 'context'"),

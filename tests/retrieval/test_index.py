@@ -1,6 +1,7 @@
 """An index against brute force, interrupted builds, and what is not there or damaged."""
 
 import hashlib
+import json
 import os
 import sys
 
@@ -89,9 +90,36 @@ def test_small_and_approximate(tmp_path, corpus, options, least):
     scores, rows = index.search_vectors(embed(QUERIES), 10)
     assert recall(rows, cosines(options.get("dimensions"))) >= least
     assert (np.diff(scores) <= 0).all()
-    rescored = index.search_vectors(embed(QUERIES), 10, rescore=50, probes=10_000)[1]
-    exact = index.search_vectors(embed(QUERIES), 10, exact=True, rescore=50)[1]
+    rescored = index.search_vectors(embed(QUERIES), 10, rescore=45, probes=10_000)[1]
+    exact = index.search_vectors(embed(QUERIES), 10, exact=True, rescore=45)[1]
     np.testing.assert_array_equal(rescored, exact)
+
+
+@pytest.mark.parametrize("options", [{"precision": "int8"}, {"precision": "bits"},
+                                     {"precision": "int8", "approximate": True}])
+def test_scores_are_cosines_however_vectors_are_stored(tmp_path, corpus, options):
+    # For the scale of the first shard components of others are too large, and clipped.
+    index = build(tmp_path / "index", corpus, **options, shard_size=20, dimensions=8)
+    codes = np.concatenate([np.load(path).astype(float) for path in sorted(
+        (tmp_path / "index").glob("shard-*/int8.npy"))])
+    of_codes = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+    queries = embed(TEXTS[:20])[:, :8]
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    scores, rows = index.search_vectors(embed(TEXTS[:20]), 5)
+    np.testing.assert_allclose(scores, np.take_along_axis(queries @ of_codes.T, rows, 1),
+                               atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 5, 17])
+def test_approximate_search_of_a_few(tmp_path, corpus, count):
+    with open(corpus, encoding="utf-8") as stream:
+        lines = stream.readlines()[:count]
+    (tmp_path / "few.tsv").write_text("".join(lines))
+    index = build(tmp_path / "index", str(tmp_path / "few.tsv"), approximate=True)
+    rows = index.search_vectors(embed(QUERIES), 10)[1]
+    np.testing.assert_array_equal(rows, np.argsort(-cosines()[:, :count], axis=1)[:, :10])
+    found = index.search_vectors(embed(QUERIES), 1, rescore=2)[1]  # by what was built
+    assert (found[:, 0] == rows[:, 0]).mean() > 0.8
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "bits", "approximate": True}])
@@ -125,7 +153,7 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     index = build(tmp_path / "index", corpus, approximate=True)
     vectors = tmp_path / "index" / "shard-00002" / "float32.npy"
     data = vectors.read_bytes()
-    for changed, verify, message in ((data[:-4], False, "truncated"), (data, None, None),
+    for changed, verify, message in ((data[:-4], False, "bytes"), (data, None, None),
                                      (data[:-4] + b"1234", None, "content changed"),
                                      (data[:-4] + b"1234", False, None)):
         vectors.write_bytes(changed)
@@ -143,6 +171,22 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
         VectorIndex(str(tmp_path / "index"), verify=False)
     assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
+
+
+@pytest.mark.parametrize("changes", [
+    {"shards": None}, {"shards": "1"}, {"shards": 0}, {"shards": 10**9}, {"passages": 1.5},
+    {"files": ["shard-00000"]}, {"files": None}, {"scale": None}, {"scale": "1"}])
+def test_a_manifest_that_no_build_wrote(tmp_path, corpus, changes):
+    build(tmp_path / "index", corpus, precision="int8")
+    path = tmp_path / "index" / "manifest.json"
+    made = json.loads(path.read_text()) | changes
+    del made["blake2b"]
+    path.write_text(json.dumps(made))
+    with pytest.raises(BertTfError, match="manifest.json is damaged; try bert_tf.index build"):
+        VectorIndex(str(tmp_path / "index"))
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="holds no index"):
+        VectorIndex(str(tmp_path / "index"))
 
 
 def test_refused(tmp_path, corpus):

@@ -92,7 +92,9 @@ def test_fit_and_evaluate(classifiers):
     for given in ((TEXTS, labels), (pd.Series(TEXTS), np.array(labels)), (dataset,),
                   (ours_batches,)):
         np.testing.assert_allclose(ours.evaluate(*given, verbose=0), expected, rtol=1e-5)
-    history = ours.fit(iter(TEXTS), labels, validation_data=(TEXTS, labels), verbose=0).history
+    weights = [1.0] * len(labels)
+    history = ours.fit(iter(TEXTS), labels, sample_weight=weights, verbose=0,
+                       validation_data=(TEXTS, labels, weights)).history
     np.testing.assert_allclose([history["loss"][0], history["val_loss"][0]], expected[0], rtol=1e-5)
 
 

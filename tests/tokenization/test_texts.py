@@ -55,6 +55,7 @@ def test_a_list_is_not_copied_and_what_is_empty_is_empty():
     (pd.Series(["a", np.nan], index=[4, 9]), r"^texts\[1\] is nan of type float; expected"),
     ([["a"]], r"^texts\[0\] is \['a'\] of type list"),
     (np.array([1, 2]), r"^texts\[0\] is .*1.* of type int64"),
+    (["a", "b\ud83d"], r"^texts\[1\]: half a surrogate pair at character 1; expected whole"),
     (pd.DataFrame({"text": TEXTS}), r'^texts: a table; expected a column of it; try table\["text"'),
 ])
 def test_what_is_no_texts(wrong, message):

@@ -42,17 +42,17 @@ class TakesText:
         return super().__call__(self._prepared(inputs), *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, **kwargs):
-        """See Keras; labels may be a list too."""
+        """See Keras; labels and weights may be lists too."""
         held_out = kwargs.get("validation_data")
         if isinstance(held_out, (tuple, list)):
-            kwargs["validation_data"] = (*self._arrays(*held_out[:2]), *held_out[2:])
+            kwargs["validation_data"] = self._arrays(*held_out)
         elif held_out is not None:
             kwargs["validation_data"] = self._prepared(held_out)
-        return super().fit(*self._arrays(x, y), *args, **kwargs)
+        return super().fit(*self._arrays(x, y), *args, **_weighed(kwargs))
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        """See Keras; labels may be a list too."""
-        return super().evaluate(*self._arrays(x, y), *args, **kwargs)
+        """See Keras; labels and weights may be lists too."""
+        return super().evaluate(*self._arrays(x, y), *args, **_weighed(kwargs))
 
     def predict(self, x, *args, **kwargs):
         """See Keras; of no texts returns the outputs for none."""
@@ -92,9 +92,8 @@ class TakesText:
     def _prepared(self, inputs):
         return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
 
-    def _arrays(self, texts, labels):
-        return (self._prepared(texts),
-                np.asarray(labels) if isinstance(labels, list) else labels)
+    def _arrays(self, texts, *columns):
+        return (self._prepared(texts), *map(_array, columns))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """See Keras, which under a strategy takes the mean of the replicas' batches for a sample.
@@ -142,6 +141,16 @@ class TakesText:
         preprocessor = config.pop("reader", None) or config.get("preprocessor")
         return super().from_config({**config, "preprocessor": preprocessor and
                                     keras.saving.deserialize_keras_object(preprocessor)})
+
+
+def _array(column):
+    return np.asarray(column) if isinstance(column, list) else column
+
+
+def _weighed(arguments):
+    """Return arguments of `fit` or `evaluate` with an array of weights for a list of them."""
+    return {name: _array(value) if name == "sample_weight" else value
+            for name, value in arguments.items()}
 
 
 def _tensor(texts):
