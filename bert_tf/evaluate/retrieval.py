@@ -1,5 +1,6 @@
 """How well passages are found in a corpus: by vectors, BM25, both, and reranked."""
 
+import collections
 import os
 import re
 import time
@@ -11,7 +12,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
 from bert_tf.evaluate.queries import read_retrieval
 from bert_tf.evaluate.run import Evaluation
-from bert_tf.evaluate.systems import Reranker, find
+from bert_tf.evaluate.systems import Reranker, find, without
 from bert_tf.finetune.results import PREDICTIONS
 from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.find import find_model
@@ -57,6 +58,8 @@ class RetrievalEvaluation(Evaluation):
         texts, contents = ([query.text for query in queries],
                            [passage.content for passage in passages])
         depth = min(options.depth or _DEPTH, len(passages))
+        own = _own_texts(queries, passages)
+        deeper = min(depth + max(map(len, own.values()), default=0), len(passages))
         found, seconds = {}, {}
 
         def add(name, system):
@@ -68,8 +71,8 @@ class RetrievalEvaluation(Evaluation):
         embedder = None if options.model == BM25 else Embedder(options.model)
         reranker = options.reranker and Reranker(options.reranker)
         if embedder:
-            add("embedder", lambda: find(embedder, texts, contents, depth))
-        add(BM25, lambda: Bm25(contents, progress=True).search(texts, depth))
+            add("embedder", lambda: without(find(embedder, texts, contents, deeper), own, depth))
+        add(BM25, lambda: without(Bm25(contents, progress=True).search(texts, deeper), own, depth))
         first, retrieved = BM25, [rows for _, rows in found.values()]
         if embedder:
             first, weight = "hybrid", options.vector_weight
@@ -114,3 +117,14 @@ class RetrievalEvaluation(Evaluation):
                       for query, ranked in zip(queries, np.asarray(rows), strict=True)]
         return ranking_metrics(relevances, [list(query.relevant.values()) for query in queries],
                                [k for k in _CUTOFFS if k <= depth])
+
+
+def _own_texts(queries, passages):
+    """Return `{query: rows}` of passages that are its own text, and not relevant to it: nothing is
+    as similar."""
+    places = collections.defaultdict(list)
+    for row, passage in enumerate(passages):
+        places[passage.text].append(row)
+    own = {number: [row for row in places.get(query.text, ()) if row not in query.relevant]
+           for number, query in enumerate(queries)}
+    return {number: rows for number, rows in own.items() if rows}

@@ -20,6 +20,23 @@ def find(embedder, queries, passages, depth):
     return search(embedder.vectors(queries, "query"), embedder.vectors(passages), depth)
 
 
+def without(found, left_out, depth):
+    """Return `(scores, rows)` of `depth` passages a query, without some of those found.
+
+    Args:
+        found: `(scores, rows)` of arrays `[queries, n]`; -1 is the row of none.
+        left_out: `{query: rows}` of passages that do not count for it.
+        depth: at most n.
+    """
+    scores, rows = map(np.array, found)
+    for query, others in left_out.items():
+        counts = ~np.isin(rows[query], others)
+        order = np.argsort(~counts, kind="stable")
+        scores[query] = np.where(counts, scores[query], 0)[order]
+        rows[query] = np.where(counts, rows[query], -1)[order]
+    return scores[:, :depth], rows[:, :depth]
+
+
 class Reranker:
     """Scores of pairs by a model folder, a checkpoint of others or a SavedModel.
 

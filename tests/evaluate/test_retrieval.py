@@ -110,6 +110,18 @@ def test_systems_beside_each_other(folder, tmp_path):
     assert passage == lines[0]["rankings"]["hybrid + reranker"][0]["id"]
 
 
+def test_a_query_does_not_find_itself(folder, tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"query": "poor actor end", "positive_ids": ["d4"]}\n'
+                                      '{"query": "the great end", "positive_ids": ["d4"]}\n')
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--depth", "3",
+                   model=str(folder / "embedder")) == 0
+    first, second = map(json.loads, files.read_lines(str(tmp_path / "out" / "predictions.jsonl")))
+    found = {name: [each["id"] for each in ranked] for name, ranked in first["rankings"].items()}
+    assert found["bm25"] == ["d4"]
+    assert sorted(found["embedder"]) == sorted(found["hybrid"]) == ["d 2", "d1", "d4"]
+    assert "d4" in [each["id"] for each in second["rankings"]["embedder"]]  # judged relevant
+
+
 def test_hybrid_by_scores(folder, tmp_path):
     assert measure(folder, tmp_path / "out", "squad.json", "--vector_weight", "0.3",
                    model=str(folder / "embedder"), corpus=None) == 0
