@@ -84,6 +84,9 @@ def mine_negatives(config):
         options["model_digest"] = model_digest(config.model)
     record = config.output + _RECORD
     inputs = [config.input, *paths]
+    if files.resolved(config.output) in map(files.resolved, inputs):
+        raise UsageError(explain(f"--output {config.output} is one of the files that are read",
+                                 attempt="another --output"))
     with locks.held(os.path.dirname(config.output) or "."):
         if files.exists(config.output) and not files.exists(record) and not config.overwrite:
             raise UsageError(explain(f"{config.output} exists, from elsewhere",

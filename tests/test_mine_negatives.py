@@ -1,6 +1,7 @@
 """Hard negatives: which passages are taken, by BM25 and by vectors."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -111,3 +112,11 @@ def test_refused(data, tmp_path, options, error, message, capsys):
              for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])]
     assert cli.run(command.main, flags) == (2 if error is UsageError else 1)
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["input", "corpus"])
+def test_what_is_read_is_not_replaced(data, option):
+    before = pathlib.Path(data[option]).read_text()
+    with pytest.raises(UsageError, match="is one of the files that are read"):
+        mine_negatives(**data | {"output": data[option], "bm25": True, "overwrite": True})
+    assert pathlib.Path(data[option]).read_text() == before

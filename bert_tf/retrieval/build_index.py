@@ -84,16 +84,21 @@ def build_index(folder, options, paths, embed, facts, overwrite=False, verify=Fa
 
 def _write_shards(folder, options, paths, embed):
     """Write the shards that are not there; return the number of passages."""
-    passages, count = read_corpus(paths), 0
-    scale = None
+    passages, count, scale = read_corpus(paths), 0, None
+    stored = options["dimensions"], options["precision"]
     with tqdm.tqdm(desc="passages", unit="", unit_scale=True) as bar:
         while part := list(itertools.islice(passages, options["shard_size"])):
             path = os.path.join(folder, shard_name(count // options["shard_size"]))
             if not _is_whole(path):
+                # What does not fit is refused before a shard is computed.
+                if not count and stored not in ((None, "float32"), (None, "int8")):
+                    width = embed(part[:1]).shape[-1]
+                    for code in stored_codes(*stored, None).values():
+                        code.check_width(width)
                 vectors = of_length_1(embed(part))
                 if scale is None and options["precision"] != "float32":
                     scale = VectorCode(options["dimensions"], "int8").calibrated(vectors).scale
-                codes = stored_codes(options["dimensions"], options["precision"], scale)
+                codes = stored_codes(*stored, scale)
                 write_shard(path, part, {precision: code.encode(vectors)
                                          for precision, code in codes.items()}, {"scale": scale})
             scale = shard_about(path)["scale"]

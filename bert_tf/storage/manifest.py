@@ -150,7 +150,9 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
     found = finished(record, options, inputs, overwrite, verify)
     if found:
         return found
-    if files.exists(record) or not finished(begun, options, inputs, overwrite, verify):
+    # What was begun without making anything may be replaced.
+    if files.exists(record) or not finished(begun, options, inputs, overwrite or not made(),
+                                            verify):
         for path in [*(os.path.join(folder, name) for name in made()), record]:
             files.remove(path)
         files.make_folder(folder)

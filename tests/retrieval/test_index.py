@@ -128,7 +128,8 @@ def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, ca
     calls = []
 
     def interrupted(texts):
-        calls.append(len(texts))
+        if len(texts) > 1:  # one tells whether what is asked for fits
+            calls.append(len(texts))
         if len(calls) == 3:
             raise KeyboardInterrupt
         return embed(texts)
@@ -205,5 +206,13 @@ def test_refused(tmp_path, corpus):
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(BertTfError, match="no passage"):
         build(tmp_path / "none", str(tmp_path / "empty.txt"))
+    read = []
+
+    def counting(texts):
+        read.extend(texts)
+        return embed(texts)
+
     with pytest.raises(UsageError, match="multiple of 8"):
-        build(tmp_path / "bits", corpus, precision="bits", dimensions=12)
+        build(tmp_path / "bits", corpus, counting, precision="bits", dimensions=12)
+    assert len(read) == 1  # refused before there is any work to lose
+    build(tmp_path / "bits", corpus, precision="bits", dimensions=16)
