@@ -81,6 +81,15 @@ def test_pairs(classifiers):
         np.testing.assert_allclose(ours.predict(form, verbose=0), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("labels", [["no", "yes", "no"], np.array(["no", "yes", "no"])])
+def test_names_of_labels_are_refused(classifiers, labels):
+    model = classifiers[1]
+    model.compile()
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(UsageError, match="labels such as 'no'; expected numbers"):
+            call(analyse(TEXTS), labels, verbose=0)
+
+
 def test_fit_and_evaluate(classifiers):
     ours, plain = classifiers
     labels = [0, 1, 0]

@@ -144,7 +144,11 @@ class TakesText:
 
 
 def _array(column):
-    return np.asarray(column) if isinstance(column, list) else column
+    column = np.asarray(column) if isinstance(column, list) else column
+    if isinstance(column, np.ndarray) and column.dtype.kind in "US" and column.size:
+        raise UsageError(explain(f"labels such as {str(column.flat[0])!r}", "numbers",
+                                 "model.labels.index(label), the place of its name"))
+    return column
 
 
 def _weighed(arguments):
