@@ -31,7 +31,8 @@ class RetrievalOptions(Options):
                                otherwise=100)
     vector_weight: float | None = option(
         None, "fuse vectors and BM25 by scores scaled to 0 to 1: X of the vectors' and 1 - X of "
-              "BM25's (default: by reciprocal ranks)", FRACTION_ABOVE_0, metavar="X")
+              "BM25's, and a third of the reranker's (default: by reciprocal ranks)",
+        FRACTION_ABOVE_0, metavar="X")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

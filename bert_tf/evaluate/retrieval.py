@@ -73,18 +73,23 @@ class RetrievalEvaluation(Evaluation):
         if embedder:
             add("embedder", lambda: without(find(embedder, texts, contents, deeper), own, depth))
         add(BM25, lambda: without(Bm25(contents, progress=True).search(texts, deeper), own, depth))
-        first, retrieved = BM25, [rows for _, rows in found.values()]
+        ranked, weight = list(found.values()), options.vector_weight
+        weights = [1] if weight is None else [weight, 1 - weight]
+
+        def fused(systems, weights):
+            if weight is not None:
+                return weighted_fusion(systems, weights, depth)
+            return reciprocal_rank_fusion([rows for _, rows in systems], depth)
+
+        first = "hybrid" if embedder else BM25
         if embedder:
-            first, weight = "hybrid", options.vector_weight
-            both = list(found.values())
-            add(first, lambda: reciprocal_rank_fusion(retrieved, depth) if weight is None
-                else weighted_fusion(both, (weight, 1 - weight), depth))
+            add(first, lambda: fused(ranked, weights))
         if reranker:
-            reranked = f"{first} + reranker"
-            add(reranked, lambda: reranker.rerank(
-                texts, contents, found[first][1], options.rerank or _RERANKED))
-            add(f"{reranked}, fused", lambda: reciprocal_rank_fusion(
-                [*retrieved, found[reranked][1]], depth))
+            reranked, count = f"{first} + reranker", options.rerank or _RERANKED
+            add(reranked, lambda: reranker.rerank(texts, contents, found[first][1], count))
+            read = [values[:, :count] for values in found[reranked]]  # the others have no score
+            add(f"{reranked}, fused", lambda: fused(
+                [*ranked, read], [*(2 / 3 * each for each in weights), 1 / 3]))
         systems = {name: self._metrics(queries, rows, depth) for name, (_, rows) in found.items()}
         notes = trained_on_notes(self.run, examples) if self.run and examples else []
         return {"task": "retrieval", "metrics": next(iter(systems.values())), "systems": systems,

@@ -94,12 +94,12 @@ def test_systems_beside_each_other(folder, tmp_path):
         ranked = {name: [each["id"] for each in found] for name, found in line["rankings"].items()}
         assert ranked["embedder"] == [ids[each["index"]]
                                       for each in embedder.rank(line["query"], texts)]
-        for fused, names in (("hybrid", ("embedder", "bm25")), (
-                "hybrid + reranker, fused", ("embedder", "bm25", "hybrid + reranker"))):
-            sums = {id: sum(1 / (61 + ranked[name].index(id)) for name in names
-                            if id in ranked[name]) for id in ids}
-            assert ranked[fused] == sorted(ids, key=lambda id: (-sums[id], id))
         two, rest = ranked["hybrid"][:2], ranked["hybrid"][2:]
+        systems = [ranked["embedder"], ranked["bm25"], ranked["hybrid + reranker"][:2]]
+        for fused, parts in (("hybrid", systems[:2]), ("hybrid + reranker, fused", systems)):
+            sums = {id: sum(1 / (61 + part.index(id)) for part in parts if id in part)
+                    for id in ids}
+            assert ranked[fused] == sorted(ids, key=lambda id: (-sums[id], id))
         found = reranker.rank(line["query"], [texts[ids.index(id)] for id in two])
         assert ranked["hybrid + reranker"] == [two[each["index"]] for each in found] + rest
         scores = [each["score"] for each in line["rankings"]["hybrid + reranker"]]
@@ -122,8 +122,9 @@ def test_a_query_does_not_find_itself(folder, tmp_path):
     assert "d4" in [each["id"] for each in second["rankings"]["embedder"]]  # judged relevant
 
 
-def test_hybrid_by_scores(folder, tmp_path):
+def test_systems_fused_by_scores(folder, tmp_path):
     assert measure(folder, tmp_path / "out", "squad.json", "--vector_weight", "0.3",
+                   "--reranker", str(folder / "reranker"), "--rerank", "2",
                    model=str(folder / "embedder"), corpus=None) == 0
     for line in files.read_lines(str(tmp_path / "out" / "predictions.jsonl")):
         of = {name: {each["id"]: each["score"] for each in found}
@@ -133,6 +134,9 @@ def test_hybrid_by_scores(folder, tmp_path):
         for id, score in of["hybrid"].items():
             scaled = (of["embedder"][id] - lowest) / (highest - lowest)
             assert score == pytest.approx(0.3 * scaled + 0.7 * (id == word), abs=1e-4)
+        better = [*of["hybrid + reranker"]][0]  # of the two that were read
+        for id, score in of["hybrid + reranker, fused"].items():
+            assert score == pytest.approx(of["hybrid"][id] * 2 / 3 + (id == better) / 3, abs=1e-4)
 
 
 def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
