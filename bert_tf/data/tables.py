@@ -131,6 +131,23 @@ def read_text_lines(path, form=AS_FOUND):
             yield f"{path} line {number}", {"text": line}
 
 
+def check_unicode(where, text, what):
+    """Return a str if all of it is Unicode.
+
+    Raises:
+        BadRow: it is not; `where` begins the message.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        if "\udc80" <= text[error.start] <= "\udcff":  # as `surrogateescape` reads it
+            raise BadRow(explain(f"{where}: byte {ord(text[error.start]) - 0xdc00:#04x} in the "
+                                 f"{what} is not UTF-8", attempt="--encoding")) from None
+        raise BadRow(explain(f"{where}: half a surrogate pair in the {what}",
+                             "whole characters")) from None
+    return text
+
+
 def id_prefixes(paths):
     """Return what ids that are numbers of lines begin with, a str for each file.
 

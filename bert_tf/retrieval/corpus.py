@@ -16,7 +16,14 @@ import itertools
 import os
 
 from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, suffix, written_as
-from bert_tf.data.tables import BadRow, NoColumn, id_prefixes, read_rows, read_text_lines
+from bert_tf.data.tables import (
+    BadRow,
+    NoColumn,
+    check_unicode,
+    id_prefixes,
+    read_rows,
+    read_text_lines,
+)
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
 
@@ -112,11 +119,7 @@ def _passage(where, number, values):
     for name, value in (("id", id), ("text", values["text"]), ("title", title or "")):
         if not isinstance(value, str):
             raise BertTfError(explain(f"{where}: {name} is {type(value).__name__}", "a string"))
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise BertTfError(explain(f"{where}: half a surrogate pair in the {name}",
-                                      "whole characters")) from error
+        check_unicode(where, value, name)
     if not values["text"].strip() and not (title or "").strip():
         raise BertTfError(explain(f"{where}: no text", "at least a character",
                                   "removing the row"))

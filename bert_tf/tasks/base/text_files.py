@@ -6,7 +6,7 @@ import math
 import sys
 
 from bert_tf.data.table_form import AS_FOUND, written_as
-from bert_tf.data.tables import BadRow, attempts, read_rows
+from bert_tf.data.tables import BadRow, attempts, check_unicode, read_rows
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.tasks.base.examples import TextExample
 
@@ -124,15 +124,7 @@ def check_text(where, text, what="text"):
         raise BadRow(explain(f"{where}: empty {what}", attempt="removing the row"))
     if "\0" in text:
         raise BadRow(explain(f"{where}: a NUL character in the {what}", attempt="removing it"))
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        if "\udc80" <= text[error.start] <= "\udcff":  # as `surrogateescape` reads it
-            raise BadRow(explain(f"{where}: byte {ord(text[error.start]) - 0xdc00:#04x} in the "
-                                 f"{what} is not UTF-8", attempt="--encoding")) from None
-        raise BadRow(explain(f"{where}: half a surrogate pair in the {what}",
-                             "whole characters")) from None
-    return text
+    return check_unicode(where, text, what)
 
 
 def _name(where, value, what="label"):
