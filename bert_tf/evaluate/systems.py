@@ -21,12 +21,14 @@ def find(embedder, queries, passages, depth):
 
 
 def without(found, left_out, depth):
-    """Return `(scores, rows)` of `depth` passages a query, without some of those found.
+    """Return `(scores, rows)` of the best passages found, but for some that do not count.
 
     Args:
-        found: `(scores, rows)` of arrays `[queries, n]`; -1 is the row of none.
-        left_out: `{query: rows}` of passages that do not count for it.
-        depth: at most n.
+        found: `(scores, rows)`, float32 and int64 `[queries, n]`, best first; -1 is no row.
+        left_out: `{query: rows}` of what does not count for a query.
+        depth: passages of a query, at most n.
+
+    Returns: float32 and int64 `[queries, depth]`; 0 and -1 where there are fewer.
     """
     scores, rows = map(np.array, found)
     for query, others in left_out.items():
