@@ -10,7 +10,7 @@ import os
 
 from bert_tf.converters.own_folder import own_path
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.layers.layer_norm import computed_by
+from bert_tf.layers.inference import for_inference
 from bert_tf.models.find import EXTRA, SERVED, find_model
 from bert_tf.models.pretrained import TASK
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
@@ -144,7 +144,7 @@ def on_one(function, specs):
     import tensorflow as tf
 
     if not isinstance(function, tf.types.experimental.ConcreteFunction):
-        with computed_by(served_layer_norm):
+        with for_inference(served_layer_norm):
             function = function.get_concrete_function(**specs)
     function = with_constant_kernels(function)
     return lambda batches: [function(**_tensors(texts)) for texts in batches]
@@ -156,7 +156,7 @@ def on_replicas(strategy, function):
 
     @tf.function(autograph=False, reduce_retracing=True)
     def run(texts):
-        with computed_by(served_layer_norm):
+        with for_inference(served_layer_norm):
             return strategy.run(lambda texts: function(**texts), args=(texts,))
 
     def ask(batches):

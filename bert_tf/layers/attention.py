@@ -94,7 +94,7 @@ class SelfAttention(Layer):
                                        attend=attend)
             adders = own.paddings
         else:
-            adders = self._adders(own, query, key, relative, slice(1 if first_only else None))
+            adders = self._adders(own, query, key, relative, first_only)
         contexts, probs = [], []
         for number, parts in enumerate(zip(query, key, value, adders, strict=True)):
             with draw_scope(f"rectangle_{number}" if number else ""):
@@ -109,15 +109,18 @@ class SelfAttention(Layer):
         """The projected `query`, scaled as the scores are."""
         return query * self.scale
 
-    def _adders(self, layout, query, key, relative, asking):
-        """What is added to each rectangle's scores, of the positions in the slice `asking`."""
-        adders = [adder[:, :, asking] for adder in layout.adders]
+    def _adders(self, layout, query, key, relative, first_only):
+        """What is added to each rectangle's scores."""
+        def asking(term):
+            return term[..., :1, :] if first_only else term
+
+        adders = [asking(adder) for adder in layout.adders]
         if relative is not None:
-            adders = [adder + term[:, :, asking] for adder, term in zip(
+            adders = [adder + asking(term) for adder, term in zip(
                 adders, relative(self, query, key), strict=True)]
         if self.reach and _longest(layout) > self.reach + 1:
             positions = [tf.range(tf.shape(part)[2]) for part in key]
-            adders = [adder + window_adder(position[asking], position, self.reach, adder.dtype)
+            adders = [adder + asking(window_adder(position, position, self.reach, adder.dtype))
                       for adder, position in zip(adders, positions, strict=True)]
         return adders
 

@@ -52,7 +52,7 @@ class Dense(keras.layers.Dense):
         return None if outputs is None else unflatten(outputs, inputs)
 
     def _mapped(self, inputs, kernel):
-        outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
+        outputs = tf.matmul(flatten(inputs, kernel.shape[0]), kernel)
         if self.use_bias:
             outputs = tf.nn.bias_add(outputs, tf.convert_to_tensor(self.bias))
         return unflatten(outputs, inputs)
@@ -91,6 +91,11 @@ class Dense(keras.layers.Dense):
         for name in set(config) - set(keras.Layer.get_config(self)) - kept:
             del config[name]
         return {**config, "initializer_range": self.initializer_range, "seed": self.seed}
+
+
+def flatten(inputs, width):
+    """Give `inputs […, width]` one axis before the last."""
+    return inputs if inputs.shape.rank == 2 else tf.reshape(inputs, [-1, width])
 
 
 def unflatten(tokens, like):

@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
+from bert_tf.layers.inference import own_gradient
 
-@tf.custom_gradient
+
+@own_gradient
 def gather_rows(table, ids):
     """Rows `ids` of `table`.
 

@@ -1,8 +1,12 @@
 """Initial weights as a function of a seed and of the variable's path."""
 
+import contextlib
+import contextvars
 import zlib
 
 import keras
+
+_assigned = contextvars.ContextVar("assigned", default=frozenset())
 
 
 def truncated_normal(stddev, seed, path):
@@ -14,7 +18,22 @@ def truncated_normal(stddev, seed, path):
             before. None draws from Keras' own random state.
         path: path of the variable, from the outermost layer on.
     """
+    if path in _assigned.get():
+        return keras.initializers.Zeros()
     return keras.initializers.TruncatedNormal(stddev=stddev, seed=path_seed(seed, path))
+
+
+@contextlib.contextmanager
+def assigned_later(paths):
+    """Within, variables at `paths`, which the caller is going to assign, are 0 and not drawn.
+
+    Drawing takes longer than reading the weights from a file.
+    """
+    token = _assigned.set(frozenset(paths))
+    try:
+        yield
+    finally:
+        _assigned.reset(token)
 
 
 def path_seed(seed, path):

@@ -1,16 +1,12 @@
 """Layer normalization (Ba, Kiros and Hinton 2016)."""
 
-import contextlib
-import contextvars
-
 import keras
 import tensorflow as tf
 
-from bert_tf.layers.dense import unflatten
+from bert_tf.layers.dense import flatten, unflatten
 from bert_tf.layers.fused import fused
+from bert_tf.layers.inference import layer_norm_for_inference
 from bert_tf.layers.layer import Layer
-
-_kernel = contextvars.ContextVar("kernel", default=None)
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -43,25 +39,11 @@ class LayerNorm(Layer):
 
     def call(self, inputs):
         """Normalize `[…, D]`."""
-        tokens = tf.reshape(inputs, [-1, self.gamma.shape[0]])
-        kernel = _kernel.get() or _normalize
+        tokens = flatten(inputs, self.gamma.shape[0])
+        kernel = layer_norm_for_inference() or _normalize
         gamma = tf.convert_to_tensor(self.gamma)
         beta = tf.convert_to_tensor(self.beta) if self.use_bias else tf.zeros_like(gamma)
         return unflatten(kernel(tokens, gamma, beta, self.epsilon), inputs)
-
-
-@contextlib.contextmanager
-def computed_by(kernel):
-    """Within, graphs of a LayerNorm have `kernel(tokens, gamma, beta, epsilon)`, for no gradient.
-
-    Args:
-        kernel: of `[K, D]`, float32 `[D]` twice and a float -> `[K, D]` of the type of `tokens`.
-    """
-    token = _kernel.set(kernel)
-    try:
-        yield
-    finally:
-        _kernel.reset(token)
 
 
 def normalized(tokens, gamma, beta, epsilon):

@@ -5,10 +5,12 @@ It takes the place of `layout.Padded`: the same methods, other shapes.
 
 import functools
 import math
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.inference import own_gradient
 from bert_tf.layers.layout import FirstTokens, Padded, one_position, with_causal
 from bert_tf.layers.masks import MASKED
 from bert_tf.randomness import example_bits
@@ -51,24 +53,23 @@ class PaddingFree:
         self._count = tf.size(row)
         self._starts = tf.cumsum(counts, exclusive=True)  # of the rows
         number = tf.range(self._count) - tf.gather(self._starts, row)  # in its row
-        spare = _rounded(self._count) - self._count
+        self._spare = spare = _rounded(self._count) - self._count
+        self._real_places = tf.gather(self._order, row) * self.seq_length + position
         self._places, self._position, self._row, self._number = (
-            tf.pad(each, [[0, spare]]) for each in (
-                tf.gather(self._order, row) * self.seq_length + position, position, row, number))
+            tf.pad(each, [[0, spare]]) for each in (self._real_places, position, row, number))
         if isinstance(self.batch, int):
             rectangles = max(1, min(rectangles, self.batch))
         real = tf.gather(tf.reshape(real, [-1]), self._places)
         self._parts, self.paddings, self.widths = [], [], []
+        self._known_moves = {}
         for part in range(rectangles):
             first = self.batch * part // rectangles
             after = self.batch * (part + 1) // rectangles
-            self._add(first, after, counts[first:after], real, dtype,
-                      spare if part + 1 == rectangles else 0)
+            self._add(first, after, counts[first:after], real, dtype)
 
-    def _add(self, first, after, counts, real, dtype, spare):
-        """The rectangle of the rows from `first` up to `after`, and `spare` tokens after it."""
+    def _add(self, first, after, counts, real, dtype):
+        """The rectangle of the rows from `first` up to `after`."""
         width = _rounded(tf.reduce_max(tf.concat([counts, [1]], 0)))
-        begin = tf.reduce_sum(self._starts[first:first + 1])
         starts = self._starts[first:after, tf.newaxis]
         inside = tf.sequence_mask(counts, width)
         # After a row's end stands what is masked: any token of these rows will do.
@@ -77,7 +78,7 @@ class PaddingFree:
         self.paddings.append(tf.cast(adder, dtype)[:, tf.newaxis, tf.newaxis])
         self.widths.append(width)
         slot = tf.cast(tf.where(inside), tf.int32)  # [k, 2], of the tokens of these rows
-        self._parts.append(_Part(first, after, begin, token, slot, inside, spare))
+        self._parts.append(_Part(first, after, token, slot, inside))
 
     @functools.cached_property
     def adders(self):
@@ -97,7 +98,7 @@ class PaddingFree:
     def restore(self, tokens):
         """`[tokens, width]` -> `[batch, seq_length, width]`, 0 at padding."""
         width = tokens.shape[-1]
-        flat = tf.scatter_nd(self._places[:self._count, tf.newaxis], tokens[:self._count],
+        flat = tf.scatter_nd(self._real_places[:, tf.newaxis], tokens[:self._count],
                              [self.batch * self.seq_length, width])
         return tf.reshape(flat, [self.batch, self.seq_length, width])
 
@@ -111,7 +112,21 @@ class PaddingFree:
 
     def heads(self, projected, num_heads):
         """`[tokens, heads × head_size]` -> a list of `[rows, heads, positions, head_size]`."""
-        return [part.heads(projected, num_heads) for part in self._parts]
+        size = projected.shape[-1] // num_heads
+        into, back, _ = self._moves(num_heads)
+
+        @own_gradient
+        def call(projected):
+            def gradient(*upstream):
+                real = tf.concat([tf.gather(tf.reshape(part, [-1, size]), each)
+                                  for part, each in zip(upstream, back, strict=True)], 0)
+                return tf.pad(tf.reshape(real, [-1, num_heads * size]),
+                              [[0, self._spare], [0, 0]])
+
+            rows = tf.reshape(projected, [-1, size])
+            return [tf.gather(rows, each) for each in into], gradient
+
+        return call(projected)
 
     def first_heads(self, projected, num_heads):
         """The same of what `first` gave: a list of `[rows, heads, 1, head_size]`."""
@@ -119,10 +134,32 @@ class PaddingFree:
                 for part in self._parts]
 
     def merge(self, contexts):
-        """The inverse of `heads`."""
-        merged = [part.merge(context) for part, context in zip(self._parts, contexts,
-                                                               strict=True)]
-        return merged[0] if len(merged) == 1 else tf.concat(merged, 0)
+        """The inverse of `heads`, with anything for the spare tokens."""
+        num_heads, size = contexts[0].shape[1], contexts[0].shape[3]
+        into, _, back = self._moves(num_heads)
+
+        @own_gradient
+        def call(*contexts):
+            def gradient(upstream):
+                rows = tf.reshape(upstream, [-1, size])
+                return [tf.where(part.inside[:, tf.newaxis, :, tf.newaxis],
+                                 tf.gather(rows, each), tf.zeros([], rows.dtype))
+                        for part, each in zip(self._parts, into, strict=True)]
+
+            tokens = tf.concat([tf.gather(tf.reshape(context, [-1, size]), each)
+                                for context, each in zip(contexts, back, strict=True)], 0)
+            return tf.reshape(tokens, [-1, num_heads * size]), gradient
+
+        return call(*contexts)
+
+    def _moves(self, num_heads):
+        """Of each rectangle: which tokens it takes, where they are in it, and the same with
+        something for the spare ones after the last."""
+        if num_heads not in self._known_moves:
+            into, back = zip(*(part.moves(num_heads) for part in self._parts), strict=True)
+            spared = [*back[:-1], tf.pad(back[-1], [[0, self._spare], [0, 0]])]
+            self._known_moves[num_heads] = into, back, spared
+        return self._known_moves[num_heads]
 
     merge_first, with_past = Padded.merge_first, Padded.with_past
 
@@ -149,63 +186,19 @@ def _rounded(count):
     return -(-count // step) * step
 
 
-class _Part:
-    """The rows of one rectangle; tokens move by one gather, heads being apart at once."""
+class _Part(NamedTuple):
+    """The rows of one rectangle."""
 
-    def __init__(self, first, after, begin, token, slot, inside, spare):
-        self.first, self.after = first, after
-        self._token = token  # int32 [b, s], which token stands where
-        self._slot = slot  # int32 [k, 2], where the tokens from `begin` on stand
-        self._begin = begin
-        self._inside = inside  # bool [b, s]
-        self._spare = spare  # tokens that nobody reads, after those of the last rectangle
-        self._indices = {}
+    first: object  # integer or scalar int32: the first of its rows, of those by length
+    after: object
+    token: tf.Tensor  # int32 [b, s], which token stands where
+    slot: tf.Tensor  # int32 [k, 2], where its tokens stand
+    inside: tf.Tensor  # bool [b, s]
 
-    def _places(self, num_heads):
-        """Indices into rows of one head's width: for `heads` `[b, N, s]`, for its gradient
-        `[k, N]`, for `merge` `[k + spare, N]`."""
-        if num_heads not in self._indices:
-            head = tf.range(num_heads)
-            width = tf.shape(self._token)[1]
-            into = self._token[:, tf.newaxis] * num_heads + head[:, tf.newaxis]
-            row, position = self._slot[:, :1], self._slot[:, 1:]
-            back = (row * num_heads + head) * width + position
-            self._indices[num_heads] = into, back, tf.pad(back, [[0, self._spare], [0, 0]])
-        return self._indices[num_heads]
-
-    def heads(self, projected, num_heads):
-        """`[all tokens, heads × head_size]` -> `[b, heads, s, head_size]`."""
-        size = projected.shape[-1] // num_heads
-        into, back, _ = self._places(num_heads)
-        count = tf.shape(projected)[0]
-
-        @tf.custom_gradient
-        def call(projected):
-            def gradient(upstream):
-                own = tf.reshape(tf.gather(tf.reshape(upstream, [-1, size]), back),
-                                 [-1, num_heads * size])
-                after = count - self._begin - tf.shape(own)[0]
-                return tf.pad(own, [[self._begin, after], [0, 0]])
-
-            return tf.gather(tf.reshape(projected, [-1, size]), into), gradient
-
-        return call(projected)
-
-    def merge(self, context):
-        """`[b, heads, s, head_size]` -> `[k, heads × head_size]`, this rectangle's tokens, after
-        the last one's the spare ones."""
-        num_heads, size = context.shape[1], context.shape[3]
-        into, _, back = self._places(num_heads)
-
-        @tf.custom_gradient
-        def call(context):
-            def gradient(upstream):
-                tokens = tf.reshape(upstream, [-1, size])
-                spread = tf.gather(tokens, into - self._begin * num_heads)
-                return tf.where(self._inside[:, tf.newaxis, :, tf.newaxis], spread,
-                                tf.zeros([], spread.dtype))
-
-            merged = tf.gather(tf.reshape(context, [-1, size]), back)
-            return tf.reshape(merged, [-1, num_heads * size]), gradient
-
-        return call(context)
+    def moves(self, num_heads):
+        """Indices of rows of one head's width: of the tokens for the rectangle
+        `[b, num_heads, s]`, of the rectangle for its tokens `[k, num_heads]`."""
+        head = tf.range(num_heads)
+        row, position = self.slot[:, :1], self.slot[:, 1:]
+        return (self.token[:, tf.newaxis] * num_heads + head[:, tf.newaxis],
+                (row * num_heads + head) * tf.shape(self.token)[1] + position)

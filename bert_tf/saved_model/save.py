@@ -11,7 +11,7 @@ import os
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.layers.layer_norm import computed_by
+from bert_tf.layers.inference import for_inference
 from bert_tf.layers.substitutes import computed_with
 from bert_tf.models.pretrained import CONFIG, TASK
 from bert_tf.saved_model.exported_encoder import EXPORT
@@ -115,7 +115,7 @@ def _write(served, model_folder, folder):
 
     made, functions = {}, {}
     with (_traced_once(served.encoder.backbone, "call"),
-          _traced_once(served.tokenizer, "tokenize"), computed_by(served_layer_norm)):
+          _traced_once(served.tokenizer, "tokenize"), for_inference(served_layer_norm)):
         for name, signature in signatures(served).items():
             if id(signature) not in made:  # the default's graph is there once
                 made[id(signature)] = tf.function(

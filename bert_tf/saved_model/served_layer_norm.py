@@ -18,7 +18,7 @@ _LARGE = 1 << 16
 
 
 def served_layer_norm(tokens, gamma, beta, epsilon):
-    """Return a kernel for `layer_norm.computed_by`: the one that suits the device and so many
+    """Return a kernel for `inference.for_inference`: the one that suits the device and so many
     numbers."""
     # 0 on a CPU; XLA, whatever the device, has the length of the list.
     device = tf.raw_ops.DeviceIndex(device_names=["CPU", "GPU"])

@@ -49,7 +49,8 @@ def unanswered(served):
 def encode(served, **inputs):
     """Return `sequence_output [B, S, D]`, `pooled_output [B, D]`, `tokens [B, S]`, `num_tokens`."""
     inputs = served.read(inputs)
-    outputs = served.encoder(inputs)
+    # As `embed` does, so that one graph of the encoder is in the version.
+    outputs = served.encoder.backbone(inputs, training=False, encoder_outputs=True)
     real = tf.cast(inputs["input_mask"], tf.float32)[:, :, tf.newaxis]
     return {"sequence_output": outputs["sequence_output"] * real,
             "pooled_output": outputs["pooled_output"], **served.read_tokens(inputs)}

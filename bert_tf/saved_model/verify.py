@@ -1,6 +1,8 @@
 """Check that an exported graph answers as the Keras model does, and refuses what it has to."""
 
 import math
+import os
+from concurrent import futures
 
 import numpy as np
 import tensorflow as tf
@@ -31,17 +33,20 @@ def verify(served, folder, tolerance):
     reloaded = tf.saved_model.load(folder)
     rows = signatures(served)
     texts = [*_TEXTS, _SENTENCE * (served.seq_length // 4)]
-    answers_of = {}  # what the default stands for is computed once
-    for name, inputs in make_requests(served, texts, _LENGTHS).items():
-        _refuses(reloaded.signatures[name], name, inputs)
+    # What the default stands for calls the same graph under its own name.
+    requests = {_called(reloaded.signatures[name]): (name, inputs) for name, inputs in
+                make_requests(served, texts, _LENGTHS).items()}.values()
+    # Most of the time TensorFlow optimizes each graph for its first call, on one core.
+    with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda each: _refuses(reloaded.signatures[each[0]], *each), requests):
+            pass
+    for name, inputs in requests:
         signature = rows[name]
         actual = tf.nest.map_structure(np.asarray, reloaded.signatures[name](**inputs))
         if signature.expected is not None:
             expected = signature.expected(served, inputs, actual, tolerance)
         else:
-            if id(signature) not in answers_of:
-                answers_of[id(signature)] = signature.function(served, **inputs)
-            expected = answers_of[id(signature)]
+            expected = signature.function(served, **inputs)
         expected = tf.nest.map_structure(np.asarray, expected)
         actual, expected, clear = signature.compared(served, inputs, actual, expected, tolerance)
         for output, values in expected.items():
@@ -53,6 +58,12 @@ def verify(served, folder, tolerance):
             if not agree:
                 raise BertTfError(f"the reloaded SavedModel gives a different `{output}` for the "
                                   f"signature `{name}` than the Keras model; nothing is published")
+
+
+def _called(function):
+    """Return the names of the graphs that a loaded signature calls."""
+    return tuple(node.attr["f"].func.name for node in function.graph.as_graph_def().node
+                 if "f" in node.attr)
 
 
 def _refuses(function, name, inputs):

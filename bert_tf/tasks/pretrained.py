@@ -6,6 +6,7 @@ import os
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import NoTextError, UsageError, check_choice, explain
+from bert_tf.layers.initializers import assigned_later
 from bert_tf.models.find import model_folder
 from bert_tf.models.pretrained import CHECKPOINT, CONFIG, TASK
 from bert_tf.storage import checksums, files, variables
@@ -62,7 +63,9 @@ class Saved:
         if model_class.preprocessor_class and "preprocessor" not in options:
             options["preprocessor"] = _preprocessor(
                 model_class.preprocessor_class, self.folder, reading, config)
-        model = model_class(config, **{**saved, **options})
+        # A head of this name may be another task's.
+        with assigned_later(name for name in self.tensors if name.startswith(f"{config.family}/")):
+            model = model_class(config, **{**saved, **options})
         now = model.options()
         changed = {name for name in (*saved, "features")
                    if name in options and now.get(name) != saved.get(name)}

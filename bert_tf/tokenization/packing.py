@@ -44,19 +44,21 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     else:
         lengths = [tf.minimum(lengths[0], budget)]
 
-    row = tf.ones_like(lengths[0], tf.int32)[:, tf.newaxis]
-    between = [vocabulary.sep_id * row] * separators
-    parts = []
+    total = special + tf.add_n(lengths)
+    # Not by ragged operations, each of which is some fifty of TensorFlow's.
+    longest = seq_length if fixed else tf.maximum(tf.reduce_max(total), 0)  # 0 without rows
+    position, begin = tf.range(tf.cast(longest, tf.int64)), 1
+    ids = vocabulary.sep_id
     for segment, length in zip(segments, lengths, strict=True):
-        dense = segment.to_tensor(shape=[None, budget])
-        parts += between if parts else [vocabulary.cls_id * row]
-        parts.append(tf.RaggedTensor.from_tensor(dense, lengths=length))
-    parts.append(vocabulary.sep_id * row)
-    packed = tf.concat(parts, axis=1)
-    ids = packed.to_tensor(vocabulary.pad_id, shape=[None, seq_length if fixed else None])
-
-    position = tf.range(tf.shape(ids, tf.int64)[1])
-    real = position < packed.row_lengths()[:, tf.newaxis]
+        inside = (position >= begin) & (position < begin + length[:, tf.newaxis])
+        place = segment.row_starts()[:, tf.newaxis] + position - begin
+        # What is not inside reads the one that is there for it.
+        tokens = tf.gather(tf.concat([segment.values, [0]], 0),
+                           tf.where(inside, place, tf.size(segment.values, tf.int64)))
+        ids = tf.where(inside, tokens, ids)
+        begin += length[:, tf.newaxis] + separators
+    real = position < total[:, tf.newaxis]
+    ids = tf.where(position == 0, vocabulary.cls_id, tf.where(real, ids, vocabulary.pad_id))
     second = real & (position > lengths[0][:, tf.newaxis] + separators) & vocabulary.pair_types
     return {"input_word_ids": ids, "input_mask": tf.cast(real, tf.int32),
             "input_type_ids": tf.cast(second, tf.int32)}

@@ -228,10 +228,13 @@ class Tokenizer(BaseTokenizer):
         too_long = tf.strings.length(words, "UTF8_CHAR") > self.max_characters_per_word
         long = tf.tensor_scatter_nd_update(long, where[:, tf.newaxis], too_long)
         replaced = tf.gather(long, word_of)
-        keep = ids.with_values(tf.logical_or(is_start, tf.logical_not(replaced)))
-        ids = ids.with_values(tf.where(replaced, self.vocabulary.unk_id, ids.values))
-        ends = ends.with_values(tf.where(replaced, tf.gather(word_ends, word_of), ends.values))
-        return tuple(tf.ragged.boolean_mask(ragged, keep) for ragged in (ids, starts, ends))
+        keep = is_start | tf.logical_not(replaced)
+        kept_before = tf.concat([[0], tf.cumsum(tf.cast(keep, tf.int64))], 0)
+        row_splits, kept = tf.gather(kept_before, ids.row_splits), tf.where(keep)[:, 0]
+        values = (tf.where(replaced, self.vocabulary.unk_id, ids.values), starts.values,
+                  tf.where(replaced, tf.gather(word_ends, word_of), ends.values))
+        return tuple(tf.RaggedTensor.from_row_splits(tf.gather(each, kept), row_splits,
+                                                     validate=False) for each in values)
 
 
 def read_options(path):

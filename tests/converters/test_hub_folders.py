@@ -21,10 +21,12 @@ UNWRITTEN = {
     "sparse_pred_ignore_index", "sparse_prediction", "summary_activation",
     "summary_last_dropout", "summary_type", "summary_use_proj", "transformers_version",
     "use_cache"}
-# A folder of each architecture and head; the others go back in `make test-all`.
-WAY_BACK = ("albert_classification", "bert_multilabel", "bert_st_mean", "camembert_mlm",
-            "deberta_v3_classification", "distilbert_questions", "electra_tokens",
-            "modernbert_tokens", "mpnet_st", "roberta_classification", "xlm_roberta_reranker")
+# A folder of each architecture and head; the others in `make test-all`.
+FEW = ("albert_classification", "bert_multilabel", "bert_st_mean", "camembert_mlm",
+       "deberta_v3_classification", "distilbert_questions", "electra_tokens",
+       "modernbert_tokens", "mpnet_st", "roberta_classification", "xlm_roberta_reranker")
+each = pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name not in FEW)) for name in FOLDERS])
 
 
 def checkpoint_of(shared, name):
@@ -36,7 +38,7 @@ def test_the_list_is_whole(shared):
     assert sorted(path.parent.name for path in folders) == list(FOLDERS)
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@each
 def test_states_and_logits(shared, name):
     checkpoint = checkpoint_of(shared, name)
     assert checkpoint.tensors.shapes == parameter_shapes(checkpoint.config, checkpoint.task)
@@ -44,8 +46,7 @@ def test_states_and_logits(shared, name):
     assert max(errors.values()) < 2e-5, errors
 
 
-@pytest.mark.parametrize("name", [pytest.param(
-    name, marks=[pytest.mark.long] * (name not in WAY_BACK)) for name in FOLDERS])
+@each
 def test_the_way_back(shared, name, tmp_path):
     """Their tensors bit for bit, their fields, and what the folder is read as again."""
     checkpoint = checkpoint_of(shared, name)

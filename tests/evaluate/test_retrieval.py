@@ -13,6 +13,8 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 
+pytestmark = pytest.mark.graphs_as_written
+
 CORPUS = ("id\ttext\ttitle\nd1\tthe film music\tfine\nd 2\tdull story scene\t\n"
           "d3\tpoor actor end\t\nd4\tthe great end\t\n")
 SQUAD = {"data": [{"title": "A", "paragraphs": [

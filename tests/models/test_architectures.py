@@ -15,6 +15,8 @@ from bert_tf.presets import generator_config
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
+pytestmark = pytest.mark.graphs_as_written
+
 LIKE_BERT, OWN = ("distilbert", "xlm_roberta", "camembert"), ("mpnet", "deberta", "modernbert")
 # MPNet knows distances as DeBERTa does, in a simpler way.
 OWN_TWO = [pytest.param("mpnet", marks=pytest.mark.long), "deberta", "modernbert"]
@@ -44,7 +46,7 @@ def losses(model, data, steps=3):
 @pytest.mark.parametrize("padding_free", [
     pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("family", [
-    *(pytest.param(family, marks=pytest.mark.long) for family in LIKE_BERT), *OWN])
+    *(pytest.param(family, marks=pytest.mark.long) for family in LIKE_BERT), *OWN_TWO])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,

@@ -61,8 +61,10 @@ def trained(folder, of_rows, strategy="one_device", **fields):
 
 
 @pytest.mark.parametrize(("strategy", "fields"), [
-    ("one_device", {"accumulate_steps": 2}), ("mirrored", {}), ("mirrored", {"dtype": "bfloat16"}),
-    ("one_device", {"dtype": "float16"})])
+    ("mirrored", {}), *(pytest.param(strategy, fields, marks=pytest.mark.long)
+                        for strategy, fields in (("one_device", {"accumulate_steps": 2}),
+                                                 ("mirrored", {"dtype": "bfloat16"}),
+                                                 ("one_device", {"dtype": "float16"})))])
 def test_what_occurs_learns_as_in_the_whole_table(tmp_path, strategy, fields):
     """Up to the order in which a norm is summed; float16 with scaled losses."""
     before, whole, seen_whole, _ = trained(tmp_path / "whole", False, strategy, **fields)

@@ -34,6 +34,7 @@ def source(tmp_path):
     return tmp_path / "data.jsonl"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("same_predictor")
 def test_the_files_are_the_local_ones(model, source, tmp_path, monkeypatch, capsys):
     words = ["--shard_size", "100"]

@@ -6,7 +6,8 @@ import tensorflow as tf
 from processor_marks import needs_onednn
 from tensorflow.python.eager import context
 
-from bert_tf.layers.layer_norm import LayerNorm, computed_by, normalized
+from bert_tf.layers.inference import for_inference
+from bert_tf.layers.layer_norm import LayerNorm, normalized
 from bert_tf.saved_model.ops import used_ops
 from bert_tf.saved_model.served_layer_norm import served_layer_norm
 
@@ -20,7 +21,7 @@ def served(jit_compile=False):
     norm.beta.assign(RANDOM.normal(size=768))
     function = tf.function(lambda x: norm(x) + 0.0, autograph=False, jit_compile=jit_compile,
                            input_signature=[tf.TensorSpec([None, 768])])
-    with computed_by(served_layer_norm):
+    with for_inference(served_layer_norm):
         function.get_concrete_function()
     return norm, function
 

@@ -151,10 +151,9 @@ def test_compiled_again_with_a_loss_of_keras():
     assert set(model.fit(TEXTS, LABELS, verbose=0).history) == {"loss"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("problem", "names"), [
-    ("single_label", ("no", "yes")),
-    pytest.param("multi_label", ("a", "b", "c"), marks=pytest.mark.long),
-    pytest.param("regression", ("score",), marks=pytest.mark.long)])
+    ("single_label", ("no", "yes")), ("multi_label", ("a", "b", "c")), ("regression", ("score",))])
 def test_two_replicas_train_as_one(problem, names):
     """`fit` on text; 33 rows in batches of 8 leave one, so that a replica's last batch is empty."""
     texts = [*TEXTS, "good"]

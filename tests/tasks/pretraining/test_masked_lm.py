@@ -85,6 +85,7 @@ def fitted(replicas, policy="float32", config=STILL, epochs=1,
     return model, model.fit(data, epochs=epochs, verbose=0).history
 
 
+@pytest.mark.long
 def test_two_replicas_fit_what_one_fits():
     one, history = fitted(1)
     two, other = fitted(2)
