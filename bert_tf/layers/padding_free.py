@@ -59,26 +59,26 @@ class PaddingFree:
             tf.pad(each, [[0, spare]]) for each in (self._real_places, position, row, number))
         if isinstance(self.batch, int):
             rectangles = max(1, min(rectangles, self.batch))
-        real = tf.gather(tf.reshape(real, [-1]), self._places)
-        self._parts, self.paddings, self.widths = [], [], []
-        self._known_moves = {}
-        for part in range(rectangles):
-            first = self.batch * part // rectangles
-            after = self.batch * (part + 1) // rectangles
-            self._add(first, after, counts[first:after], real, dtype)
+        bounds = self.batch * tf.range(rectangles + 1) // rectangles
+        self._sizes = bounds[1:] - bounds[:-1]  # rows of each
+        # The first row of a rectangle is its longest; of one without rows, any width will do.
+        longest = tf.gather(tf.pad(counts, [[0, 1]]), bounds[:-1])
+        self.widths = tf.unstack(_rounded(tf.maximum(longest, 1)), rectangles)
+        adder = tf.where(tf.gather(tf.reshape(real, [-1]), self._places), 0.0, MASKED)
+        self._parts, self.paddings, self._known_moves = [], [], {}
+        for width, starts, lengths in zip(
+                self.widths, *(self._split(each) for each in (self._starts, counts)), strict=True):
+            place = tf.range(width)
+            inside = place < lengths[:, tf.newaxis]
+            # After a row's end stands what is masked: any token of these rows will do.
+            token = starts[:, tf.newaxis] + tf.where(inside, place, 0)  # [b, s]
+            padding = tf.where(inside, tf.gather(adder, token), 2 * MASKED)
+            self.paddings.append(tf.cast(padding, dtype)[:, tf.newaxis, tf.newaxis])
+            self._parts.append(_Part(token, tf.cast(tf.where(inside), tf.int32), inside))
 
-    def _add(self, first, after, counts, real, dtype):
-        """The rectangle of the rows from `first` up to `after`."""
-        width = _rounded(tf.reduce_max(tf.concat([counts, [1]], 0)))
-        starts = self._starts[first:after, tf.newaxis]
-        inside = tf.sequence_mask(counts, width)
-        # After a row's end stands what is masked: any token of these rows will do.
-        token = starts + tf.where(inside, tf.range(width), 0)  # [b, s]
-        adder = tf.where(inside, tf.where(tf.gather(real, token), 0.0, MASKED), 2 * MASKED)
-        self.paddings.append(tf.cast(adder, dtype)[:, tf.newaxis, tf.newaxis])
-        self.widths.append(width)
-        slot = tf.cast(tf.where(inside), tf.int32)  # [k, 2], of the tokens of these rows
-        self._parts.append(_Part(first, after, token, slot, inside))
+    def _split(self, rows):
+        """`[batch, …]`, longest rows first, as a list of those of each rectangle."""
+        return tf.split(rows, self._sizes, num=len(self.widths))
 
     @functools.cached_property
     def adders(self):
@@ -130,8 +130,7 @@ class PaddingFree:
 
     def first_heads(self, projected, num_heads):
         """The same of what `first` gave: a list of `[rows, heads, 1, head_size]`."""
-        return [one_position(projected[part.first:part.after], num_heads)
-                for part in self._parts]
+        return [one_position(part, num_heads) for part in self._split(projected)]
 
     def merge(self, contexts):
         """The inverse of `heads`, with anything for the spare tokens."""
@@ -179,18 +178,16 @@ class PaddingFree:
 
 
 def _rounded(count):
-    """The int32 scalar, at least 1, rounded up to one of 16 numbers from 32 to 64, of as many from
-    64 to 128, and so on."""
+    """Int32, at least 1, rounded up to one of 16 numbers from 32 to 64, of as many from 64 to 128,
+    and so on."""
     power = tf.cast(tf.math.log(tf.cast(count, tf.float32)) / math.log(2), tf.int32)
-    step = tf.bitwise.left_shift(1, tf.maximum(power - 4, 0))
+    step = tf.bitwise.left_shift(tf.ones_like(power), tf.maximum(power - 4, 0))
     return -(-count // step) * step
 
 
 class _Part(NamedTuple):
     """The rows of one rectangle."""
 
-    first: object  # integer or scalar int32: the first of its rows, of those by length
-    after: object
     token: tf.Tensor  # int32 [b, s], which token stands where
     slot: tf.Tensor  # int32 [k, 2], where its tokens stand
     inside: tf.Tensor  # bool [b, s]
