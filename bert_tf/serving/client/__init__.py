@@ -30,7 +30,7 @@ __all__ = ["AsyncClient", "Client", "RequestError", "Tls", "VectorCode"]
 
 
 class Client(Methods):
-    __doc__ = f"""A client whose methods wait. Threads may share it.
+    __doc__ = f"""A client whose methods wait. Threads may share it, and processes that fork.
 
     {Methods.__doc__}"""
 
