@@ -39,7 +39,8 @@ class Methods(Steps):
         model: its name on the server.
         version: its number, or
         label: a name that the server's configuration gives to a version; default the latest.
-        timeout: seconds within which every request, with its retries, must be answered.
+        timeout: seconds within which every request, with its retries, must be answered;
+            `math.inf` for any number.
         retries: times that what is UNAVAILABLE is asked again.
         batch_size: texts of a request at most.
         concurrency: requests of one call under way at the same time.

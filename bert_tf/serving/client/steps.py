@@ -30,6 +30,7 @@ _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for
 _KNOWN_SECONDS = 5.0  # after which REST, whose answers name no version, is asked for it again
 _VERSIONS = 3  # that may follow one another while a call is answered
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
+_MOST_SECONDS = 1e8  # years; gRPC takes much more for nothing, and sockets refuse it
 _DIAGNOSIS_SECONDS = 5.0  # for finding out why there is no answer
 _ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
 
@@ -66,6 +67,10 @@ class Steps:
                                    ("concurrency", concurrency, 1), ("pad_to", pad_to, 1)):
             if value is not None and value < least:
                 raise UsageError(explain(f"{name}={value}", f"at least {least}"))
+        if timeout is None or not timeout > 0:
+            raise UsageError(explain(f"timeout={timeout}", "seconds above 0, math.inf for any"))
+        if version is not None and not -2**63 <= version < 2**63:
+            raise UsageError(explain(f"version={version}", "a number of 64 bits"))
         if pretokenize is not None:
             check_choice("pretokenize", pretokenize, (MORPHEMES, "none"))
         self._spec = Spec(model, version, label)
@@ -241,7 +246,7 @@ class Steps:
         seconds = end - time.monotonic()
         if seconds <= 0:
             raise ServingError("DEADLINE_EXCEEDED", "the time for the call is over")
-        return seconds
+        return min(seconds, _MOST_SECONDS)
 
     @contextlib.contextmanager
     def _explained(self):

@@ -62,6 +62,9 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
     ("http://me:secret@localhost:1", {}, "^an address with a user name; expected host:port alone"),
     ("localhost:1", {"version": 1, "label": "stable"}, "one of them"),
     ("localhost:1", {"batch_size": 0}, "at least 1"),
+    *(("localhost:1", {"timeout": wrong}, f"^timeout={wrong}; expected seconds above 0")
+      for wrong in (0, float("nan"), None)),
+    ("localhost:1", {"version": 2**63}, f"version={2**63}; expected a number of 64 bits"),
     ("localhost:1", {"pretokenize": "words"}, "pretokenize='words' is unknown")])
 def test_wrong_arguments(address, options, message):
     with pytest.raises(UsageError, match=message):

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import signal
 import socket
 import threading
@@ -177,6 +178,12 @@ def test_deadlines(protocol, ask, of):
                 ask(address, "embed", ["5"], timeout=0.5)
         over.set()
     assert error.value.code == "DEADLINE_EXCEEDED"
+
+
+@pytest.mark.parametrize("seconds", [1e10, math.inf])
+def test_no_deadline(protocol, ask, seconds):
+    with ScriptedServer().running(protocol) as address:
+        assert ask(address, "embed", "5", of={"timeout": seconds}, timeout=seconds)[0] == 5
 
 
 def test_an_answer_that_comes_byte_by_byte_ends_at_the_deadline(ask):
