@@ -96,8 +96,7 @@ class Methods(Steps):
             scores the earlier first.
         """
         passages = text_list(passages, "passages")
-        if not self._signatures:
-            yield from self.hear()
+        yield from self._known()
         if "rank" in self._signatures:
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])
