@@ -106,8 +106,7 @@ async def embed(call, asked):
                                             prompt=asked.prompt_name)
     else:
         vectors, tokens = await tasks.embed_ids(call, asked.inputs, truncate=asked.truncate)
-    if asked.normalize or asked.dimensions is not None:
-        vectors = tasks.scaled(vectors, asked.dimensions)
+    vectors = (tasks.scaled if asked.normalize else tasks.shortened)(vectors, asked.dimensions)
     return Answer(np.ascontiguousarray(vectors, np.float32),
                   _counts(started, asked.inputs, tokens), vectors.nbytes)
 
