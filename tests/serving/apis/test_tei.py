@@ -76,6 +76,8 @@ def test_labels(post):
     ("/embed", {"inputs": 5}, 422, "Validation", "inputs is 5"),
     ("/embed", {}, 422, "Validation", "inputs is missing"),
     ("/embed", {"inputs": "word " * 20, "truncate": False}, 422, "Validation", "has 22 tokens"),
+    ("/embed", {"inputs": [1, 2], "prompt_name": "query"}, 422, "Validation",
+     "prompt_name is query; expected none beside token ids"),
     ("/embed", {"inputs": "a", "truncation_direction": "Left"}, 422, "Validation",
      "truncation_direction is 'Left'; expected Right"),
     ("/embed", {"inputs": "a", "dimensions": 9}, 422, "Validation", "dimensions is 9"),
