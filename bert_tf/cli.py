@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import ctypes
 import difflib
+import errno
 import importlib
 import os
 import shlex
@@ -238,7 +239,10 @@ def run(main, argv=None):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        return main(argv) or 0
+        code = main(argv) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what fails there is told below and not by Python at its end
+        return code
     except UsageError as error:
         print(f"error: {staging.named(str(error))}", file=sys.stderr)
         return 2
@@ -254,8 +258,12 @@ def run(main, argv=None):
         reason = str(interrupt) or "what is finished is kept, the same command goes on from there"
         print(f"\nstopped: {reason}", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing more to say to it.
+    except OSError as error:
+        # The reader of our output went away (`| head`), or the disk of its file is full.
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        if error.errno == errno.ENOSPC:
+            print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

@@ -154,7 +154,7 @@ def _parser():
 def _search(argv):
     arguments = _search_parser().parse_args(argv)
     index = open_index(arguments.index, arguments.model, arguments.verify or None)
-    texts = iter(arguments.texts or files.read_lines("/dev/stdin"))
+    texts = iter(arguments.texts or files.read_standard_input())
     while part := list(itertools.islice(texts, _AT_ONCE)):
         found = index.search(part, arguments.k, arguments.exact, arguments.rescore,
                              arguments.probes)

@@ -62,7 +62,14 @@ def _seconds(text):
 
 def main(argv=None):
     arguments = _parser().parse_args(argv)
+    try:
+        _query(arguments)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the same command begins again with the first text") from None
 
+
+def _query(arguments):
+    """Ask the server, and print what it answers."""
     try:
         from bert_tf.serving.client import Client, Tls
     except ModuleNotFoundError as error:
@@ -74,7 +81,7 @@ def main(argv=None):
                 batch_size=arguments.batch_size, pretokenize=arguments.pretokenize,
                 tls=Tls(*keys) if arguments.tls or any(keys) else None,
                 api_key=arguments.api_key_file and read_keys(arguments.api_key_file)[0]) as client:
-        texts = iter(arguments.texts or files.read_lines("/dev/stdin"))
+        texts = iter(arguments.texts or files.read_standard_input())
         if arguments.query is not None:
             _rank(client, arguments, list(texts))
             return

@@ -1,5 +1,6 @@
 """What every entry point says about a wrong command line: one line, exit code 2."""
 
+import os
 import subprocess
 import sys
 
@@ -82,6 +83,17 @@ def test_a_stop_says_how_to_go_on(capsys):
     assert cli.run(stopped) == 130
     assert capsys.readouterr().err == (
         "\nstopped: what is finished is kept, the same command goes on from there\n")
+
+
+def test_output_that_nobody_takes(capsys, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    for file, error in ((writer, ""), ("/dev/full", "error: cannot write the output: No space left "
+                                                    "on device\n")):
+        with open(file, "w") as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            assert cli.run(print, "few words") == 1
+        assert capsys.readouterr().err == error
 
 
 @pytest.mark.parametrize("main", [create_data.main, evaluate.main, export.main, finetune.main,

@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import shutil
+import sys
 import zlib
 
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -91,7 +92,7 @@ def open_binary(path):
         return gzip.open(stream, "rb") if os.fspath(path).endswith(".gz") else stream
 
 
-def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict"):
+def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict", stream=None):
     """Yield the lines of a text file (optionally `.gz`), in lists of about `block_size` bytes.
 
     Lines come without their ends; a BOM is dropped.
@@ -100,13 +101,14 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict"):
         path: the file.
         block_size: in bytes.
         encoding, errors: as of `encodings.Decoder`.
+        stream: of the file's bytes, where it is open.
 
     Raises:
         BertTfError: unreadable, or damaged gzip; the line number is named.
         EncodingError: the text is of another encoding; line and column are named.
     """
     number, rest, decoder = 0, "", None
-    with explained("read", path), open_binary(path) as stream:
+    with explained("read", path), stream or open_binary(path) as stream:
         try:
             while data := stream.read(block_size):
                 if decoder is None:
@@ -135,6 +137,15 @@ def _split_lines(text):
 def read_lines(path, encoding=None, errors="strict"):
     """Yield the lines of a text file one by one; see `read_line_blocks`."""
     for lines in read_line_blocks(path, encoding=encoding, errors=errors):
+        yield from lines
+
+
+def read_standard_input():
+    """Yield the lines of standard input one by one; see `read_line_blocks`."""
+    # Opened by its name, a file would begin anew after what others read of it, and a socket fails.
+    if sys.stdin is None:
+        raise BertTfError("cannot read standard input: it is closed")
+    for lines in read_line_blocks("standard input", stream=sys.stdin.buffer):
         yield from lines
 
 

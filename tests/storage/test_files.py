@@ -3,6 +3,8 @@
 import errno
 import gzip
 import os
+import socket
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -30,6 +32,25 @@ def test_bad_utf8_is_named_by_line_and_column(tmp_path, block_size):
     path.write_bytes(b"one\ntwo\nthr\xffee\n")
     with pytest.raises(BertTfError, match="text line 3: byte 0xff at column 4 is not UTF-8"):
         list(files.read_line_blocks(str(path), block_size))
+
+
+def test_standard_input_goes_on_where_others_stopped(tmp_path, monkeypatch):
+    path = tmp_path / "text"
+    path.write_text("a header\none\n한\n")
+    with open(path, encoding="utf-8") as file:
+        file.buffer.readline()
+        monkeypatch.setattr(sys, "stdin", file)
+        assert list(files.read_standard_input()) == ["one", "한"]
+    one, other = socket.socketpair()  # which cannot be opened by a name
+    with one, other, one.makefile(encoding="utf-8") as file:
+        other.sendall(b"one\nt\xffwo")
+        other.close()
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.raises(BertTfError, match="standard input line 2: byte 0xff at column 2"):
+            list(files.read_standard_input())
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(BertTfError, match="standard input: it is closed"):
+        list(files.read_standard_input())
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

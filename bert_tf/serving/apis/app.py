@@ -81,7 +81,8 @@ class Apis:
         method, path, name = scope["method"], scope["path"], None
         method = "GET" if method == "HEAD" else method  # the server leaves the body out
         if method == "OPTIONS" and self.settings.cors:
-            found = self._find({**scope, "method": "POST"})
+            found = (self._find({**scope, "method": "POST"})
+                     or self._find({**scope, "method": "GET"}))
             return found and (found[0], _PREFLIGHT, None)
         found = self._routes.get((method, path))
         if found is None and path.startswith(_OF_MODEL):

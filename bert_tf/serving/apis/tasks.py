@@ -132,13 +132,18 @@ def _vectors(call, outputs):
     return call.about.code.decode(vectors)
 
 
-def scaled(vectors, dimensions=None, field="dimensions"):
-    """Vectors of length 1, of the first components if `dimensions` says so (Matryoshka)."""
+def shortened(vectors, dimensions):
+    """The first components of vectors (Matryoshka), of None all."""
     width = vectors.shape[-1]
     if dimensions is not None and dimensions > width:
-        raise refusal("field", Kind.FIELD, field, value=dimensions,
+        raise refusal("field", Kind.FIELD, "dimensions", value=dimensions,
                       wanted=f"at most {width}, the width of the model's vectors")
-    if dimensions is not None and dimensions < width:
+    return vectors[:, :dimensions]
+
+
+def scaled(vectors, dimensions=None):
+    """As `shortened`, at length 1."""
+    if shortened(vectors, dimensions).shape != vectors.shape:
         return VectorCode(dimensions=dimensions).encode(vectors)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)

@@ -104,10 +104,12 @@ async def embed(call, asked):
     if type(asked.inputs[0]) is str:
         vectors, tokens = await tasks.embed(call, asked.inputs, truncate=asked.truncate,
                                             prompt=asked.prompt_name)
+    elif asked.prompt_name is not None:
+        raise refusal("field", Kind.FIELD, "prompt_name", value=asked.prompt_name,
+                      wanted="none beside token ids, whose text is not known")
     else:
         vectors, tokens = await tasks.embed_ids(call, asked.inputs, truncate=asked.truncate)
-    if asked.normalize or asked.dimensions is not None:
-        vectors = tasks.scaled(vectors, asked.dimensions)
+    vectors = (tasks.scaled if asked.normalize else tasks.shortened)(vectors, asked.dimensions)
     return Answer(np.ascontiguousarray(vectors, np.float32),
                   _counts(started, asked.inputs, tokens), vectors.nbytes)
 

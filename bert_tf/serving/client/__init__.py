@@ -12,9 +12,12 @@ deadline, and gRPC's five attempts are no limit. `pip install bert_tf_client` in
 """
 
 import asyncio
+import collections
+import contextlib
 import math
+import queue
+import threading
 import time
-from concurrent import futures
 
 import tenacity
 
@@ -27,7 +30,7 @@ __all__ = ["AsyncClient", "Client", "RequestError", "Tls", "VectorCode"]
 
 
 class Client(Methods):
-    __doc__ = f"""A client whose methods wait. Threads may share it.
+    __doc__ = f"""A client whose methods wait. Threads may share it, and processes that fork.
 
     {Methods.__doc__}"""
 
@@ -55,9 +58,34 @@ class Client(Methods):
     def _ask_all(self, requests, deadline):
         if len(requests) == 1:
             return [self._ask(requests[0], deadline)]
-        with futures.ThreadPoolExecutor(self._concurrency) as pool:
-            # After a failure the rest is cancelled.
-            return list(pool.map(lambda request: self._ask(request, deadline), requests))
+        waiting, done = collections.deque(enumerate(requests)), queue.SimpleQueue()
+
+        def work():
+            with contextlib.suppress(IndexError):
+                while True:
+                    place, request = waiting.popleft()
+                    done.put((place, *self._outcome(request, deadline)))
+
+        # What is under way is waited for neither after a failure nor at Ctrl-C, as a pool would.
+        for _ in range(min(self._concurrency, len(requests))):
+            threading.Thread(target=work, daemon=True).start()
+        answers = [None] * len(requests)
+        try:
+            for _ in requests:
+                place, answer, problem = done.get()
+                if problem is not None:
+                    raise problem
+                answers[place] = answer
+        finally:
+            waiting.clear()
+        return answers
+
+    def _outcome(self, request, deadline):
+        """The answer and None, or None and what was raised."""
+        try:
+            return self._ask(request, deadline), None
+        except Exception as problem:
+            return None, problem
 
     def _ask(self, request, deadline):
         begun = time.monotonic()

@@ -39,7 +39,8 @@ class Methods(Steps):
         model: its name on the server.
         version: its number, or
         label: a name that the server's configuration gives to a version; default the latest.
-        timeout: seconds within which every request, with its retries, must be answered.
+        timeout: seconds within which every request, with its retries, must be answered;
+            `math.inf` for any number.
         retries: times that what is UNAVAILABLE is asked again.
         batch_size: texts of a request at most.
         concurrency: requests of one call under way at the same time.
@@ -95,8 +96,7 @@ class Methods(Steps):
             scores the earlier first.
         """
         passages = text_list(passages, "passages")
-        if not self._signatures:
-            yield from self.hear()
+        yield from self._known()
         if "rank" in self._signatures:
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])

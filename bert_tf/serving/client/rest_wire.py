@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import os
 import time
 import urllib.parse
 
@@ -42,20 +43,31 @@ class RestWire:
         elif spec.label is not None:
             path += f"/labels/{urllib.parse.quote(spec.label, safe='')}"
         self._url = f"{scheme}://{address.target}{path}"
-        factory = httpx.AsyncClient if asynchronous else httpx.Client
+        self._asynchronous = asynchronous
+        # The address knows which proxy of the environment counts. How many connections there are is
+        # the caller's to bound.
+        self._make = lambda: (httpx.AsyncClient if asynchronous else httpx.Client)(
+            headers=api_key and {"authorization": f"Bearer {api_key}"},
+            verify=address.tls.context() if address.tls else True,
+            proxy=address.proxy and address.proxy.url, trust_env=False,
+            limits=httpx.Limits(max_connections=None))
         try:
-            # The address knows which proxy of the environment counts. How many connections there
-            # are is the caller's to bound.
-            self._http = factory(headers=api_key and {"authorization": f"Bearer {api_key}"},
-                                 verify=address.tls.context() if address.tls else True,
-                                 proxy=address.proxy and address.proxy.url, trust_env=False,
-                                 limits=httpx.Limits(max_connections=None))
+            self._made = os.getpid(), self._make()
         except (ValueError, ImportError, httpx.InvalidURL) as error:
             raise UsageError(explain(f"{address.proxy}: {error}", "http://host:port",
                                      "naming the server in no_proxy")) from error
         self._ask = self._ask_asynchronously if asynchronous else self._ask_waiting
-        # Ends the connections; of an asynchronous wire an awaitable.
-        self.close = self._http.aclose if asynchronous else self._http.close
+
+    @property
+    def _http(self):
+        # Over connections that a fork's processes share each would read the answers of the others.
+        if self._made[0] != os.getpid():
+            self._made = os.getpid(), self._make()
+        return self._made[1]
+
+    def close(self):
+        """End the connections; of an asynchronous wire an awaitable of that."""
+        return self._http.aclose() if self._asynchronous else self._http.close()
 
     def predict(self, name, signature, inputs):
         """As of `GrpcWire`."""

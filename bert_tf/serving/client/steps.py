@@ -28,8 +28,11 @@ _DESCRIBE = "describe"  # the signature that tells what a client must know
 _TEXTS = ("text", "text_a", "text_b", "question", "context", "query", "passage")
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")  # inputs of a row for each text
 _KNOWN_SECONDS = 5.0  # after which REST, whose answers name no version, is asked for it again
+# What a version says to whom has heard of another one's signatures, too.
+_MISFITS = ("INVALID_ARGUMENT", "FAILED_PRECONDITION")
 _VERSIONS = 3  # that may follow one another while a call is answered
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
+_MOST_SECONDS = 1e8  # years; gRPC takes much more for nothing, and sockets refuse it
 _DIAGNOSIS_SECONDS = 5.0  # for finding out why there is no answer
 _ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
 
@@ -66,6 +69,10 @@ class Steps:
                                    ("concurrency", concurrency, 1), ("pad_to", pad_to, 1)):
             if value is not None and value < least:
                 raise UsageError(explain(f"{name}={value}", f"at least {least}"))
+        if timeout is None or not timeout > 0:
+            raise UsageError(explain(f"timeout={timeout}", "seconds above 0, math.inf for any"))
+        if version is not None and not -2**63 <= version < 2**63:
+            raise UsageError(explain(f"version={version}", "a number of 64 bits"))
         if pretokenize is not None:
             check_choice("pretokenize", pretokenize, (MORPHEMES, "none"))
         self._spec = Spec(model, version, label)
@@ -77,7 +84,7 @@ class Steps:
         self._pad_to = pad_to
         self._signatures = {}  # name: SignatureDef, as last heard of
         self._version = None  # as last heard of
-        self._heard = -math.inf  # when that was
+        self._known_until = -math.inf  # from when on it is heard of anew
         self._descriptions = {}  # version: what its `describe` tells; {} where it is not there
         self._reached = False  # whether the server ever answered
 
@@ -106,7 +113,7 @@ class Steps:
         Raises:
             RequestError: versions that describe themselves differently answer in turn.
         """
-        signature = yield from self._signature(name)
+        signature = yield from self._signature(name, inputs.keys())
         if inputs.keys() != signature.inputs.keys():
             raise UsageError(explain(f"inputs {' '.join(inputs)} for the signature {name!r}",
                                      " ".join(sorted(signature.inputs))))
@@ -158,15 +165,21 @@ class Steps:
     def _are_described(self, versions, description):
         return all(self._descriptions.get(version) == description for version in versions)
 
-    def _signature(self, name):
-        """The `SignatureDef`; it is heard of the model unless one of that name is known."""
-        stale = self._address.rest and time.monotonic() > self._heard + _KNOWN_SECONDS
-        if stale or name not in self._signatures:
+    def _signature(self, name, inputs=None):
+        """The `SignatureDef`; it is heard of the model unless one that has the inputs is known."""
+        yield from self._known()
+        known = self._signatures.get(name)
+        if known is None or inputs is not None and inputs != known.inputs.keys():
             yield from self.hear()
         if name not in self._signatures:
             raise UsageError(explain(f"the model {self._spec.name} has no signature {name!r}",
                                      f"one of {' '.join(sorted(self._signatures))}"))
         return self._signatures[name]
+
+    def _known(self):
+        """Hear of the signatures, unless what is known of them holds."""
+        if time.monotonic() > self._known_until:
+            yield from self.hear()
 
     def hear(self):
         """Ask for the signatures; the model's version."""
@@ -174,7 +187,8 @@ class Steps:
         # Those with underscores are TensorFlow's own, such as the one that initializes tables.
         self._signatures = {name: signature for name, signature in signatures.items()
                             if not name.startswith("__")}
-        self._version, self._heard = version, time.monotonic()
+        self._version = version
+        self._known_until = time.monotonic() + (_KNOWN_SECONDS if self._address.rest else math.inf)
         return version
 
     def _analysed(self, texts, description):
@@ -241,13 +255,15 @@ class Steps:
         seconds = end - time.monotonic()
         if seconds <= 0:
             raise ServingError("DEADLINE_EXCEEDED", "the time for the call is over")
-        return seconds
+        return min(seconds, _MOST_SECONDS)
 
     @contextlib.contextmanager
     def _explained(self):
         try:
             yield
         except ServingError as error:
+            if error.code in _MISFITS:
+                self._known_until = -math.inf
             proxy = f" through {self._address.proxy}" if self._address.proxy else ""
             raise RequestError(error.code, f"{self._address.text}{proxy}, model {self._spec.name}: "
                                            f"{error.message} ({error.code})") from error

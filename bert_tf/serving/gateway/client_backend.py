@@ -20,6 +20,7 @@ _SILENT_SECONDS = 10  # after a line in the log about the server
 _DESCRIBE = "describe"
 # Codes that tell of the gateway and not of its client's request.
 _OURS = ("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED")
+_UNAVAILABLE = "UNAVAILABLE"
 _log = logging.getLogger(__name__)
 
 
@@ -100,9 +101,12 @@ class ClientBackend:
             return await coroutine
         except RequestError as problem:
             cause = problem.__cause__
-            if isinstance(cause, ServingError) and cause.code not in _OURS:
+            told = isinstance(cause, ServingError)
+            if told and cause.code not in (*_OURS, _UNAVAILABLE):
                 raise cause from problem
             self._say(problem)
+            if told and cause.code == _UNAVAILABLE:  # in words of gRPC's, perhaps with an address
+                raise error("not_now") from problem
             raise refusal("no_server", Kind.UNHEALTHY) from problem
         except BertTfError as problem:
             self._say(problem)

@@ -145,7 +145,11 @@ class ModelStore:
             if isinstance(versions, str):
                 self._say(name, versions)
                 continue  # a folder that is away for a moment ends nothing
-            if not versions:
+            missing = set(model.config.model_version_policy.specific.versions) - versions.keys()
+            if missing:
+                self._say(name, f"no version {' '.join(map(str, sorted(missing)))} of {name} under "
+                                f"{model.config.base_path}, which its policy names")
+            elif not versions:
                 self._say(name, f"no versions of {name} under {model.config.base_path}: a version "
                                 "is a folder whose name is a number")
             else:

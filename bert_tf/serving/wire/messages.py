@@ -133,6 +133,7 @@ _BY_CODE = {
         "rest_busy": "too much of other requests is still arriving",
         "unhealthy": "no model can be asked",
         "no_server": "the server of the models does not answer",
+        "not_now": "the server of the models cannot answer now",
         "stopping": "the server is shutting down"},
     "UNIMPLEMENTED": {
         "multi_method": "method {method}; expected tensorflow/serving/classify or …/regress",

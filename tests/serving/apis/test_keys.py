@@ -159,3 +159,14 @@ def test_a_client_s_key_is_not_shown():
     with pytest.raises(UsageError) as raised:
         Client("localhost:1", "m", api_key="of somebody")
     assert "somebody" not in str(raised.value)
+
+
+def test_a_page_of_another_origin_may_ask_before_it_shows_a_key():
+    backend = FakeBackend(EMBEDDER)
+    with serving(backend, Keys([KEY]), cors=True) as client:
+        for path in ("/embed", "/info", "/models/embedder/info", "/v1/models", "/v2/rerank"):
+            response = client.options(path, headers={"Origin": "https://example.org"})
+            assert (response.status_code, response.headers["access-control-allow-headers"]) == (
+                200, "Content-Type, Authorization")
+        assert client.options("/nothing").status_code == 404
+    backend.close()

@@ -18,7 +18,11 @@ def test_vectors(served, post, backend):
     assert response.headers["x-compute-tokens"] == "7"
     assert response.headers["x-compute-characters"] == "8"
     assert post("/embed", inputs="나무", normalize=False)[1] == [expected[1].tolist()]
-    assert backend.counted == [("embedder", "embed", "OK")] * 2
+    assert post("/embed", inputs="나무", normalize=False, dimensions=2)[1] == [
+        expected[1, :2].tolist()]
+    np.testing.assert_allclose(post("/embed", inputs="나무", dimensions=2)[1],
+                               _unit(expected[1:, :2]), rtol=1e-6)
+    assert backend.counted == [("embedder", "embed", "OK")] * 4
     # The model made for vectors is meant, unless the path names another.
     assert post("/models/moods/embed", inputs="나무")[0] == 200
     assert backend.asked[-1][0] == "moods"
@@ -72,6 +76,8 @@ def test_labels(post):
     ("/embed", {"inputs": 5}, 422, "Validation", "inputs is 5"),
     ("/embed", {}, 422, "Validation", "inputs is missing"),
     ("/embed", {"inputs": "word " * 20, "truncate": False}, 422, "Validation", "has 22 tokens"),
+    ("/embed", {"inputs": [1, 2], "prompt_name": "query"}, 422, "Validation",
+     "prompt_name is query; expected none beside token ids"),
     ("/embed", {"inputs": "a", "truncation_direction": "Left"}, 422, "Validation",
      "truncation_direction is 'Left'; expected Right"),
     ("/embed", {"inputs": "a", "dimensions": 9}, 422, "Validation", "dimensions is 9"),

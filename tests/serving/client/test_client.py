@@ -5,11 +5,12 @@ import json
 import subprocess
 import sys
 
+import grpc
 import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
-from scripted_server import MODEL, ScriptedServer
+from scripted_server import MODEL, Refusal, ScriptedServer, numbers
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.client import AsyncClient, Client, RequestError, Tls, steps
@@ -62,6 +63,9 @@ def test_what_it_is_asked_must_fit_the_signature(protocol, ask):
     ("http://me:secret@localhost:1", {}, "^an address with a user name; expected host:port alone"),
     ("localhost:1", {"version": 1, "label": "stable"}, "one of them"),
     ("localhost:1", {"batch_size": 0}, "at least 1"),
+    *(("localhost:1", {"timeout": wrong}, f"^timeout={wrong}; expected seconds above 0")
+      for wrong in (0, float("nan"), None)),
+    ("localhost:1", {"version": 2**63}, f"version={2**63}; expected a number of 64 bits"),
     ("localhost:1", {"pretokenize": "words"}, "pretokenize='words' is unknown")])
 def test_wrong_arguments(address, options, message):
     with pytest.raises(UsageError, match=message):
@@ -195,6 +199,33 @@ def test_prompts_of_a_new_version(protocol, monkeypatch):
         server.version = 4
         client.rank("a", ["b"])
         assert seen[-1] == ["q4: a", "p4: b"]
+
+
+def test_a_version_with_other_signatures(protocol):
+    score = {"score": (tf.float32, [None])}
+    pair = dict.fromkeys(("query", "passage"), (tf.string, [None]))
+    embed = ({"text": (tf.string, [None])}, {"embedding": (tf.float32, [None, 2])})
+
+    def answer(signature, inputs):
+        if signature not in server.signatures:
+            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, 400, "no such signature")
+        if signature == "embed":
+            return numbers(signature, inputs)
+        return {"score": np.float32([len(text) for text in inputs["passage"]])}
+
+    def ranked(client, *passages):
+        return [row["text"] for row in client.rank("1", passages)]
+
+    server = ScriptedServer(answer, {"rank": (pair, score), "measure": embed})
+    with (server.running(protocol) as address, Client(address, MODEL) as one,
+          Client(address, MODEL) as other):
+        assert ranked(one, "1", "22") == ranked(other, "1", "22") == ["22", "1"]
+        server.signatures = {"embed": embed, "measure": (pair, score)}
+        [row] = one.predict("measure", query=["1"], passage=["22"])
+        assert row["score"] == 2
+        with pytest.raises(RequestError, match="no such signature"):
+            ranked(other, "-1", "1")
+        assert ranked(other, "-1", "1") == ["1", "-1"]
 
 
 def test_no_tensorflow_is_imported():

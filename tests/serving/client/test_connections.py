@@ -1,15 +1,17 @@
 """What is on the way to a server: no server, another one, proxies, TLS."""
 
 import contextlib
+import os
 import socket
 import socketserver
 import subprocess
+import sys
 import threading
 
 import grpc
 import pytest
-from scripted_server import Refusal, ScriptedServer
-from server_harness import free_ports
+from scripted_server import Refusal, ScriptedServer, numbers
+from server_harness import PATIENCE, REPOSITORY, free_ports
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.client import Client, RequestError, Tls
@@ -23,6 +25,31 @@ def test_no_server(protocol, ask):
         ask(address, "embed", ["5"])
     with pytest.raises(RequestError, match="no server answers at nowhere.invalid:1: "):
         ask("nowhere.invalid:1", "status")
+
+
+_FORKS = """
+import os, sys
+from bert_tf.serving.client import Client
+with Client(sys.argv[1], "m") as client:
+    client.embed("1")
+    if child := os.fork():
+        os.waitpid(child, 0)
+    client.embed("2")
+"""
+
+
+def test_a_forked_process_has_a_connection_of_its_own():
+    connections = []  # each has a thread of the server's
+
+    def answer(signature, inputs):
+        connections.append(threading.get_ident())
+        return numbers(signature, inputs)
+
+    with ScriptedServer(answer).running("rest") as address:
+        subprocess.run([sys.executable, "-c", _FORKS, address], check=True, timeout=PATIENCE,
+                       env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    before, childs, parents = connections
+    assert before == parents != childs
 
 
 @pytest.fixture

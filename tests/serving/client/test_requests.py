@@ -2,6 +2,8 @@
 
 import contextlib
 import itertools
+import math
+import signal
 import socket
 import threading
 
@@ -9,11 +11,11 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from scripted_server import Refusal, ScriptedServer, numbers
+from scripted_server import MODEL, Refusal, ScriptedServer, numbers
 from server_harness import PATIENCE
 
 from bert_tf.errors import UsageError
-from bert_tf.serving.client import RequestError
+from bert_tf.serving.client import Client, RequestError
 
 
 def _sizes(server, then=numbers):
@@ -118,6 +120,48 @@ def test_the_first_failure_ends_the_call(protocol, ask):
     assert server.requests < 500
 
 
+def _hangs(server, other):
+    """Let the text 0 wait, once it is there together with the text 1, for which `other()` is done.
+
+    Returns: `(an event that ends this, a list that then has something in it)`.
+    """
+    both, over, ended = threading.Barrier(2), threading.Event(), []
+
+    def answer(signature, inputs):
+        both.wait(PATIENCE)
+        if inputs["text"][0] == b"1":
+            other()
+        ended.append(over.wait(5))
+        return numbers(signature, inputs)
+
+    server.answer = answer
+    return over, ended
+
+
+def test_a_failure_is_told_without_waiting_for_what_is_under_way(protocol, ask):
+    def refuse():
+        raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, 400, "no")
+
+    server = ScriptedServer()
+    over, ended = _hangs(server, refuse)
+    with server.running(protocol) as address:
+        with pytest.raises(RequestError, match="no"):
+            ask(address, "embed", ["0", "1"], of={"batch_size": 1})
+        assert not ended
+        over.set()
+
+
+def test_ctrl_c_ends_a_call_at_once(protocol):
+    server = ScriptedServer()
+    main = threading.main_thread().ident
+    over, ended = _hangs(server, lambda: signal.pthread_kill(main, signal.SIGINT))
+    with server.running(protocol) as address:
+        with pytest.raises(KeyboardInterrupt), Client(address, MODEL, batch_size=1) as client:
+            client.embed(["0", "1"])
+        assert not ended
+        over.set()
+
+
 @pytest.mark.parametrize("of", ["requests", "the call"])
 def test_deadlines(protocol, ask, of):
     over = threading.Event()
@@ -134,6 +178,12 @@ def test_deadlines(protocol, ask, of):
                 ask(address, "embed", ["5"], timeout=0.5)
         over.set()
     assert error.value.code == "DEADLINE_EXCEEDED"
+
+
+@pytest.mark.parametrize("seconds", [1e10, math.inf])
+def test_no_deadline(protocol, ask, seconds):
+    with ScriptedServer().running(protocol) as address:
+        assert ask(address, "embed", "5", of={"timeout": seconds}, timeout=seconds)[0] == 5
 
 
 def test_an_answer_that_comes_byte_by_byte_ends_at_the_deadline(ask):

@@ -1,5 +1,6 @@
 """The gateway in front of a server that does what a test says, and in front of none."""
 
+import contextlib
 import json
 
 import grpc
@@ -38,8 +39,6 @@ def _answer(signature, inputs):
 @pytest.fixture
 def posting():
     """`posting(address)`: a context of `post(**fields)` to `/v1/embeddings` of a gateway."""
-    import contextlib
-
     @contextlib.contextmanager
     def posting(address, **options):
         backend = ClientBackend(address, [MODEL], Decoder(), LIMITS, Metrics(), **options)
@@ -82,6 +81,18 @@ def test_what_the_server_refuses_is_told_without_where_it_is(posting):
         response = post(input="a")
         assert response.status_code == 503
         assert response.json()["error"]["message"] == "the server of the models does not answer"
+
+
+def test_a_server_that_goes_is_told_without_where_it_was(posting, caplog):
+    with contextlib.ExitStack() as running:
+        address = running.enter_context(ScriptedServer(_answer, SIGNATURES).running("grpc"))
+        with posting(address) as post:
+            assert post(input="a").status_code == 200
+            running.close()
+            response = post(input="a")
+    assert response.status_code == 503
+    assert response.json()["error"]["message"] == "the server of the models cannot answer now"
+    assert address in caplog.text
 
 
 def test_no_server(posting, caplog):

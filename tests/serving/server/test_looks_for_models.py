@@ -72,6 +72,16 @@ def test_a_configuration_that_cannot_be_changes_nothing_and_is_tried_again(
         wait_until(labelled, "the label is there")
 
 
+def test_a_named_version_that_is_missing_is_told(tmp_path, quick_looks, caplog):
+    add_version(tmp_path / "m")
+    with running(settings_of(tmp_path), watch=True):
+        for versions, missing in (("versions: [1, 7, 3]", "3 7"), ("versions: 7", "7")):
+            write_config(tmp_path, "m",
+                         more=f"model_version_policy {{ specific {{ {versions} }} }}")
+            told = f"no version {missing} of m under {tmp_path / 'm'}, which its policy names"
+            wait_until(lambda told=told: told in caplog.text, told)
+
+
 def test_a_mistyped_path_is_corrected_while_it_is_waited_for(tmp_path, quick_looks):
     add_version(tmp_path / "m")
     add_version(tmp_path / "second")
