@@ -62,6 +62,14 @@ class TakesText:
             return tf.nest.map_structure(np.asarray, self(x, training=False))
         return super().predict(x, *args, **kwargs)
 
+    def train_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+        """See Keras; labels and weights may be lists too."""
+        return super().train_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
+
+    def test_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+        """See Keras; labels and weights may be lists too."""
+        return super().test_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
+
     def predict_on_batch(self, x):
         """See Keras."""
         return super().predict_on_batch(self._prepared(x))
