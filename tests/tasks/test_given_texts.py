@@ -99,7 +99,7 @@ def test_fit_and_evaluate(classifiers):
     dataset = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(3)
     ours_batches = text_batches(pd.Series(TEXTS), labels, ours.preprocessor, 3, seed=1)
     for given in ((TEXTS, labels), (pd.Series(TEXTS), np.array(labels)), (dataset,),
-                  (ours_batches,)):
+                  (ours_batches,), (TEXTS, {"label_ids": labels})):
         np.testing.assert_allclose(ours.evaluate(*given, verbose=0), expected, rtol=1e-5)
     weights = [1.0] * len(labels)
     history = ours.fit(iter(TEXTS), labels, sample_weight=weights, verbose=0,

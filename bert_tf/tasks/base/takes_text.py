@@ -152,6 +152,8 @@ class TakesText:
 
 
 def _array(column):
+    if isinstance(column, dict):
+        return {key: _array(value) for key, value in column.items()}
     column = np.asarray(column) if isinstance(column, list) else column
     if isinstance(column, np.ndarray) and column.dtype.kind in "US" and column.size:
         raise UsageError(explain(f"labels such as {str(column.flat[0])!r}", "numbers",
