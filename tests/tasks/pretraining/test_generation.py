@@ -211,8 +211,10 @@ def test_text_is_continued_by_text(tmp_path):
     assert from_pretrained(tmp_path / "again").generate(texts, 5) == found
     with pytest.raises(UsageError, match="no tokenizer"):
         LanguageModel(GPT).generate("the")
-    with pytest.raises(UsageError, match="max_new_tokens=-1"):
-        model.generate("the", -1)
+    assert model.generate(texts, np.int64(5)) == found
+    for wrong in (-1, 2.5):
+        with pytest.raises(UsageError, match=f"max_new_tokens={wrong}"):
+            model.generate("the", wrong)
     other = LanguageModel(GPT)
     other.tokenizer = tokenizer
     with pytest.raises(UsageError, match="16 tokens.*vocab_size=23"):
