@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
@@ -125,6 +126,10 @@ class TakesText:
     def read(self, inputs):
         """Return the token ids of `inputs`, which may be text where there is a `preprocessor`."""
         if not is_text(inputs):
+            missing = [name for name in INPUTS if name not in inputs]
+            if missing:
+                raise UsageError(explain(f"inputs without {' and '.join(missing)}",
+                                         "input_word_ids, input_mask and input_type_ids"))
             return inputs
         self.need_preprocessor()
         return self.preprocessor(inputs)

@@ -61,6 +61,13 @@ def test_fit_on_labels_beside_the_inputs(task, tmp_path):
         rtol=1e-4)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_inputs_that_are_missing_are_named(task):
+    inputs, _ = make_data(task, 8)
+    with pytest.raises(UsageError, match="inputs without input_mask and input_type_ids; expected"):
+        TASKS[task]().predict({"input_word_ids": inputs["input_word_ids"]}, verbose=0)
+
+
 def test_weights_of_several_labels():
     """Of one array Keras makes one for each label; they may also be given so."""
     model = TASKS["span"]()
