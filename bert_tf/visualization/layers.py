@@ -104,17 +104,29 @@ def separation(vectors, labels, seed=12345):
         seed: of the parts of the cross-validation: 5, or as many as the rarest label has sentences.
 
     Returns: `{"accuracy", "silhouette"}`, floats.
+
+    Raises:
+        BertTfError: a vector is not finite.
     """
     from sklearn.metrics import balanced_accuracy_score, silhouette_score
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import StratifiedKFold
     from sklearn.neighbors import NearestCentroid
 
     vectors = unit(np.asarray(vectors, np.float64))
+    if not np.isfinite(vectors).all():
+        raise BertTfError(explain("vectors that are not finite", "a model with finite weights"))
     if _all_the_same(vectors):  # as [CLS] before the first layer
         return {"accuracy": 1 / len(set(labels)), "silhouette": 0.0}
     folds = StratifiedKFold(min(_FOLDS, *collections.Counter(labels).values()), shuffle=True,
                             random_state=seed)
-    predicted = cross_val_predict(NearestCentroid(), vectors, labels, cv=folds)
+    labels = np.array(labels)
+    predicted = np.empty_like(labels)
+    for train, test in folds.split(vectors, labels):
+        if _all_the_same(vectors[train]):  # no mean is nearer, and scikit-learn refuses them
+            predicted[test] = min(labels)
+            continue
+        nearest = NearestCentroid().fit(vectors[train], labels[train])
+        predicted[test] = nearest.predict(vectors[test])
     return {"accuracy": float(balanced_accuracy_score(labels, predicted)),
             "silhouette": float(silhouette_score(vectors, labels, metric="cosine"))}
 

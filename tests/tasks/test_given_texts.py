@@ -99,12 +99,24 @@ def test_fit_and_evaluate(classifiers):
     dataset = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(3)
     ours_batches = text_batches(pd.Series(TEXTS), labels, ours.preprocessor, 3, seed=1)
     for given in ((TEXTS, labels), (pd.Series(TEXTS), np.array(labels)), (dataset,),
-                  (ours_batches,)):
+                  (ours_batches,), (TEXTS, {"label_ids": labels})):
         np.testing.assert_allclose(ours.evaluate(*given, verbose=0), expected, rtol=1e-5)
     weights = [1.0] * len(labels)
     history = ours.fit(iter(TEXTS), labels, sample_weight=weights, verbose=0,
                        validation_data=(TEXTS, labels, weights)).history
     np.testing.assert_allclose([history["loss"][0], history["val_loss"][0]], expected[0], rtol=1e-5)
+
+
+def test_a_single_batch(classifiers):
+    ours, plain = classifiers
+    labels, weights = [0, 1, 0], [1.0, 2.0, 3.0]
+    for model in classifiers:
+        model.compile(keras.optimizers.SGD(0.0))
+    expected = plain.evaluate(analyse(TEXTS), labels, sample_weight=weights, verbose=0)
+    for step in (ours.test_on_batch, ours.train_on_batch):
+        found = step(TEXTS, labels, weights, return_dict=True)
+        np.testing.assert_allclose(found["loss"], expected[0], rtol=1e-5)
+        ours.reset_metrics()
 
 
 def test_embed(embedders):

@@ -69,6 +69,17 @@ def test_vectors_that_are_all_the_same_separate_nothing():
     assert not layers.project(same).any()
 
 
+def test_vectors_that_are_the_same_but_for_one():
+    """As `[SEP]` before the first layer, of texts that are all truncated but for one."""
+    found = layers.separation([[1.0, 0.0]] * 5 + [[0.0, 1.0]], list("aaabbb"))
+    assert 0 < found["accuracy"] < 1 and np.isfinite(found["silhouette"])
+
+
+def test_vectors_that_are_no_numbers_are_refused():
+    with pytest.raises(BertTfError, match="not finite"):
+        layers.separation([[1.0, np.nan]] * 4, list("aabb"))
+
+
 def test_projections():
     draw = np.random.default_rng(3)
     vectors = draw.normal(size=(20, 6)) + np.repeat([[9.0, 0, 0, 0, 0, 0], [0, 9, 0, 0, 0, 0]], 10,

@@ -99,7 +99,7 @@ class LabelledModel(TakesText, Objective):
 
     def weights_of(self, batch):
         """Return `{task: float32}`, of the labels' shapes: 0 where a label is ignored."""
-        return {task: weighed(self._labels(batch, key) >= 0, batch)
+        return {task: weighed(self._labels(batch, key) >= 0, batch, key)
                 for task, key in self.label_keys.items()}
 
     def labels_of(self, outputs, batch):

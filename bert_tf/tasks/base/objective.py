@@ -137,13 +137,17 @@ class Objective(OnEncoder, keras.Model):
         return x
 
 
-def weighed(weights, batch):
-    """Return `weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has
-    any."""
+def weighed(weights, batch, key="label_ids"):
+    """Return `weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has any.
+
+    Keras gives a model of several labels a dict of them; `key` names the labels then.
+    """
     weights = tf.cast(weights, tf.float32)
     example_weights = batch.get("example_weights")
     if example_weights is None:
         return weights
+    if isinstance(example_weights, dict):
+        example_weights = example_weights[key]
     shape = [-1] + [1] * (len(weights.shape) - 1)
     return weights * tf.reshape(tf.cast(example_weights, tf.float32), shape)
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tokenization.datasets import analysed_batches
 from bert_tf.tokenization.morphemes import pretokenize
@@ -61,6 +62,14 @@ class TakesText:
                for part in tf.nest.flatten(x)):
             return tf.nest.map_structure(np.asarray, self(x, training=False))
         return super().predict(x, *args, **kwargs)
+
+    def train_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+        """See Keras; labels and weights may be lists too."""
+        return super().train_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
+
+    def test_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+        """See Keras; labels and weights may be lists too."""
+        return super().test_on_batch(*self._arrays(x, y, sample_weight), *args, **kwargs)
 
     def predict_on_batch(self, x):
         """See Keras."""
@@ -117,6 +126,10 @@ class TakesText:
     def read(self, inputs):
         """Return the token ids of `inputs`, which may be text where there is a `preprocessor`."""
         if not is_text(inputs):
+            missing = [name for name in INPUTS if name not in inputs]
+            if missing:
+                raise UsageError(explain(f"inputs without {' and '.join(missing)}",
+                                         "input_word_ids, input_mask and input_type_ids"))
             return inputs
         self.need_preprocessor()
         return self.preprocessor(inputs)
@@ -144,6 +157,8 @@ class TakesText:
 
 
 def _array(column):
+    if isinstance(column, dict):
+        return {key: _array(value) for key, value in column.items()}
     column = np.asarray(column) if isinstance(column, list) else column
     if isinstance(column, np.ndarray) and column.dtype.kind in "US" and column.size:
         raise UsageError(explain(f"labels such as {str(column.flat[0])!r}", "numbers",

@@ -200,7 +200,11 @@ class Classifier(ScoresPairs, LabelledModel):
         return {"classifier": tf.where(tf.math.is_nan(values), 0.0, values)}
 
     def _labels(self, batch, key):
-        if self.problem == "multi_label":
-            return tf.cast(batch[key], tf.int32)
-        kind = tf.float32 if self.problem == "regression" else tf.int32
-        return tf.reshape(tf.cast(batch[key], kind), [-1])
+        several = self.problem == "multi_label"
+        labels = tf.cast(batch[key], tf.float32 if self.problem == "regression" else tf.int32)
+        shapes = [[None, len(self.labels)]] if several else [[None], [None, 1]]
+        if not any(labels.shape.is_compatible_with(shape) for shape in shapes):
+            raise UsageError(explain(
+                f"{key} of the shape {tuple(labels.shape)} with problem={self.problem!r}",
+                f"[b, {len(self.labels)}]" if several else "[b] or [b, 1]"))
+        return labels if several else tf.reshape(labels, [-1])

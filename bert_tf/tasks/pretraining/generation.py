@@ -95,7 +95,7 @@ def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, tem
 
     def grow(logits, step, tokens, lengths, open_):
         """Put a token after every row that is open."""
-        new = _pick(logits / temperature, top_k, draws[:, step])
+        new = _pick(logits, temperature, top_k, draws[:, step])
         cells = tf.stack([every_row, lengths], 1)
         tokens = tf.tensor_scatter_nd_update(tokens, cells, tf.where(
             open_, new, tf.gather_nd(tokens, cells)))
@@ -159,10 +159,11 @@ def _window(tokens, lengths, longest):
             "input_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
-def _pick(logits, top_k, draw):
+def _pick(logits, temperature, top_k, draw):
     """Pick one of the `top_k` largest of `logits [B, V]`, by `draw` float32 `[B]` in [0, 1)."""
     values, ids = tf.math.top_k(logits, tf.minimum(top_k, logits.shape[-1]))
-    cumulative = tf.cumsum(tf.nn.softmax(values), axis=1)
+    # Of the distances to the largest, as logits over a tiny temperature are all infinite.
+    cumulative = tf.cumsum(tf.nn.softmax((values - values[:, :1]) / temperature), axis=1)
     # The sum may end a little below 1: the last one takes what is left.
     below = tf.cast(cumulative[:, :-1] <= draw[:, tf.newaxis], tf.int32)
     return tf.gather(ids, tf.reduce_sum(below, axis=1), batch_dims=1)

@@ -101,7 +101,7 @@ class LanguageModel(Objective):
             return self.generate([texts], max_new_tokens, top_k, temperature, seed)[0]
         texts = pretokenize(self.tokenizer, text_list(texts))
         prompt = prompt_of(self.tokenizer, tf.constant(texts, tf.string, [len(texts)]),
-                           max(2, self.config.longest - max_new_tokens))
+                           tf.maximum(2, self.config.longest - tf.cast(max_new_tokens, tf.int32)))
         made = generation.generate(
             self, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
             max_new_tokens, top_k, temperature, seed, self.tokenizer.vocabulary.sep_id)

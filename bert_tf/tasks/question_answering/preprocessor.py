@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.tasks.base.preprocessor import Preprocessor
+from bert_tf.tasks.base.text_preprocessor import not_empty
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows
 
@@ -78,6 +79,7 @@ class QuestionPreprocessor(Preprocessor):
         packed = pack(vocabulary, [tf.gather(query, rows),
                                    windows.with_values(tf.gather(pieces.values, windows.values))],
                       self.seq_length, fixed=False)
+        packed = {name: not_empty(ids) for name, ids in packed.items()}
 
         inside = tf.ragged.range(windows.row_lengths()).values
         window = windows.value_rowids()

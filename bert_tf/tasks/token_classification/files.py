@@ -83,7 +83,8 @@ def _blocks(path, form, mark):
 
 
 def _word_and_tag(where, line):
-    fields = line.split("\t") if "\t" in line else line.split()
+    # A no-break space, as in 10 000, is of a word.
+    fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
     if len(fields) < 2:
         raise BadRow(explain(f"{where}: one column", "a word and, in the last column, its tag"))
     return check_text(where, fields[0], "word").strip(), _checked_tag(where, fields[-1].strip())

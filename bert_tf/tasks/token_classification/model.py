@@ -60,9 +60,9 @@ class TokenClassifier(LabelledModel):
     def call(self, batch, training=False):
         """Compute logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of
         text."""
-        if not is_text(batch):
-            return self._logits(batch, "sequence_output", training)
         read = self.read(batch)
+        if not is_text(batch):
+            return self._logits(read, "sequence_output", training)
         return tf.RaggedTensor.from_row_lengths(self.unit_logits(read, training),
                                                 read["num_units"], validate=False).to_tensor()
 

@@ -61,6 +61,30 @@ def test_fit_on_labels_beside_the_inputs(task, tmp_path):
         rtol=1e-4)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_inputs_that_are_missing_are_named(task):
+    inputs, _ = make_data(task, 8)
+    with pytest.raises(UsageError, match="inputs without input_mask and input_type_ids; expected"):
+        TASKS[task]().predict({"input_word_ids": inputs["input_word_ids"]}, verbose=0)
+
+
+def test_weights_of_several_labels():
+    """Of one array Keras makes one for each label; they may also be given so."""
+    model = TASKS["span"]()
+    model.compile()
+    inputs, labels = make_data("span", 8)
+    weights = np.tile([1, 0, 2, 1], 2).astype("float32")
+    outputs = model(inputs)
+    for start, end in ((weights, weights), (weights, 1 - weights / 2)):
+        expected = sum(float(model.loss_sums(outputs, {
+            **inputs, **labels, "example_weights": each})[task]) / each.sum() / 2
+            for task, each in (("start", start), ("end", end)))
+        of_labels = {"start_positions": start, "end_positions": end}
+        for given in ((weights, of_labels) if start is end else (of_labels,)):
+            loss = model.evaluate(inputs, labels, sample_weight=given, verbose=0)[0]
+            assert loss == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("task", [
     "span", *(pytest.param(task, marks=pytest.mark.long) for task in TASKS if task != "span")])
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):

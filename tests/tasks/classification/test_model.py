@@ -84,6 +84,17 @@ def test_labels_suit_the_problem(labels, problem, message):
         Classifier(CONFIG, labels, problem)
 
 
+@pytest.mark.parametrize(("problem", "labels", "expected"), [
+    ("multi_label", LABELS, r"\[b, 3\]"),
+    ("multi_label", LABELS[:, np.newaxis], r"\[b, 3\]"),
+    ("single_label", multi_labels(32), r"\[b\] or \[b, 1\]")])
+def test_labels_of_another_shape_are_refused(problem, labels, expected):
+    model = classifier(("a", "b", "c"), problem)
+    model.compile()
+    with pytest.raises(UsageError, match=f"label_ids of the shape .*; expected {expected}"):
+        model.evaluate(TEXTS, labels, verbose=0)
+
+
 def test_several_labels_against_scikit_learn():
     """The mean over all decisions that are known; -1 is not."""
     model = classifier(("a", "b", "c"), "multi_label")

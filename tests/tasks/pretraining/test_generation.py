@@ -91,6 +91,14 @@ def test_draws_follow_the_renormalised_top_k(model):
         "output_word_ids"].numpy()[:, 0])) > 15
 
 
+@pytest.mark.parametrize("temperature", [1e-3, 1e-38, 1e-50])
+def test_a_low_temperature_takes_the_most_probable(model, temperature):
+    for top_k in (1, 5):
+        found = generate(model, *padded(PROMPTS), 4, top_k, temperature)["output_word_ids"]
+        np.testing.assert_array_equal(found, generate(model, *padded(PROMPTS), 4)[
+            "output_word_ids"])
+
+
 def test_a_row_does_not_depend_on_its_batch(model):
     options = {"top_k": 6, "temperature": 2.0}
     whole = generate(model, *padded(PROMPTS, 9), 6, seed=4, **options)["output_word_ids"].numpy()
@@ -213,8 +221,10 @@ def test_text_is_continued_by_text(tmp_path):
     assert from_pretrained(tmp_path / "again").generate(texts, 5) == found
     with pytest.raises(UsageError, match="no tokenizer"):
         LanguageModel(GPT).generate("the")
-    with pytest.raises(UsageError, match="max_new_tokens=-1"):
-        model.generate("the", -1)
+    assert model.generate(texts, np.int64(5)) == found
+    for wrong in (-1, 2.5):
+        with pytest.raises(UsageError, match=f"max_new_tokens={wrong}"):
+            model.generate("the", wrong)
     other = LanguageModel(GPT)
     other.tokenizer = tokenizer
     with pytest.raises(UsageError, match="16 tokens.*vocab_size=23"):

@@ -186,6 +186,9 @@ def test_options_count_when_they_are_changed(models):
 def test_an_empty_batch(models):
     answer = models["word_piece"].answer_tensors([], [])
     assert answer["answers"].shape == (0, 3) and answer["has_answer"].shape == (0,)
+    logits = models["word_piece"].predict({"question": [], "context": []}, verbose=0)
+    assert {name: len(values) for name, values in logits.items()} == {"start_logits": 0,
+                                                                      "end_logits": 0}
 
 
 @pytest.mark.long

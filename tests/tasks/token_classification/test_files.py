@@ -80,6 +80,11 @@ def test_words_of_tabs_may_hold_blanks(write_file):
     assert example.group is None
 
 
+def test_words_of_columns_may_hold_other_spaces(write_file):
+    example, = read_task("conll", write_file("a.conll", "10\xa0000  B-sum \neuro\u2009s  I-sum"))
+    assert rows([example]) == [[("10\xa0000", "B-sum"), ("euro\u2009s", "I-sum")]]
+
+
 @pytest.mark.parametrize(("file", "count", "begins"), [
     ("train.conll", 3394, {"corporation": 221, "creative-work": 140, "group": 264,
                            "location": 548, "person": 660, "product": 142}),
