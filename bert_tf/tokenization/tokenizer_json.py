@@ -5,6 +5,7 @@ What it says decides, whatever stands beside it: it is what the checkpoint's use
 
 import base64
 import binascii
+import contextlib
 import dataclasses
 
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -72,21 +73,42 @@ def read_tokenizer(path, config):
         raise UnknownRules(explain(f"{path}: a model of type {str(kind)[:40]!r}",
                                    f"one of {', '.join(makers)}"))
     model = {**model, "type": kind}
-    try:
+    with _damage_named(path):
         description = _describe(values, model, config, path)
         return makers[kind](values, model, config, description)
+
+
+def read_special(path, config):
+    """What a `tokenizer.json` of any rules says of special tokens: arguments of `Vocabulary`.
+
+    Args:
+        path, config: as of `read_tokenizer`.
+
+    Raises:
+        BertTfError: the file is damaged.
+        UnknownRules: special tokens go to other places, or nothing says which they are.
+    """
+    values = files.read_json_object(path)
+    with _damage_named(path):
+        model = values["model"]
+        return _special(values, model, _all_tokens(values, model, path), config, path)
+
+
+@contextlib.contextmanager
+def _damage_named(path):
+    try:
+        yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
             RecursionError) as error:
         raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {error}") from error
 
 
-def _describe(values, model, config, path):
-    tokens = _all_tokens(values, model, path)
+def _special(values, model, tokens, config, path):
     cls, sep, separators, types = _read_template(values.get("post_processor"), path)
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     unknown = model.get("unk_token")
-    if model.get("type") == "Unigram":
-        unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+    if model.get("unk_id") is not None:
+        unknown = model["vocab"][model["unk_id"]][0]
     found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
     names = []
     for role in hf_options.ROLES:
@@ -95,6 +117,14 @@ def _describe(values, model, config, path):
         if name is None:
             raise UnknownRules(f"{path}: nothing says which token is the {role}")
         names.append(name)
+    return {"special_tokens": tuple(names), "pair_separators": separators,
+            "pair_types": types and hf_options.has_types(config)}
+
+
+def _describe(values, model, config, path):
+    tokens = _all_tokens(values, model, path)
+    special = _special(values, model, tokens, config, path)
+    names = special["special_tokens"]
     added = hf_options.decoded_tokens(values.get("added_tokens") or [], names, path)
     lowers = any(step.get("lowercase") for step in _steps(values.get("normalizer"), "normalizers"))
     for entry in values.get("added_tokens") or []:
@@ -103,9 +133,7 @@ def _describe(values, model, config, path):
             raise UnknownRules(f"{name} has single_word or rstrip")
         if lowers and entry.get("normalized") and not entry.get("special"):
             raise UnknownRules(f"{name} is looked for in text in lower case")
-    return _Description(tokens, {
-        "special_tokens": tuple(names), "added_tokens": tuple(added),
-        "pair_separators": separators, "pair_types": types and hf_options.has_types(config)}, path)
+    return _Description(tokens, {**special, "added_tokens": tuple(added)}, path)
 
 
 def _all_tokens(values, model, path):

@@ -63,6 +63,7 @@ def other(tmp_path):
     library.normalizer = tokenizers.normalizers.Lowercase()
     library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     library.add_special_tokens(list(SPECIAL_TOKENS))
+    library.post_processor = tokenizers.processors.BertProcessing(("</s>", 3), ("<s>", 2))
     return json.loads(library.to_str())
 
 
@@ -96,9 +97,31 @@ def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
         str(tmp_path / "saved"))
 
 
+def test_special_tokens_of_other_rules_are_those_of_the_file(tmp_path, other):
+    values = {**byte_pair(), "normalizer": {"type": "Lowercase"}}
+    tokenizer = load(tmp_path, values)
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    assert isinstance(tokenizer, LibraryTokenizer)
+    assert tokenizer.encode("ab", "b") == library.encode("ab", "b").ids == [2, 7, 3, 3, 6, 3]
+    assert not tokenizer.vocabulary.pair_types
+    tokenizer.save(str(tmp_path / "saved"))
+    assert load_tokenizer(str(tmp_path / "saved")).encode("ab", "b") == [2, 7, 3, 3, 6, 3]
+
+
+@pytest.mark.parametrize("processor", [None, {
+    "type": "TemplateProcessing", "special_tokens": {},
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+               {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}]}])
+def test_special_tokens_in_other_places(tmp_path, other, processor):
+    with pytest.raises(UsageError, match="a post_processor of another form; expected cls a sep"):
+        load(tmp_path, {**other, "post_processor": processor}, NAMES)
+
+
 def test_other_rules_without_special_tokens(tmp_path, other):
-    with pytest.raises(UsageError, match="does not say which tokens are pad_token, unk_token"):
-        load(tmp_path, other)
+    renamed = json.loads(json.dumps(other).replace("<mask>", "<gap>"))
+    with pytest.raises(UsageError, match="nothing says which token is the mask_token"):
+        load(tmp_path, renamed)
 
 
 def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):
