@@ -104,7 +104,7 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    cls, sep, separators, types = _read_template(values.get("post_processor"), path)
+    cls, sep, separators, types = _read_template(values.get("post_processor"), tokens, path)
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     unknown = model.get("unk_token")
     if model.get("unk_id") is not None:
@@ -151,14 +151,16 @@ def _all_tokens(values, model, path):
     return tokens
 
 
-def _read_template(processor, path):
+def _read_template(processor, tokens, path):
     """`(cls, sep, separators between segments, whether the second has type 1)`."""
     steps = _steps(processor, "processors")
     steps = [step for step in steps if step["type"] != "ByteLevel"]  # which trims offsets
     kind = steps[0]["type"] if len(steps) == 1 else None
     if kind in ("RobertaProcessing", "BertProcessing"):
         bert = kind == "BertProcessing"
-        return steps[0]["cls"][0], steps[0]["sep"][0], 1 if bert else 2, bert
+        pairs = [steps[0]["cls"], steps[0]["sep"]]
+        _check_ids({name: [number] for name, number in pairs}, tokens, path)
+        return pairs[0][0], pairs[1][0], 1 if bert else 2, bert
     if kind == "TemplateProcessing":
         single, pair = ([_item(item) for item in steps[0][name]] for name in ("single", "pair"))
         cls, sep = single[0][0], single[-1][0]
@@ -166,9 +168,19 @@ def _read_template(processor, path):
         last = pair[-1][1]
         if single == [(cls, 0), ("A", 0), (sep, 0)] and len(between) in (1, 2) and pair == [
                 (cls, 0), ("A", 0), *between, ("B", last), (sep, last)] and last in (0, 1):
+            _check_ids({name: steps[0]["special_tokens"][name]["ids"] for name in (cls, sep)},
+                       tokens, path)
             return cls, sep, len(between), last == 1
     raise UnknownRules(explain(f"{path}: a post_processor of another form",
                                "cls a sep, and cls a sep b sep or cls a sep sep b sep"))
+
+
+def _check_ids(numbers, tokens, path):
+    """Refuse ids, a list for each token, that are not those of the vocabulary."""
+    for name, each in numbers.items():
+        if [tokens[number] for number in each] != [name]:
+            raise UsageError(explain(f"{path}: the post_processor has the ids {each!r} for "
+                                     f"{name!r}", "its one id in the vocabulary"))
 
 
 def _item(item):

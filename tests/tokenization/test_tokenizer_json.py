@@ -118,6 +118,16 @@ def test_special_tokens_in_other_places(tmp_path, other, processor):
         load(tmp_path, {**other, "post_processor": processor}, NAMES)
 
 
+def test_special_tokens_with_ids_of_others(tmp_path):
+    values = byte_pair()
+    values["post_processor"]["special_tokens"]["</s>"]["ids"] = [4]
+    with pytest.raises(UsageError, match="has the ids .4. for '</s>'; expected its one id"):
+        load(tmp_path, values)
+    roberta = {"type": "RobertaProcessing", "sep": ["</s>", 3], "cls": ["<s>", 5]}
+    with pytest.raises(UsageError, match="has the ids .5. for '<s>'"):
+        load(tmp_path, {**values, "post_processor": roberta})
+
+
 def test_other_rules_without_special_tokens(tmp_path, other):
     renamed = json.loads(json.dumps(other).replace("<mask>", "<gap>"))
     with pytest.raises(UsageError, match="nothing says which token is the mask_token"):
