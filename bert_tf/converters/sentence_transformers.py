@@ -18,6 +18,9 @@ from bert_tf.models.find import MODULES
 from bert_tf.storage import checksums, files
 
 _OPTIONS = "sentence_bert_config.json"
+# Older folders name it after the model; the first that is there counts.
+_OPTIONS_NAMES = (_OPTIONS, *(f"sentence_{model}_config.json" for model in (
+    "roberta", "distilbert", "camembert", "albert", "xlm-roberta")))
 _PROMPTS = "config_sentence_transformers.json"
 _CONFIG = "config.json"
 # The mode of their Pooling -> ours.
@@ -146,7 +149,8 @@ def _read_pooling(folder, config, prompts):
 
 def _read_length(folder, encoder):
     """Tokens of a text at most."""
-    source = os.path.join(folder, _OPTIONS)
+    sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
+    source = next(filter(files.exists, sources), sources[0])
     values = files.read_json_object(source) if files.exists(source) else {}
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "

@@ -27,7 +27,7 @@ _NAME = re.compile(rf"(?P<repository>(?:{_PART}/)?{_PART})(?:@(?P<revision>{_PAR
 _FOLDERS = ("", "[0-9]*_*/", "discriminator/", "generator/", "assets/tokenizer/")
 _DESCRIPTIONS = (
     "config.json", "modules.json", "config_sentence_transformers.json",
-    "sentence_bert_config.json", "model_config.json", "task.json", "checksums.json",
+    "sentence_*_config.json", "model_config.json", "task.json", "checksums.json",
     "metadata.json", "preprocessor.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "vocab.txt", "vocab.json", "vocabulary.txt", "vocabulary.json",
     "vocabulary.spm", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model")

@@ -156,6 +156,13 @@ def test_the_encoder_counts_whatever_class_is_named(folder):
     assert sentence_transformers.read(str(changed)).config.family == "mpnet"
 
 
+@pytest.mark.parametrize("model", ["roberta", "xlm-roberta"])
+def test_the_length_in_the_file_of_older_folders(folder, model):
+    changed = folder({})
+    (changed / "sentence_bert_config.json").rename(changed / f"sentence_{model}_config.json")
+    assert sentence_transformers.read(str(changed)).task["reading"]["seq_length"] == 48
+
+
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     tokenizer = SentencePieceTokenizer(tiny_model.sentence_piece().model, lower_case,
