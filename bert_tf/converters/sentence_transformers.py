@@ -4,6 +4,7 @@ Or a table of vectors without an encoder, see `static_embedding`.
 """
 
 import dataclasses
+import json
 import os
 
 from bert_tf.converters import (
@@ -31,6 +32,12 @@ _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
           "pooling_mode_weightedmean_tokens": "weightedmean"}
 _ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
 _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
+# Keys that change vectors, and what we compute; null is that as well.
+_VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+_ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
+         _OPTIONS: dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
+                                  "config_kwargs", "config_args"), {}),
+         _PROMPTS: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
 
@@ -46,6 +53,8 @@ def read(path):
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
     prompts = _read_prompts(os.path.join(path, _PROMPTS))
+    if kinds[-1] == "Normalize":
+        _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
         found = static_embedding.read(folders[0])
         return dataclasses.replace(found, task=found.task | {
@@ -128,6 +137,16 @@ def _read_modules(path, source):
                    for module in modules]
 
 
+def _read_checked(source, only):
+    """The object in a file, `{}` where there is none; UsageError for a key with another value than
+    the one that `only` has."""
+    values = files.read_json_object(source) if files.exists(source) else {}
+    for key, right in only.items():
+        if values.get(key) not in (None, right):
+            raise UsageError(explain(f"{source}: {key}={values[key]!r}", json.dumps(right)))
+    return values
+
+
 def _read_pooling(folder, config, prompts):
     source = os.path.join(folder, _CONFIG)
     values = files.read_json_object(source)
@@ -151,7 +170,7 @@ def _read_length(folder, encoder):
     """Tokens of a text at most."""
     sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
     source = next(filter(files.exists, sources), sources[0])
-    values = files.read_json_object(source) if files.exists(source) else {}
+    values = _read_checked(source, _ONLY[_OPTIONS])
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
@@ -176,7 +195,7 @@ def _lowers(folder):
 def _read_dense(folder, config, tensors):
     """The option `dense` of a `SentenceEmbedder`, and all tensors with those of the layer."""
     source = os.path.join(folder, _CONFIG)
-    values = files.read_json_object(source)
+    values = _read_checked(source, _ONLY["Dense"])
     act = str(values.get("activation_function", "Tanh")).rpartition(".")[2]
     units, bias = values.get("out_features"), values.get("bias", True)
     if act not in _ACTIVATIONS:
@@ -210,7 +229,7 @@ def _write_dense(folder, dense, width, tensors):
 
 
 def _read_prompts(source):
-    values = files.read_json_object(source) if files.exists(source) else {}
+    values = _read_checked(source, _ONLY[_PROMPTS])
     if values.get("default_prompt_name") is not None:
         raise UsageError(explain(
             f"{source}: default_prompt_name={values['default_prompt_name']!r}", "null",

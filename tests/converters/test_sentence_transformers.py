@@ -193,10 +193,28 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("1_Pooling/config.json", _with(word_embedding_dimension=8), "word_embedding_dimension=8"),
     ("config_sentence_transformers.json", _with(default_prompt_name="query"),
      "default_prompt_name='query'"),
+    ("config_sentence_transformers.json", _with(truncate_dim=8), "truncate_dim=8; expected null"),
+    ("sentence_bert_config.json", _with(tokenizer_args={"do_lower_case": True}),
+     "tokenizer_args={'do_lower_case': True}; expected {}"),
     ("sentence_bert_config.json", _with(max_seq_length="many"), "max_seq_length='many'")])
 def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
     with pytest.raises(UsageError, match=message):
         sentence_transformers.read(str(folder({file: change})))
+
+
+@pytest.mark.parametrize(("module", "key", "value"), [
+    ("Dense", "use_residual", True), ("Dense", "module_input_name", "token_embeddings"),
+    ("Normalize", "module_input_name", "token_embeddings")])
+def test_options_of_modules_that_change_vectors(folder, module, key, value):
+    place = f"2_{module}"
+    changed = folder({"modules.json": lambda modules: [*modules, _module(module, place)]})
+    (changed / place).mkdir()
+    config = {"in_features": 36, "out_features": 36, "bias": False, key: value}
+    (changed / place / "config.json").write_text(json.dumps(config))
+    save_file({"linear.weight": np.eye(36, dtype="float32")},
+              changed / place / "model.safetensors")
+    with pytest.raises(UsageError, match=f"{place}/config.json: {key}={value!r}; expected"):
+        sentence_transformers.read(str(changed))
 
 
 def test_a_prompt_that_is_left_out_of_the_mean_is_refused(folder):
