@@ -153,8 +153,8 @@ def _read_pooling(folder, config, prompts):
     modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)]
     stated = values.get("pooling_mode")
     if stated is not None:
-        modes = [stated]
-    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        modes = stated if isinstance(stated, list) else [stated]
+    if len(modes) != 1 or modes[0] not in [*_POOLINGS]:
         raise UsageError(explain(f"{source}: pooling {' and '.join(map(str, modes)) or 'none'}",
                                  f"one of {', '.join(_POOLINGS)}"))
     for key in ("word_embedding_dimension", "embedding_dimension"):

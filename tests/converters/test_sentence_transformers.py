@@ -113,6 +113,11 @@ def test_other_poolings(folder, flag, pooling):
     assert sentence_transformers.read(str(changed)).task["pooling"] == pooling
 
 
+def test_a_pooling_in_a_list(folder):
+    changed = folder({"1_Pooling/config.json": lambda _: {"pooling_mode": ["cls"]}})
+    assert sentence_transformers.read(str(changed)).task["pooling"] == "cls"
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_dense_and_prompts(folder, tmp_path, bias):
     """A dense layer with tanh on the mean, whose vectors are in the reference."""
@@ -190,6 +195,8 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("modules.json", lambda modules: {}, "names no modules"),
     ("1_Pooling/config.json", _with(pooling_mode_cls_token=True), "pooling cls and mean"),
     ("1_Pooling/config.json", _mode("pooling_mode_weightedmean_tokens"), "weightedmean"),
+    ("1_Pooling/config.json", lambda _: {"pooling_mode": ["mean", "cls"]}, "pooling mean and cls"),
+    ("1_Pooling/config.json", lambda _: {"pooling_mode": {}}, "pooling {}; expected one of"),
     ("1_Pooling/config.json", _with(word_embedding_dimension=8), "word_embedding_dimension=8"),
     ("config_sentence_transformers.json", _with(default_prompt_name="query"),
      "default_prompt_name='query'"),
