@@ -22,6 +22,11 @@ TOKENIZERS = {
     (byte_pair.VOCABULARY_NAME, byte_pair.MERGES_NAME): byte_pair.BytePairTokenizer,
     (tokenizer_json.NAME,): library.LibraryTokenizer,
 }
+# The classes of transformers whose rules without a `tokenizer.json` a kind has.
+_CLASSES = {
+    tokenizer.Tokenizer: ("Bert", "DistilBert", "Electra", "MPNet"),
+    sentence_piece.SentencePieceTokenizer: ("Albert", "Camembert", "DebertaV2", "XLMRoberta"),
+    byte_pair.BytePairTokenizer: ("Roberta",)}
 _NAMES = {*(name for names in TOKENIZERS for name in names), *classic_models.MODEL_NAMES}
 # Keys of a `tokenizer_config.json` that only ours have.
 _OURS = {"lower_case", "normalization", "normalize_nfc", "python_only", "special_tokens"}
@@ -75,6 +80,7 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
         config = tokenizer_config.read_config(os.path.join(folder, tokenizer_config.NAME))
         if name not in _NAMES or (name == tokenizer.VOCABULARY_NAME and (
                 _is_ours(config) or not _has_json(folder))):
+            _check_class(tokenizer.Tokenizer, config, folder)
             return tokenizer.Tokenizer.of_vocabulary(path, **casing)
         path = folder
     found = _load_folder(path)
@@ -146,10 +152,27 @@ def _load_folder(path):
             return tokenizer_json.read_tokenizer(json_path, config)
         except tokenizer_json.UnknownRules as error:
             return library.LibraryTokenizer.of_json(json_path, config, str(error))
-    if model and not _is_ours(config) and (
-            not names or TOKENIZERS[names] is sentence_piece.SentencePieceTokenizer):
+    kind = TOKENIZERS[names] if names else sentence_piece.SentencePieceTokenizer
+    _check_class(kind, config, path)
+    if model and not _is_ours(config):
+        if kind is not sentence_piece.SentencePieceTokenizer:
+            raise UsageError(explain(f"{path} holds {' and '.join(names)} and {model}",
+                                     f"the files of one tokenizer, or {tokenizer_json.NAME}"))
         return classic_models.load_model(model, config)
-    return TOKENIZERS[names].load(path)
+    return kind.load(path)
+
+
+def _check_class(kind, config, folder):
+    """Refuse files of the usual names that a class with rules of its own reads."""
+    stated = config.get("tokenizer_class")
+    if stated is None or kind not in _CLASSES:
+        return
+    known = [f"{name}Tokenizer" for name in _CLASSES[kind]]
+    if str(stated).removesuffix("Fast") not in known:
+        raise NoTextError(explain(
+            f"{os.path.join(folder, tokenizer_config.NAME)}: tokenizer_class={stated!r}, whose "
+            f"rules we do not run without a {tokenizer_json.NAME}", f"one of {', '.join(known)}",
+            "token ids made by that class"))
 
 
 def _has_json(folder):

@@ -1,0 +1,48 @@
+"""Folders with the classic files of a tokenizer: only those whose rules are ours are read."""
+
+import json
+
+import pytest
+import tiny_model
+
+from bert_tf.errors import NoTextError, UsageError
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """`folder(further, …)` is one with a `vocab.txt` and `further` in its configuration."""
+    def make(**further):
+        tokens = [*SPECIAL_TOKENS, "the", "fox"]
+        (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+        config = {"do_lower_case": True, **further}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        return tmp_path
+    return make
+
+
+@pytest.mark.parametrize("name", ["BertTokenizer", "ElectraTokenizerFast"])
+def test_a_class_with_these_rules(folder, name):
+    assert load_tokenizer(str(folder(tokenizer_class=name))).encode("The fox") == [2, 5, 6, 3]
+
+
+@pytest.mark.parametrize("file", ["", "/vocab.txt"])
+@pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "XLMRobertaTokenizer", 3])
+def test_a_class_with_other_rules_is_refused(folder, name, file):
+    with pytest.raises(NoTextError, match="tokenizer_class=.*; expected one of BertTokenizer"):
+        load_tokenizer(f"{folder(tokenizer_class=name)}{file}")
+
+
+def test_a_sentence_piece_model_of_a_class_with_other_rules(tmp_path):
+    (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer"}')
+    with pytest.raises(NoTextError, match="tokenizer_class='T5Tokenizer', whose rules"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_the_files_of_two_tokenizers(folder):
+    path = folder()
+    (path / "tokenizer_78b3253a26.model").write_bytes(tiny_model.sentence_piece().model)
+    with pytest.raises(UsageError, match="holds vocab.txt and .*model; expected the files of one"):
+        load_tokenizer(str(path))
