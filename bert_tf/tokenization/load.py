@@ -27,6 +27,7 @@ _CLASSES = {
     tokenizer.Tokenizer: ("Bert", "DistilBert", "Electra", "MPNet"),
     sentence_piece.SentencePieceTokenizer: ("Albert", "Camembert", "DebertaV2", "XLMRoberta"),
     byte_pair.BytePairTokenizer: ("Roberta",)}
+_ADDED = "added_tokens.json"  # older than the `added_tokens_decoder` of the configuration
 _NAMES = {*(name for names in TOKENIZERS for name in names), *classic_models.MODEL_NAMES}
 # Keys of a `tokenizer_config.json` that only ours have.
 _OURS = {"lower_case", "normalization", "normalize_nfc", "python_only", "special_tokens"}
@@ -81,7 +82,7 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
         if name not in _NAMES or (name == tokenizer.VOCABULARY_NAME and (
                 _is_ours(config) or not _has_json(folder))):
             _check_class(tokenizer.Tokenizer, config, folder)
-            return tokenizer.Tokenizer.of_vocabulary(path, **casing)
+            return _check_added(tokenizer.Tokenizer.of_vocabulary(path, **casing), config, folder)
         path = folder
     found = _load_folder(path)
     for name, value in casing.items():
@@ -111,7 +112,7 @@ class TokenizerSource:
         path = hub.local(self.path, weights=False)
         if files.is_file(path):
             return [path]
-        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_json.NAME}
+        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_json.NAME, _ADDED}
         model = classic_models.model_path(path)
         return sorted({*(os.path.join(path, name) for name in names
                          if files.exists(os.path.join(path, name))),
@@ -158,8 +159,8 @@ def _load_folder(path):
         if kind is not sentence_piece.SentencePieceTokenizer:
             raise UsageError(explain(f"{path} holds {' and '.join(names)} and {model}",
                                      f"the files of one tokenizer, or {tokenizer_json.NAME}"))
-        return classic_models.load_model(model, config)
-    return kind.load(path)
+        return _check_added(classic_models.load_model(model, config), config, path)
+    return _check_added(kind.load(path), config, path)
 
 
 def _check_class(kind, config, folder):
@@ -173,6 +174,23 @@ def _check_class(kind, config, folder):
             f"{os.path.join(folder, tokenizer_config.NAME)}: tokenizer_class={stated!r}, whose "
             f"rules we do not run without a {tokenizer_json.NAME}", f"one of {', '.join(known)}",
             "token ids made by that class"))
+
+
+def _check_added(found, config, folder):
+    """Return a tokenizer, unless tokens were added to it that its files do not have."""
+    path, vocabulary = os.path.join(folder, _ADDED), found.vocabulary
+    stated = files.read_json_object(path) if files.exists(path) else {}
+    decoder = config.get("added_tokens_decoder")
+    for number, entry in decoder.items() if isinstance(decoder, dict) else ():
+        stated[str(entry.get("content") if isinstance(entry, dict) else entry)] = number
+    missing = [token for token, number in stated.items()
+               if token not in vocabulary.tokens or str(vocabulary.id(token)) != str(number)]
+    if missing:
+        raise UsageError(explain(
+            f"{folder}: the added tokens {', '.join(map(repr, missing[:4]))} are not in the "
+            f"vocabulary at their ids", f"a {tokenizer_json.NAME}",
+            "transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"))
+    return found
 
 
 def _has_json(folder):

@@ -6,6 +6,8 @@ import pytest
 import tiny_model
 
 from bert_tf.errors import NoTextError, UsageError
+from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as BYTE_PAIR_SPECIALS
+from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
@@ -46,3 +48,23 @@ def test_the_files_of_two_tokenizers(folder):
     (path / "tokenizer_78b3253a26.model").write_bytes(tiny_model.sentence_piece().model)
     with pytest.raises(UsageError, match="holds vocab.txt and .*model; expected the files of one"):
         load_tokenizer(str(path))
+
+
+@pytest.mark.parametrize("added", [{"<ent>": 7}, {"fox": 7}])
+def test_tokens_that_were_added_beside_the_vocabulary(folder, added):
+    path = folder()
+    (path / "added_tokens.json").write_text('{"[MASK]": 4}')
+    assert load_tokenizer(str(path)).encode("fox") == [2, 6, 3]
+    (path / "added_tokens.json").write_text(json.dumps(added))
+    for place in (path, path / "vocab.txt"):
+        with pytest.raises(UsageError, match="the added tokens '<?(ent>|fox)'.*a tokenizer.json"):
+            load_tokenizer(str(place))
+
+
+def test_an_added_token_of_byte_pairs(tmp_path):
+    BytePairTokenizer([*BYTE_PAIR_SPECIALS, "a", "b", "ab"], [("a", "b")]).save(str(tmp_path))
+    config = {"tokenizer_class": "RobertaTokenizer",
+              "added_tokens_decoder": {"8": {"content": "<ent>"}}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="the added tokens '<ent>' are not in the vocabulary"):
+        load_tokenizer(str(tmp_path))
