@@ -112,7 +112,8 @@ class TokenizerSource:
         path = hub.local(self.path, weights=False)
         if files.is_file(path):
             return [path]
-        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_json.NAME, _ADDED}
+        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_config.MAP,
+                 tokenizer_json.NAME, _ADDED}
         model = classic_models.model_path(path)
         return sorted({*(os.path.join(path, name) for name in names
                          if files.exists(os.path.join(path, name))),

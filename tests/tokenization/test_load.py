@@ -9,7 +9,8 @@ from bert_tf.errors import NoTextError, UsageError
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as BYTE_PAIR_SPECIALS
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 @pytest.fixture
@@ -48,6 +49,18 @@ def test_the_files_of_two_tokenizers(folder):
     (path / "tokenizer_78b3253a26.model").write_bytes(tiny_model.sentence_piece().model)
     with pytest.raises(UsageError, match="holds vocab.txt and .*model; expected the files of one"):
         load_tokenizer(str(path))
+
+
+def test_special_tokens_by_their_roles(folder):
+    path = folder()
+    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
+                     ("[PAD]", "[UNK]", {"content": "[MASK]"}, "fox", "[SEP]"), strict=True))
+    (path / "special_tokens_map.json").write_text(json.dumps(roles))
+    assert load_tokenizer(str(path)).encode("the") == [4, 5, 6]
+    Tokenizer(Vocabulary.load(f"{path}/vocab.txt")).save(str(path))
+    assert load_tokenizer(str(path)).encode("the") == [2, 5, 3]
+    folder(added_tokens_decoder={})
+    assert load_tokenizer(str(path)).encode("the") == [2, 5, 3]
 
 
 @pytest.mark.parametrize("added", [{"<ent>": 7}, {"fox": 7}])
