@@ -78,7 +78,7 @@ def to_json(ours):
     return {"version": "1.0", "truncation": None, "padding": None,
             "added_tokens": [{"id": vocabulary.id(added.token), "content": added.token,
                               "single_word": False, "lstrip": added.lstrip, "rstrip": added.rstrip,
-                              "normalized": not added.special, "special": added.special}
+                              "normalized": False, "special": added.special}
                              for added in sorted(vocabulary.added_tokens,
                                                  key=lambda added: vocabulary.id(added.token))],
             **make(ours), "post_processor": _template(vocabulary)}

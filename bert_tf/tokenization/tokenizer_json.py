@@ -29,6 +29,8 @@ DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "conten
 KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
                 {"type": "NFC"}]
+# Normalizers after which a token may be there that was not, or a blank gone beside one.
+_CHANGES = ("Lowercase", "StripAccents", "Strip")
 
 
 class UnknownRules(UsageError):
@@ -126,13 +128,17 @@ def _describe(values, model, config, path):
     special = _special(values, model, tokens, config, path)
     names = special["special_tokens"]
     added = hf_options.decoded_tokens(values.get("added_tokens") or [], names, path)
-    lowers = any(step.get("lowercase") for step in _steps(values.get("normalizer"), "normalizers"))
+    steps = [step for step in _steps(values.get("normalizer"), "normalizers")
+             if step["type"] != "NFC"]
+    changed = any(step.get("lowercase") or step.get("strip_accents") or step["type"] in _CHANGES
+                  for step in steps)
     for entry in values.get("added_tokens") or []:
         name = f"{path}: the added token {entry['content']!r}"
         if entry.get("single_word") or entry.get("rstrip"):
             raise UnknownRules(f"{name} has single_word or rstrip")
-        if lowers and entry.get("normalized") and not entry.get("special"):
-            raise UnknownRules(f"{name} is looked for in text in lower case")
+        if entry.get("normalized") and not entry.get("special") and (
+                changed or steps and not entry["content"].isprintable()):
+            raise UnknownRules(f"{name} is looked for in normalized text")
     return _Description(tokens, {**special, "added_tokens": tuple(added)}, path)
 
 

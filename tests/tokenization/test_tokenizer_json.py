@@ -5,6 +5,7 @@ import json
 
 import pytest
 import tensorflow as tf
+import tiny_model
 import tokenizers
 
 from bert_tf.converters.hf_tokenizer import to_json
@@ -13,6 +14,10 @@ from bert_tf.saved_model.ops import unservable_ops
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer
 from bert_tf.tokenization.library import LibraryTokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS as BERT_SPECIALS
+from bert_tf.tokenization.vocabulary import AddedToken, Vocabulary, default_added_tokens
 
 NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
                  SPECIAL_TOKENS, strict=True))
@@ -95,6 +100,31 @@ def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
     tf.saved_model.save(module, str(tmp_path / "saved"), signatures=serve)
     assert unservable_ops(str(tmp_path / "saved")) == [] or "PyFunc" in unservable_ops(
         str(tmp_path / "saved"))
+
+
+@pytest.mark.parametrize("normalization", ["deberta", "albert_huggingface", "sentencepiece"])
+@pytest.mark.parametrize(("token", "normalized"), [
+    ("<Ent>", True), ("<Ent>", False), ("\n", True), ("\n", False)])
+def test_added_tokens_are_found_as_in_the_library(tmp_path, normalization, token, normalized):
+    values = to_json(SentencePieceTokenizer(tiny_model.sentence_piece().model,
+                                            normalization=normalization))
+    values["added_tokens"].append({
+        "id": len(values["model"]["vocab"]), "content": token, "single_word": False,
+        "lstrip": False, "rstrip": False, "normalized": normalized, "special": False})
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    texts = ["the <ent> a", "the <Ent> a", "the \n a", "<Ent>the a"]
+    assert load(tmp_path, values).encode(texts) == [each.ids for each in
+                                                    library.encode_batch(texts)]
+
+
+def test_an_added_token_is_written_as_it_is_found(tmp_path):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "the", "<ent>"], added_tokens=[
+        *default_added_tokens(BERT_SPECIALS), AddedToken("<ent>", special=False)])
+    values = to_json(Tokenizer(vocabulary, True, True, normalization="huggingface"))
+    texts = ["The <ent>", "the <ENT>"]
+    assert isinstance(load(tmp_path, values), Tokenizer)
+    assert load(tmp_path, values).encode(texts) == [
+        each.ids for each in tokenizers.Tokenizer.from_str(json.dumps(values)).encode_batch(texts)]
 
 
 def test_special_tokens_of_other_rules_are_those_of_the_file(tmp_path, other):
