@@ -39,6 +39,7 @@ _OPTIONS = {"lower_case": "true or false", "strip_accents": "true or false",
             "normalization": f"one of {', '.join(normalizing.NORMALIZATIONS)}",
             "tokenize_chinese_chars": "true or false",
             "max_characters_per_word": f"1 to {_MOST_CHARACTERS}"}
+_REMOVED = "\x01"  # which no normalized text has
 _OF_VOCABULARY = ("special_tokens", "pair_separators", "pair_types", "added_tokens")
 
 
@@ -83,8 +84,11 @@ class Tokenizer(BaseTokenizer):
         self._characters = _normalizer(normalizing.character_rules, lower_case, strip_accents,
                                        normalization)
         self._hidden = None if tokenize_chinese_chars else _normalizer(normalizing.hidden_chinese)
-        tokens = vocabulary.tokens if tokenize_chinese_chars else [
-            *map(normalizing.hide_chinese, vocabulary.tokens)]
+        # Tokens that are found as they are written are no pieces of words.
+        found = {added.token for added in vocabulary.added_tokens if not added.special}
+        tokens = [_REMOVED + token if token in found else token for token in vocabulary.tokens]
+        if not tokenize_chinese_chars:
+            tokens = [*map(normalizing.hide_chinese, tokens)]
         self._wordpiece = _wordpiece(tuple(tokens), vocabulary.special_tokens[1],
                                      max_characters_per_word * _MAX_BYTES_PER_CHARACTER)
         self._continuation = tf.constant(vocabulary.continuation)

@@ -208,6 +208,9 @@ def _word_piece(values, model, config, description):
             "BertPreTokenizer")
     _expect(path, "continuing_subword_prefix",
             model.get("continuing_subword_prefix", CONTINUATION_PREFIX), CONTINUATION_PREFIX)
+    for each in description.special["added_tokens"]:
+        if not each.special and each.token.isalnum() and each.token in model["vocab"]:
+            raise UnknownRules(f"{path}: the added token {each.token!r} is a piece of words, too")
     accents, lower_case = normalizer.get("strip_accents"), bool(normalizer.get("lowercase"))
     return Tokenizer(
         Vocabulary(description.tokens, path, **description.special), lower_case,

@@ -117,6 +117,20 @@ def test_added_tokens_are_found_as_in_the_library(tmp_path, normalization, token
                                                     library.encode_batch(texts)]
 
 
+@pytest.mark.parametrize("token", ["fox", "  "])
+def test_an_added_token_is_no_piece_of_words(tmp_path, token):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "the", "f", "##ox", token], added_tokens=[
+        *default_added_tokens(BERT_SPECIALS), AddedToken(token, special=False)])
+    values = to_json(Tokenizer(vocabulary, True, True, normalization="huggingface"))
+    texts = ["The FOX fox", "the  fox", "the \u00ad the fox"]
+    assert isinstance(load(tmp_path, values), LibraryTokenizer) == token.isalnum()
+    del values["model"]["vocab"][token]
+    tokenizer = load(tmp_path, values)
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    assert isinstance(tokenizer, Tokenizer)
+    assert tokenizer.encode(texts) == [each.ids for each in library.encode_batch(texts)]
+
+
 def test_an_added_token_is_written_as_it_is_found(tmp_path):
     vocabulary = Vocabulary([*BERT_SPECIALS, "the", "<ent>"], added_tokens=[
         *default_added_tokens(BERT_SPECIALS), AddedToken("<ent>", special=False)])
