@@ -102,7 +102,8 @@ def _damage_named(path):
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
             RecursionError) as error:
-        raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {error}") from error
+        said = str(error).partition("\n")[0]
+        raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {said}") from error
 
 
 def _special(values, model, tokens, config, path):
@@ -110,7 +111,7 @@ def _special(values, model, tokens, config, path):
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     unknown = model.get("unk_token")
     if model.get("unk_id") is not None:
-        unknown = model["vocab"][model["unk_id"]][0]
+        unknown = model["vocab"][_natural(model, "unk_id")][0]
     found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
     names = []
     for role in hf_options.ROLES:
@@ -195,7 +196,11 @@ def _item(item):
 
 
 def _word_piece(values, model, config, description):
-    from bert_tf.tokenization.tokenizer import CONTINUATION_PREFIX, Tokenizer
+    from bert_tf.tokenization.tokenizer import (
+        CONTINUATION_PREFIX,
+        MOST_CHARACTERS,
+        Tokenizer,
+    )
 
     path = description.path
     steps = _steps(values.get("normalizer"), "normalizers")
@@ -208,6 +213,10 @@ def _word_piece(values, model, config, description):
             "BertPreTokenizer")
     _expect(path, "continuing_subword_prefix",
             model.get("continuing_subword_prefix", CONTINUATION_PREFIX), CONTINUATION_PREFIX)
+    longest = _natural({"max_input_chars_per_word": 100, **model}, "max_input_chars_per_word")
+    if not 0 < longest <= MOST_CHARACTERS:
+        raise UnknownRules(explain(f"{path}: max_input_chars_per_word={longest}",
+                                   f"1 to {MOST_CHARACTERS}"))
     for each in description.special["added_tokens"]:
         if not each.special and each.token.isalnum() and each.token in model["vocab"]:
             raise UnknownRules(f"{path}: the added token {each.token!r} is a piece of words, too")
@@ -217,7 +226,7 @@ def _word_piece(values, model, config, description):
         keeps_hangul or (lower_case if accents is None else bool(accents)),
         config.get("pretokenize"), "nfc" if composes else "huggingface",
         tokenize_chinese_chars=bool(normalizer.get("handle_chinese_chars", True)),
-        max_characters_per_word=model.get("max_input_chars_per_word", 100))
+        max_characters_per_word=longest)
 
 
 def _byte_pair(values, model, _, description):
@@ -297,6 +306,14 @@ def _steps(step, key):
     if step["type"] == "Sequence":
         return [inner for each in step[key] for inner in _steps(each, key)]
     return [step]
+
+
+def _natural(model, key):
+    """The value of a key: an int from 0 on."""
+    value = model[key]
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{key}={value!r}")
+    return value
 
 
 def _expect(path, name, found, expected):

@@ -59,6 +59,25 @@ def test_a_damaged_file_is_named(tmp_path, key, value):
         load(tmp_path, {**byte_pair(), key: value})
 
 
+@pytest.mark.parametrize("value", ["x", -5, None])
+def test_a_length_of_words_that_is_none(tmp_path, value):
+    values = to_json(Tokenizer(Vocabulary([*BERT_SPECIALS, "a"])))
+    values["model"]["max_input_chars_per_word"] = value
+    with pytest.raises(BertTfError, match="is no tokenizer.json: .*max_input_chars.*=.*") as raised:
+        load(tmp_path, values)
+    assert "\n" not in str(raised.value)
+    values["model"]["max_input_chars_per_word"] = 20_000
+    assert isinstance(load(tmp_path, values), LibraryTokenizer)
+
+
+@pytest.mark.parametrize("value", [-1, 99_999, "1"])
+def test_an_unknown_piece_that_is_none(tmp_path, value):
+    values = to_json(SentencePieceTokenizer(tiny_model.sentence_piece().model))
+    values["model"]["unk_id"] = value
+    with pytest.raises(BertTfError, match="is no tokenizer.json"):
+        load(tmp_path, values)
+
+
 @pytest.fixture
 def other(tmp_path):
     """A tokenizer with rules of its own: words at white space only, in lower case."""
