@@ -85,7 +85,11 @@ def to_json(ours):
 
 
 def _is_usual(ours, tokenizer_class):
-    """Whether the usual class would make the same of the classic files alone."""
+    """Whether the usual class would make the same of the classic files alone.
+
+    transformers 5 builds its tokenizer from them and from the configuration, whatever rules
+    `tokenizer.json` has.
+    """
     kinds = {"Bert": tokenizer.Tokenizer, "Electra": tokenizer.Tokenizer,
              "DistilBert": tokenizer.Tokenizer, "MPNet": tokenizer.Tokenizer,
              "Roberta": byte_pair.BytePairTokenizer}
@@ -94,7 +98,8 @@ def _is_usual(ours, tokenizer_class):
     if not isinstance(ours, kind):
         return False
     if isinstance(ours, tokenizer.Tokenizer):
-        return ours.normalization != "nfc" or not ours.strip_accents
+        return ours.normalization != "nfc" and (
+            ours.max_characters_per_word == hf_options.CHARACTERS_PER_WORD)
     return not getattr(ours, "normalize_nfc", False)
 
 

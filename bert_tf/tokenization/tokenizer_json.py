@@ -213,7 +213,8 @@ def _word_piece(values, model, config, description):
             "BertPreTokenizer")
     _expect(path, "continuing_subword_prefix",
             model.get("continuing_subword_prefix", CONTINUATION_PREFIX), CONTINUATION_PREFIX)
-    longest = _natural({"max_input_chars_per_word": 100, **model}, "max_input_chars_per_word")
+    longest = _natural({"max_input_chars_per_word": hf_options.CHARACTERS_PER_WORD, **model},
+                       "max_input_chars_per_word")
     if not 0 < longest <= MOST_CHARACTERS:
         raise UnknownRules(explain(f"{path}: max_input_chars_per_word={longest}",
                                    f"1 to {MOST_CHARACTERS}"))
