@@ -14,6 +14,7 @@ from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HA
 
 # The class of transformers that reads `tokenizer.json` and nothing else.
 _ANY = "PreTrainedTokenizerFast"
+_TWO_SEPARATORS = ("Camembert", "MPNet", "Roberta", "XLMRoberta")  # of classes, between segments
 _METASPACE = {"type": "Metaspace", "replacement": sentence_piece.WORD,
               "prepend_scheme": "always", "split": True}
 
@@ -95,7 +96,8 @@ def _is_usual(ours, tokenizer_class):
              "Roberta": byte_pair.BytePairTokenizer}
     kind = kinds.get(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"),
                      sentence_piece.SentencePieceTokenizer)
-    if not isinstance(ours, kind):
+    if not isinstance(ours, kind) or ours.vocabulary.pair_separators != (
+            2 if tokenizer_class.startswith(_TWO_SEPARATORS) else 1):
         return False
     if isinstance(ours, tokenizer.Tokenizer):
         return ours.normalization != "nfc" and (
