@@ -124,7 +124,12 @@ def _template(vocabulary):
 
 
 def _word_piece(ours):
-    ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    vocabulary = ours.vocabulary
+    ids = {token: index for index, token in enumerate(vocabulary.tokens)}
+    # Added tokens after all others are no pieces of words; ids in between need an entry.
+    added = {each.token for each in vocabulary.added_tokens} - {*vocabulary.special_tokens}
+    while next(reversed(ids)) in added:
+        ids.popitem()
     keeps_hangul = ours.normalization == "nfc"
     normalizer = {"type": "BertNormalizer", "clean_text": True,
                   "handle_chinese_chars": ours.tokenize_chinese_chars,
@@ -135,7 +140,7 @@ def _word_piece(ours):
         normalizer = {"type": "Sequence", "normalizers": [{"type": "NFC"}, normalizer, *after]}
     return {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"},
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-            "model": {"type": "WordPiece", "unk_token": ours.vocabulary.special_tokens[1],
+            "model": {"type": "WordPiece", "unk_token": vocabulary.special_tokens[1],
                       "continuing_subword_prefix": "##",
                       "max_input_chars_per_word": ours.max_characters_per_word, "vocab": ids}}
 
