@@ -17,6 +17,7 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MODULES
 from bert_tf.storage import checksums, files
+from bert_tf.tokenization import tokenizer_config
 
 _OPTIONS = "sentence_bert_config.json"
 # Older folders name it after the model; the first that is there counts.
@@ -174,11 +175,9 @@ def _read_length(folder, encoder):
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
+    told = _read_checked(os.path.join(folder, tokenizer_config.NAME), {"truncation_side": "right"})
     stated = values.get("max_seq_length")
-    if stated is None and encoder.tokenizer is not None:
-        told = os.path.join(encoder.tokenizer, "tokenizer_config.json")
-        if files.exists(told):
-            stated = files.read_json_object(told).get("model_max_length")
+    stated = told.get("model_max_length") if stated is None else stated
     longest = encoder.config.longest
     stated = longest if stated is None else stated
     if not isinstance(stated, int | float) or stated < 3:
