@@ -14,6 +14,7 @@ from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HA
 
 # The class of transformers that reads `tokenizer.json` and nothing else.
 _ANY = "PreTrainedTokenizerFast"
+_TWO_SEPARATORS = ("Camembert", "MPNet", "Roberta", "XLMRoberta")  # of classes, between segments
 _METASPACE = {"type": "Metaspace", "replacement": sentence_piece.WORD,
               "prepend_scheme": "always", "split": True}
 
@@ -78,23 +79,29 @@ def to_json(ours):
     return {"version": "1.0", "truncation": None, "padding": None,
             "added_tokens": [{"id": vocabulary.id(added.token), "content": added.token,
                               "single_word": False, "lstrip": added.lstrip, "rstrip": added.rstrip,
-                              "normalized": not added.special, "special": added.special}
+                              "normalized": False, "special": added.special}
                              for added in sorted(vocabulary.added_tokens,
                                                  key=lambda added: vocabulary.id(added.token))],
             **make(ours), "post_processor": _template(vocabulary)}
 
 
 def _is_usual(ours, tokenizer_class):
-    """Whether the usual class would make the same of the classic files alone."""
+    """Whether the usual class would make the same of the classic files alone.
+
+    transformers 5 builds its tokenizer from them and from the configuration, whatever rules
+    `tokenizer.json` has.
+    """
     kinds = {"Bert": tokenizer.Tokenizer, "Electra": tokenizer.Tokenizer,
              "DistilBert": tokenizer.Tokenizer, "MPNet": tokenizer.Tokenizer,
              "Roberta": byte_pair.BytePairTokenizer}
     kind = kinds.get(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"),
                      sentence_piece.SentencePieceTokenizer)
-    if not isinstance(ours, kind):
+    if not isinstance(ours, kind) or ours.vocabulary.pair_separators != (
+            2 if tokenizer_class.startswith(_TWO_SEPARATORS) else 1):
         return False
     if isinstance(ours, tokenizer.Tokenizer):
-        return ours.normalization != "nfc" or not ours.strip_accents
+        return ours.normalization != "nfc" and (
+            ours.max_characters_per_word == hf_options.CHARACTERS_PER_WORD)
     return not getattr(ours, "normalize_nfc", False)
 
 
@@ -117,7 +124,12 @@ def _template(vocabulary):
 
 
 def _word_piece(ours):
-    ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    vocabulary = ours.vocabulary
+    ids = {token: index for index, token in enumerate(vocabulary.tokens)}
+    # Added tokens after all others are no pieces of words; ids in between need an entry.
+    added = {each.token for each in vocabulary.added_tokens} - {*vocabulary.special_tokens}
+    while next(reversed(ids)) in added:
+        ids.popitem()
     keeps_hangul = ours.normalization == "nfc"
     normalizer = {"type": "BertNormalizer", "clean_text": True,
                   "handle_chinese_chars": ours.tokenize_chinese_chars,
@@ -128,7 +140,7 @@ def _word_piece(ours):
         normalizer = {"type": "Sequence", "normalizers": [{"type": "NFC"}, normalizer, *after]}
     return {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"},
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-            "model": {"type": "WordPiece", "unk_token": ours.vocabulary.special_tokens[1],
+            "model": {"type": "WordPiece", "unk_token": vocabulary.special_tokens[1],
                       "continuing_subword_prefix": "##",
                       "max_input_chars_per_word": ours.max_characters_per_word, "vocab": ids}}
 

@@ -4,6 +4,7 @@ Or a table of vectors without an encoder, see `static_embedding`.
 """
 
 import dataclasses
+import json
 import os
 
 from bert_tf.converters import (
@@ -16,8 +17,12 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MODULES
 from bert_tf.storage import checksums, files
+from bert_tf.tokenization import tokenizer_config
 
 _OPTIONS = "sentence_bert_config.json"
+# Older folders name it after the model; the first that is there counts.
+_OPTIONS_NAMES = (_OPTIONS, *(f"sentence_{model}_config.json" for model in (
+    "roberta", "distilbert", "camembert", "albert", "xlm-roberta")))
 _PROMPTS = "config_sentence_transformers.json"
 _CONFIG = "config.json"
 # The mode of their Pooling -> ours.
@@ -28,6 +33,12 @@ _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
           "pooling_mode_weightedmean_tokens": "weightedmean"}
 _ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
 _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
+# Keys that change vectors, and what we compute; null is that as well.
+_VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+_ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
+         _OPTIONS: dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
+                                  "config_kwargs", "config_args"), {}),
+         _PROMPTS: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
 
@@ -43,6 +54,8 @@ def read(path):
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
     prompts = _read_prompts(os.path.join(path, _PROMPTS))
+    if kinds[-1] == "Normalize":
+        _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
         found = static_embedding.read(folders[0])
         return dataclasses.replace(found, task=found.task | {
@@ -125,14 +138,24 @@ def _read_modules(path, source):
                    for module in modules]
 
 
+def _read_checked(source, only):
+    """The object in a file, `{}` where there is none; UsageError for a key with another value than
+    the one that `only` has."""
+    values = files.read_json_object(source) if files.exists(source) else {}
+    for key, right in only.items():
+        if values.get(key) not in (None, right):
+            raise UsageError(explain(f"{source}: {key}={values[key]!r}", json.dumps(right)))
+    return values
+
+
 def _read_pooling(folder, config, prompts):
     source = os.path.join(folder, _CONFIG)
     values = files.read_json_object(source)
     modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)]
     stated = values.get("pooling_mode")
     if stated is not None:
-        modes = [stated]
-    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        modes = stated if isinstance(stated, list) else [stated]
+    if len(modes) != 1 or modes[0] not in [*_POOLINGS]:
         raise UsageError(explain(f"{source}: pooling {' and '.join(map(str, modes)) or 'none'}",
                                  f"one of {', '.join(_POOLINGS)}"))
     for key in ("word_embedding_dimension", "embedding_dimension"):
@@ -146,16 +169,15 @@ def _read_pooling(folder, config, prompts):
 
 def _read_length(folder, encoder):
     """Tokens of a text at most."""
-    source = os.path.join(folder, _OPTIONS)
-    values = files.read_json_object(source) if files.exists(source) else {}
+    sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
+    source = next(filter(files.exists, sources), sources[0])
+    values = _read_checked(source, _ONLY[_OPTIONS])
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
+    told = _read_checked(os.path.join(folder, tokenizer_config.NAME), {"truncation_side": "right"})
     stated = values.get("max_seq_length")
-    if stated is None and encoder.tokenizer is not None:
-        told = os.path.join(encoder.tokenizer, "tokenizer_config.json")
-        if files.exists(told):
-            stated = files.read_json_object(told).get("model_max_length")
+    stated = told.get("model_max_length") if stated is None else stated
     longest = encoder.config.longest
     stated = longest if stated is None else stated
     if not isinstance(stated, int | float) or stated < 3:
@@ -172,7 +194,7 @@ def _lowers(folder):
 def _read_dense(folder, config, tensors):
     """The option `dense` of a `SentenceEmbedder`, and all tensors with those of the layer."""
     source = os.path.join(folder, _CONFIG)
-    values = files.read_json_object(source)
+    values = _read_checked(source, _ONLY["Dense"])
     act = str(values.get("activation_function", "Tanh")).rpartition(".")[2]
     units, bias = values.get("out_features"), values.get("bias", True)
     if act not in _ACTIVATIONS:
@@ -206,7 +228,7 @@ def _write_dense(folder, dense, width, tensors):
 
 
 def _read_prompts(source):
-    values = files.read_json_object(source) if files.exists(source) else {}
+    values = _read_checked(source, _ONLY[_PROMPTS])
     if values.get("default_prompt_name") is not None:
         raise UsageError(explain(
             f"{source}: default_prompt_name={values['default_prompt_name']!r}", "null",

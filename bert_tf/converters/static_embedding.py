@@ -12,6 +12,7 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, par
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer_json import NAME
 
@@ -24,7 +25,7 @@ def read(folder):
 
     Raises:
         BertTfError: a file is missing or damaged.
-        UsageError: there are other tensors, or a tokenizer that we do not run.
+        UsageError: there are other tensors, or a tokenizer that we do not run or that truncates.
     """
     theirs = weight_files.read_folder(folder)
     shape = theirs.shapes.get(_TENSOR, (0, 0))
@@ -32,6 +33,11 @@ def read(folder):
     tokenizer = tokenizer_folder(folder)
     if tokenizer is None:
         raise UsageError(explain(f"{folder} has no tokenizer", f"{NAME} beside its vectors"))
+    described = os.path.join(folder, NAME)
+    truncation = files.exists(described) and files.read_json_object(described).get("truncation")
+    if truncation:
+        raise UsageError(explain(f"{described}: truncation={truncation!r}",
+                                 "null: vectors of tokens in texts of any length"))
     vocabulary = load_tokenizer(tokenizer).vocabulary
     config = ModelConfig.from_dict({
         "family": "static", "vocab_size": shape[0], "hidden_size": shape[1],

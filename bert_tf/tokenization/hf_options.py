@@ -6,6 +6,7 @@ from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # The names of tokenizers whose classes have other special tokens than BERT's.
 _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
+CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
          "pair_separators", "pair_types", "added_tokens")
@@ -27,7 +28,7 @@ def word_piece(config, path):
     chinese = config.get("tokenize_chinese_chars", True)
     options = {"lower_case": lower_case,
                "strip_accents": lower_case if accents is None else accents,
-               "normalization": "huggingface", "max_characters_per_word": 100,
+               "normalization": "huggingface", "max_characters_per_word": CHARACTERS_PER_WORD,
                **({} if chinese is True else {"tokenize_chinese_chars": chinese})}
     usual = _CLASSES.get(str(config.get("tokenizer_class", "")).removesuffix("Fast"))
     names = special_tokens(config, path)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tokenization import hf_options, tokenizer_json
+from bert_tf.tokenization import tokenizer_json
 from bert_tf.tokenization.base import BaseTokenizer
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
@@ -102,15 +102,11 @@ class LibraryTokenizer(BaseTokenizer):
             reason: why none of ours does.
 
         Raises:
-            UsageError: nothing says which its special tokens are.
+            BertTfError: the file is damaged.
+            UsageError: special tokens go where ours never do, or nothing says which they are.
         """
-        names = hf_options.special_tokens(config, path)
-        if None in names:
-            missing = [role for role, name in zip(hf_options.ROLES, names, strict=True)
-                       if name is None]
-            raise UsageError(explain(f"{reason}; and the tokenizer_config.json beside it does not "
-                                     f"say which tokens are {', '.join(missing)}"))
-        return cls(files.read_text(path), reason, path, names)
+        return cls(files.read_text(path), reason, path,
+                   **tokenizer_json.read_special(path, config))
 
     def _tokenize(self, text):
         return self._tokenize_with_offsets(text)[0]

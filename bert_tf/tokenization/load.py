@@ -22,6 +22,12 @@ TOKENIZERS = {
     (byte_pair.VOCABULARY_NAME, byte_pair.MERGES_NAME): byte_pair.BytePairTokenizer,
     (tokenizer_json.NAME,): library.LibraryTokenizer,
 }
+# The classes of transformers whose rules without a `tokenizer.json` a kind has.
+_CLASSES = {
+    tokenizer.Tokenizer: ("Bert", "DistilBert", "Electra", "MPNet"),
+    sentence_piece.SentencePieceTokenizer: ("Albert", "Camembert", "DebertaV2", "XLMRoberta"),
+    byte_pair.BytePairTokenizer: ("Roberta",)}
+_ADDED = "added_tokens.json"  # older than the `added_tokens_decoder` of the configuration
 _NAMES = {*(name for names in TOKENIZERS for name in names), *classic_models.MODEL_NAMES}
 # Keys of a `tokenizer_config.json` that only ours have.
 _OURS = {"lower_case", "normalization", "normalize_nfc", "python_only", "special_tokens"}
@@ -75,7 +81,8 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
         config = tokenizer_config.read_config(os.path.join(folder, tokenizer_config.NAME))
         if name not in _NAMES or (name == tokenizer.VOCABULARY_NAME and (
                 _is_ours(config) or not _has_json(folder))):
-            return tokenizer.Tokenizer.of_vocabulary(path, **casing)
+            _check_class(tokenizer.Tokenizer, config, folder)
+            return _check_added(tokenizer.Tokenizer.of_vocabulary(path, **casing), config, folder)
         path = folder
     found = _load_folder(path)
     for name, value in casing.items():
@@ -105,7 +112,8 @@ class TokenizerSource:
         path = hub.local(self.path, weights=False)
         if files.is_file(path):
             return [path]
-        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_json.NAME}
+        names = {*tokenizer_files(path), tokenizer_config.NAME, tokenizer_config.MAP,
+                 tokenizer_json.NAME, _ADDED}
         model = classic_models.model_path(path)
         return sorted({*(os.path.join(path, name) for name in names
                          if files.exists(os.path.join(path, name))),
@@ -146,10 +154,44 @@ def _load_folder(path):
             return tokenizer_json.read_tokenizer(json_path, config)
         except tokenizer_json.UnknownRules as error:
             return library.LibraryTokenizer.of_json(json_path, config, str(error))
-    if model and not _is_ours(config) and (
-            not names or TOKENIZERS[names] is sentence_piece.SentencePieceTokenizer):
-        return classic_models.load_model(model, config)
-    return TOKENIZERS[names].load(path)
+    kind = TOKENIZERS[names] if names else sentence_piece.SentencePieceTokenizer
+    _check_class(kind, config, path)
+    if model and not _is_ours(config):
+        if kind is not sentence_piece.SentencePieceTokenizer:
+            raise UsageError(explain(f"{path} holds {' and '.join(names)} and {model}",
+                                     f"the files of one tokenizer, or {tokenizer_json.NAME}"))
+        return _check_added(classic_models.load_model(model, config), config, path)
+    return _check_added(kind.load(path), config, path)
+
+
+def _check_class(kind, config, folder):
+    """Refuse files of the usual names that a class with rules of its own reads."""
+    stated = config.get("tokenizer_class")
+    if stated is None or kind not in _CLASSES:
+        return
+    known = [f"{name}Tokenizer" for name in _CLASSES[kind]]
+    if str(stated).removesuffix("Fast") not in known:
+        raise NoTextError(explain(
+            f"{os.path.join(folder, tokenizer_config.NAME)}: tokenizer_class={stated!r}, whose "
+            f"rules we do not run without a {tokenizer_json.NAME}", f"one of {', '.join(known)}",
+            "token ids made by that class"))
+
+
+def _check_added(found, config, folder):
+    """Return a tokenizer, unless tokens were added to it that its files do not have."""
+    path, vocabulary = os.path.join(folder, _ADDED), found.vocabulary
+    stated = files.read_json_object(path) if files.exists(path) else {}
+    decoder = config.get("added_tokens_decoder")
+    for number, entry in decoder.items() if isinstance(decoder, dict) else ():
+        stated[str(entry.get("content") if isinstance(entry, dict) else entry)] = number
+    missing = [token for token, number in stated.items()
+               if token not in vocabulary.tokens or str(vocabulary.id(token)) != str(number)]
+    if missing:
+        raise UsageError(explain(
+            f"{folder}: the added tokens {', '.join(map(repr, missing[:4]))} are not in the "
+            f"vocabulary at their ids", f"a {tokenizer_json.NAME}",
+            "transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"))
+    return found
 
 
 def _has_json(folder):

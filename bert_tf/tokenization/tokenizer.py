@@ -32,13 +32,14 @@ from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS,
 
 VOCABULARY_NAME = "vocab.txt"
 MAX_CHARACTERS_PER_WORD = 200
-_MAX_BYTES_PER_CHARACTER, _MOST_CHARACTERS = 4, 10_000
+_MAX_BYTES_PER_CHARACTER, MOST_CHARACTERS = 4, 10_000
 # Options of the class -> what they may be.
 _OPTIONS = {"lower_case": "true or false", "strip_accents": "true or false",
             "pretokenize": f"{MORPHEMES!r} or null",
             "normalization": f"one of {', '.join(normalizing.NORMALIZATIONS)}",
             "tokenize_chinese_chars": "true or false",
-            "max_characters_per_word": f"1 to {_MOST_CHARACTERS}"}
+            "max_characters_per_word": f"1 to {MOST_CHARACTERS}"}
+_REMOVED = "\x01"  # which no normalized text has
 _OF_VOCABULARY = ("special_tokens", "pair_separators", "pair_types", "added_tokens")
 
 
@@ -83,8 +84,11 @@ class Tokenizer(BaseTokenizer):
         self._characters = _normalizer(normalizing.character_rules, lower_case, strip_accents,
                                        normalization)
         self._hidden = None if tokenize_chinese_chars else _normalizer(normalizing.hidden_chinese)
-        tokens = vocabulary.tokens if tokenize_chinese_chars else [
-            *map(normalizing.hide_chinese, vocabulary.tokens)]
+        # Tokens that are found as they are written are no pieces of words.
+        found = {added.token for added in vocabulary.added_tokens if not added.special}
+        tokens = [_REMOVED + token if token in found else token for token in vocabulary.tokens]
+        if not tokenize_chinese_chars:
+            tokens = [*map(normalizing.hide_chinese, tokens)]
         self._wordpiece = _wordpiece(tuple(tokens), vocabulary.special_tokens[1],
                                      max_characters_per_word * _MAX_BYTES_PER_CHARACTER)
         self._continuation = tf.constant(vocabulary.continuation)
@@ -262,7 +266,7 @@ def read_options(path):
         elif name == "normalization":
             right = value in normalizing.NORMALIZATIONS
         elif name == "max_characters_per_word":
-            right = type(value) is int and 0 < value <= _MOST_CHARACTERS
+            right = type(value) is int and 0 < value <= MOST_CHARACTERS
         else:
             right = isinstance(value, bool)
         if not right:

@@ -9,6 +9,7 @@ from bert_tf.storage import checksums, files
 from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 
 NAME = "tokenizer_config.json"
+MAP = "special_tokens_map.json"  # of transformers 4: special tokens by their roles
 _ROLES = ("pad", "unk", "cls", "sep", "mask")
 
 
@@ -70,12 +71,22 @@ def read_vocabulary_options(config, path):
 
 
 def read_config(path):
-    """The object in a `tokenizer_config.json`, `{}` where there is none; errors as of `files`."""
+    """The object in a `tokenizer_config.json`, `{}` where there is none; errors as of `files`.
+
+    Special tokens of a `special_tokens_map.json` beside it count more, as in transformers, unless
+    it has an `added_tokens_decoder` or is ours.
+    """
     if not files.exists(path):
         return {}
     folder, _, name = path.rpartition("/")
     checksums.check(folder, (name,))
-    return files.read_json_object(path)
+    config = files.read_json_object(path)
+    beside = path.removesuffix(NAME) + MAP
+    if {"added_tokens_decoder", "lower_case"} & config.keys() or not files.exists(beside):
+        return config
+    named = files.read_json_object(beside)
+    return config | {f"{role}_token": named[f"{role}_token"] for role in _ROLES
+                     if f"{role}_token" in named}
 
 
 def check_boolean(value, name, path):

@@ -5,6 +5,7 @@ What it says decides, whatever stands beside it: it is what the checkpoint's use
 
 import base64
 import binascii
+import contextlib
 import dataclasses
 
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -28,6 +29,8 @@ DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "conten
 KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
                 {"type": "NFC"}]
+# Normalizers after which a token may be there that was not, or a blank gone beside one.
+_CHANGES = ("Lowercase", "StripAccents", "Strip")
 
 
 class UnknownRules(UsageError):
@@ -72,21 +75,43 @@ def read_tokenizer(path, config):
         raise UnknownRules(explain(f"{path}: a model of type {str(kind)[:40]!r}",
                                    f"one of {', '.join(makers)}"))
     model = {**model, "type": kind}
-    try:
+    with _damage_named(path):
         description = _describe(values, model, config, path)
         return makers[kind](values, model, config, description)
+
+
+def read_special(path, config):
+    """What a `tokenizer.json` of any rules says of special tokens: arguments of `Vocabulary`.
+
+    Args:
+        path, config: as of `read_tokenizer`.
+
+    Raises:
+        BertTfError: the file is damaged.
+        UnknownRules: special tokens go to other places, or nothing says which they are.
+    """
+    values = files.read_json_object(path)
+    with _damage_named(path):
+        model = values["model"]
+        return _special(values, model, _all_tokens(values, model, path), config, path)
+
+
+@contextlib.contextmanager
+def _damage_named(path):
+    try:
+        yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError,
             RecursionError) as error:
-        raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {error}") from error
+        said = str(error).partition("\n")[0]
+        raise BertTfError(f"{path} is no tokenizer.json: {type(error).__name__} {said}") from error
 
 
-def _describe(values, model, config, path):
-    tokens = _all_tokens(values, model, path)
-    cls, sep, separators, types = _read_template(values.get("post_processor"), path)
+def _special(values, model, tokens, config, path):
+    cls, sep, separators, types = _read_template(values.get("post_processor"), tokens, path)
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     unknown = model.get("unk_token")
-    if model.get("type") == "Unigram":
-        unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+    if model.get("unk_id") is not None:
+        unknown = model["vocab"][_natural(model, "unk_id")][0]
     found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
     names = []
     for role in hf_options.ROLES:
@@ -95,17 +120,27 @@ def _describe(values, model, config, path):
         if name is None:
             raise UnknownRules(f"{path}: nothing says which token is the {role}")
         names.append(name)
+    return {"special_tokens": tuple(names), "pair_separators": separators,
+            "pair_types": types and hf_options.has_types(config)}
+
+
+def _describe(values, model, config, path):
+    tokens = _all_tokens(values, model, path)
+    special = _special(values, model, tokens, config, path)
+    names = special["special_tokens"]
     added = hf_options.decoded_tokens(values.get("added_tokens") or [], names, path)
-    lowers = any(step.get("lowercase") for step in _steps(values.get("normalizer"), "normalizers"))
+    steps = [step for step in _steps(values.get("normalizer"), "normalizers")
+             if step["type"] != "NFC"]
+    changed = any(step.get("lowercase") or step.get("strip_accents") or step["type"] in _CHANGES
+                  for step in steps)
     for entry in values.get("added_tokens") or []:
         name = f"{path}: the added token {entry['content']!r}"
         if entry.get("single_word") or entry.get("rstrip"):
             raise UnknownRules(f"{name} has single_word or rstrip")
-        if lowers and entry.get("normalized") and not entry.get("special"):
-            raise UnknownRules(f"{name} is looked for in text in lower case")
-    return _Description(tokens, {
-        "special_tokens": tuple(names), "added_tokens": tuple(added),
-        "pair_separators": separators, "pair_types": types and hf_options.has_types(config)}, path)
+        if entry.get("normalized") and not entry.get("special") and (
+                changed or steps and not entry["content"].isprintable()):
+            raise UnknownRules(f"{name} is looked for in normalized text")
+    return _Description(tokens, {**special, "added_tokens": tuple(added)}, path)
 
 
 def _all_tokens(values, model, path):
@@ -123,14 +158,16 @@ def _all_tokens(values, model, path):
     return tokens
 
 
-def _read_template(processor, path):
+def _read_template(processor, tokens, path):
     """`(cls, sep, separators between segments, whether the second has type 1)`."""
     steps = _steps(processor, "processors")
     steps = [step for step in steps if step["type"] != "ByteLevel"]  # which trims offsets
     kind = steps[0]["type"] if len(steps) == 1 else None
     if kind in ("RobertaProcessing", "BertProcessing"):
         bert = kind == "BertProcessing"
-        return steps[0]["cls"][0], steps[0]["sep"][0], 1 if bert else 2, bert
+        pairs = [steps[0]["cls"], steps[0]["sep"]]
+        _check_ids({name: [number] for name, number in pairs}, tokens, path)
+        return pairs[0][0], pairs[1][0], 1 if bert else 2, bert
     if kind == "TemplateProcessing":
         single, pair = ([_item(item) for item in steps[0][name]] for name in ("single", "pair"))
         cls, sep = single[0][0], single[-1][0]
@@ -138,9 +175,19 @@ def _read_template(processor, path):
         last = pair[-1][1]
         if single == [(cls, 0), ("A", 0), (sep, 0)] and len(between) in (1, 2) and pair == [
                 (cls, 0), ("A", 0), *between, ("B", last), (sep, last)] and last in (0, 1):
+            _check_ids({name: steps[0]["special_tokens"][name]["ids"] for name in (cls, sep)},
+                       tokens, path)
             return cls, sep, len(between), last == 1
     raise UnknownRules(explain(f"{path}: a post_processor of another form",
                                "cls a sep, and cls a sep b sep or cls a sep sep b sep"))
+
+
+def _check_ids(numbers, tokens, path):
+    """Refuse ids, a list for each token, that are not those of the vocabulary."""
+    for name, each in numbers.items():
+        if [tokens[number] for number in each] != [name]:
+            raise UsageError(explain(f"{path}: the post_processor has the ids {each!r} for "
+                                     f"{name!r}", "its one id in the vocabulary"))
 
 
 def _item(item):
@@ -149,7 +196,11 @@ def _item(item):
 
 
 def _word_piece(values, model, config, description):
-    from bert_tf.tokenization.tokenizer import CONTINUATION_PREFIX, Tokenizer
+    from bert_tf.tokenization.tokenizer import (
+        CONTINUATION_PREFIX,
+        MOST_CHARACTERS,
+        Tokenizer,
+    )
 
     path = description.path
     steps = _steps(values.get("normalizer"), "normalizers")
@@ -162,13 +213,21 @@ def _word_piece(values, model, config, description):
             "BertPreTokenizer")
     _expect(path, "continuing_subword_prefix",
             model.get("continuing_subword_prefix", CONTINUATION_PREFIX), CONTINUATION_PREFIX)
+    longest = _natural({"max_input_chars_per_word": hf_options.CHARACTERS_PER_WORD, **model},
+                       "max_input_chars_per_word")
+    if not 0 < longest <= MOST_CHARACTERS:
+        raise UnknownRules(explain(f"{path}: max_input_chars_per_word={longest}",
+                                   f"1 to {MOST_CHARACTERS}"))
+    for each in description.special["added_tokens"]:
+        if not each.special and each.token.isalnum() and each.token in model["vocab"]:
+            raise UnknownRules(f"{path}: the added token {each.token!r} is a piece of words, too")
     accents, lower_case = normalizer.get("strip_accents"), bool(normalizer.get("lowercase"))
     return Tokenizer(
         Vocabulary(description.tokens, path, **description.special), lower_case,
         keeps_hangul or (lower_case if accents is None else bool(accents)),
         config.get("pretokenize"), "nfc" if composes else "huggingface",
         tokenize_chinese_chars=bool(normalizer.get("handle_chinese_chars", True)),
-        max_characters_per_word=model.get("max_input_chars_per_word", 100))
+        max_characters_per_word=longest)
 
 
 def _byte_pair(values, model, _, description):
@@ -248,6 +307,14 @@ def _steps(step, key):
     if step["type"] == "Sequence":
         return [inner for each in step[key] for inner in _steps(each, key)]
     return [step]
+
+
+def _natural(model, key):
+    """The value of a key: an int from 0 on."""
+    value = model[key]
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{key}={value!r}")
+    return value
 
 
 def _expect(path, name, found, expected):

@@ -115,6 +115,11 @@ def test_other_poolings(folder, flag, pooling):
     assert sentence_transformers.read(str(changed)).task["pooling"] == pooling
 
 
+def test_a_pooling_in_a_list(folder):
+    changed = folder({"1_Pooling/config.json": lambda _: {"pooling_mode": ["cls"]}})
+    assert sentence_transformers.read(str(changed)).task["pooling"] == "cls"
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_dense_and_prompts(folder, tmp_path, bias):
     """A dense layer with tanh on the mean, whose vectors are in the reference."""
@@ -158,6 +163,13 @@ def test_the_encoder_counts_whatever_class_is_named(folder):
     assert sentence_transformers.read(str(changed)).config.family == "mpnet"
 
 
+@pytest.mark.parametrize("model", ["roberta", "xlm-roberta"])
+def test_the_length_in_the_file_of_older_folders(folder, model):
+    changed = folder({})
+    (changed / "sentence_bert_config.json").rename(changed / f"sentence_{model}_config.json")
+    assert sentence_transformers.read(str(changed)).task["reading"]["seq_length"] == 48
+
+
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     tokenizer = SentencePieceTokenizer(tiny_model.sentence_piece().model, lower_case,
@@ -185,13 +197,34 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("modules.json", lambda modules: {}, "names no modules"),
     ("1_Pooling/config.json", _with(pooling_mode_cls_token=True), "pooling cls and mean"),
     ("1_Pooling/config.json", _mode("pooling_mode_weightedmean_tokens"), "weightedmean"),
+    ("1_Pooling/config.json", lambda _: {"pooling_mode": ["mean", "cls"]}, "pooling mean and cls"),
+    ("1_Pooling/config.json", lambda _: {"pooling_mode": {}}, "pooling {}; expected one of"),
     ("1_Pooling/config.json", _with(word_embedding_dimension=8), "word_embedding_dimension=8"),
     ("config_sentence_transformers.json", _with(default_prompt_name="query"),
      "default_prompt_name='query'"),
+    ("config_sentence_transformers.json", _with(truncate_dim=8), "truncate_dim=8; expected null"),
+    ("sentence_bert_config.json", _with(tokenizer_args={"do_lower_case": True}),
+     "tokenizer_args={'do_lower_case': True}; expected {}"),
+    ("tokenizer_config.json", _with(truncation_side="left"), "truncation_side='left'"),
     ("sentence_bert_config.json", _with(max_seq_length="many"), "max_seq_length='many'")])
 def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
     with pytest.raises(UsageError, match=message):
         sentence_transformers.read(str(folder({file: change})))
+
+
+@pytest.mark.parametrize(("module", "key", "value"), [
+    ("Dense", "use_residual", True), ("Dense", "module_input_name", "token_embeddings"),
+    ("Normalize", "module_input_name", "token_embeddings")])
+def test_options_of_modules_that_change_vectors(folder, module, key, value):
+    place = f"2_{module}"
+    changed = folder({"modules.json": lambda modules: [*modules, _module(module, place)]})
+    (changed / place).mkdir()
+    config = {"in_features": 36, "out_features": 36, "bias": False, key: value}
+    (changed / place / "config.json").write_text(json.dumps(config))
+    save_file({"linear.weight": np.eye(36, dtype="float32")},
+              changed / place / "model.safetensors")
+    with pytest.raises(UsageError, match=f"{place}/config.json: {key}={value!r}; expected"):
+        sentence_transformers.read(str(changed))
 
 
 def test_a_prompt_that_is_left_out_of_the_mean_is_refused(folder):

@@ -75,6 +75,11 @@ def test_what_is_no_static_embedding(saved, tmp_path):
         with pytest.raises(UsageError, match=message):
             sentence_transformers.read(str(folder))
     save_file({"embedding.weight": table}, folder / "model.safetensors")
+    library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    library.enable_truncation(4)
+    library.save(str(folder / "tokenizer.json"))
+    with pytest.raises(UsageError, match="tokenizer.json: truncation=.*'max_length': 4"):
+        sentence_transformers.read(str(folder))
     for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"):
         (folder / name).unlink()
     with pytest.raises(UsageError, match="no tokenizer"):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import tensorflow as tf
+import tiny_model
 import tokenizers
 
 from bert_tf.converters.hf_tokenizer import to_json
@@ -13,6 +14,10 @@ from bert_tf.saved_model.ops import unservable_ops
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer
 from bert_tf.tokenization.library import LibraryTokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS as BERT_SPECIALS
+from bert_tf.tokenization.vocabulary import AddedToken, Vocabulary, default_added_tokens
 
 NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
                  SPECIAL_TOKENS, strict=True))
@@ -54,6 +59,25 @@ def test_a_damaged_file_is_named(tmp_path, key, value):
         load(tmp_path, {**byte_pair(), key: value})
 
 
+@pytest.mark.parametrize("value", ["x", -5, None])
+def test_a_length_of_words_that_is_none(tmp_path, value):
+    values = to_json(Tokenizer(Vocabulary([*BERT_SPECIALS, "a"])))
+    values["model"]["max_input_chars_per_word"] = value
+    with pytest.raises(BertTfError, match="is no tokenizer.json: .*max_input_chars.*=.*") as raised:
+        load(tmp_path, values)
+    assert "\n" not in str(raised.value)
+    values["model"]["max_input_chars_per_word"] = 20_000
+    assert isinstance(load(tmp_path, values), LibraryTokenizer)
+
+
+@pytest.mark.parametrize("value", [-1, 99_999, "1"])
+def test_an_unknown_piece_that_is_none(tmp_path, value):
+    values = to_json(SentencePieceTokenizer(tiny_model.sentence_piece().model))
+    values["model"]["unk_id"] = value
+    with pytest.raises(BertTfError, match="is no tokenizer.json"):
+        load(tmp_path, values)
+
+
 @pytest.fixture
 def other(tmp_path):
     """A tokenizer with rules of its own: words at white space only, in lower case."""
@@ -63,6 +87,7 @@ def other(tmp_path):
     library.normalizer = tokenizers.normalizers.Lowercase()
     library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     library.add_special_tokens(list(SPECIAL_TOKENS))
+    library.post_processor = tokenizers.processors.BertProcessing(("</s>", 3), ("<s>", 2))
     return json.loads(library.to_str())
 
 
@@ -96,9 +121,83 @@ def test_other_rules_do_not_go_into_a_saved_model(tmp_path, other):
         str(tmp_path / "saved"))
 
 
+@pytest.mark.parametrize("normalization", ["deberta", "albert_huggingface", "sentencepiece"])
+@pytest.mark.parametrize(("token", "normalized"), [
+    ("<Ent>", True), ("<Ent>", False), ("\n", True), ("\n", False)])
+def test_added_tokens_are_found_as_in_the_library(tmp_path, normalization, token, normalized):
+    values = to_json(SentencePieceTokenizer(tiny_model.sentence_piece().model,
+                                            normalization=normalization))
+    values["added_tokens"].append({
+        "id": len(values["model"]["vocab"]), "content": token, "single_word": False,
+        "lstrip": False, "rstrip": False, "normalized": normalized, "special": False})
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    texts = ["the <ent> a", "the <Ent> a", "the \n a", "<Ent>the a"]
+    assert load(tmp_path, values).encode(texts) == [each.ids for each in
+                                                    library.encode_batch(texts)]
+
+
+@pytest.mark.parametrize("token", ["fox", "  "])
+def test_an_added_token_is_no_piece_of_words(tmp_path, token):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "the", "f", "##ox", token], added_tokens=[
+        *default_added_tokens(BERT_SPECIALS), AddedToken(token, special=False)])
+    values = to_json(Tokenizer(vocabulary, True, True, normalization="huggingface"))
+    texts = ["The FOX fox", "the  fox", "the \u00ad the fox"]
+    pieces = values["model"]["vocab"]
+    assert token not in pieces
+    values["model"]["vocab"] = {**pieces, token: len(pieces)}
+    assert isinstance(load(tmp_path, values), LibraryTokenizer) == token.isalnum()
+    values["model"]["vocab"] = pieces
+    tokenizer = load(tmp_path, values)
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    assert isinstance(tokenizer, Tokenizer)
+    assert tokenizer.encode(texts) == [each.ids for each in library.encode_batch(texts)]
+
+
+def test_an_added_token_is_written_as_it_is_found(tmp_path):
+    vocabulary = Vocabulary([*BERT_SPECIALS, "the", "<ent>"], added_tokens=[
+        *default_added_tokens(BERT_SPECIALS), AddedToken("<ent>", special=False)])
+    values = to_json(Tokenizer(vocabulary, True, True, normalization="huggingface"))
+    texts = ["The <ent>", "the <ENT>"]
+    assert isinstance(load(tmp_path, values), Tokenizer)
+    assert load(tmp_path, values).encode(texts) == [
+        each.ids for each in tokenizers.Tokenizer.from_str(json.dumps(values)).encode_batch(texts)]
+
+
+def test_special_tokens_of_other_rules_are_those_of_the_file(tmp_path, other):
+    values = {**byte_pair(), "normalizer": {"type": "Lowercase"}}
+    tokenizer = load(tmp_path, values)
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    assert isinstance(tokenizer, LibraryTokenizer)
+    assert tokenizer.encode("ab", "b") == library.encode("ab", "b").ids == [2, 7, 3, 3, 6, 3]
+    assert not tokenizer.vocabulary.pair_types
+    tokenizer.save(str(tmp_path / "saved"))
+    assert load_tokenizer(str(tmp_path / "saved")).encode("ab", "b") == [2, 7, 3, 3, 6, 3]
+
+
+@pytest.mark.parametrize("processor", [None, {
+    "type": "TemplateProcessing", "special_tokens": {},
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+               {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}]}])
+def test_special_tokens_in_other_places(tmp_path, other, processor):
+    with pytest.raises(UsageError, match="a post_processor of another form; expected cls a sep"):
+        load(tmp_path, {**other, "post_processor": processor}, NAMES)
+
+
+def test_special_tokens_with_ids_of_others(tmp_path):
+    values = byte_pair()
+    values["post_processor"]["special_tokens"]["</s>"]["ids"] = [4]
+    with pytest.raises(UsageError, match="has the ids .4. for '</s>'; expected its one id"):
+        load(tmp_path, values)
+    roberta = {"type": "RobertaProcessing", "sep": ["</s>", 3], "cls": ["<s>", 5]}
+    with pytest.raises(UsageError, match="has the ids .5. for '<s>'"):
+        load(tmp_path, {**values, "post_processor": roberta})
+
+
 def test_other_rules_without_special_tokens(tmp_path, other):
-    with pytest.raises(UsageError, match="does not say which tokens are pad_token, unk_token"):
-        load(tmp_path, other)
+    renamed = json.loads(json.dumps(other).replace("<mask>", "<gap>"))
+    with pytest.raises(UsageError, match="nothing says which token is the mask_token"):
+        load(tmp_path, renamed)
 
 
 def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):

@@ -1,0 +1,83 @@
+"""Folders with the classic files of a tokenizer: only those whose rules are ours are read."""
+
+import json
+
+import pytest
+import tiny_model
+
+from bert_tf.errors import NoTextError, UsageError
+from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS as BYTE_PAIR_SPECIALS
+from bert_tf.tokenization.byte_pair import BytePairTokenizer
+from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """`folder(further, …)` is one with a `vocab.txt` and `further` in its configuration."""
+    def make(**further):
+        tokens = [*SPECIAL_TOKENS, "the", "fox"]
+        (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+        config = {"do_lower_case": True, **further}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        return tmp_path
+    return make
+
+
+@pytest.mark.parametrize("name", ["BertTokenizer", "ElectraTokenizerFast"])
+def test_a_class_with_these_rules(folder, name):
+    assert load_tokenizer(str(folder(tokenizer_class=name))).encode("The fox") == [2, 5, 6, 3]
+
+
+@pytest.mark.parametrize("file", ["", "/vocab.txt"])
+@pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "XLMRobertaTokenizer", 3])
+def test_a_class_with_other_rules_is_refused(folder, name, file):
+    with pytest.raises(NoTextError, match="tokenizer_class=.*; expected one of BertTokenizer"):
+        load_tokenizer(f"{folder(tokenizer_class=name)}{file}")
+
+
+def test_a_sentence_piece_model_of_a_class_with_other_rules(tmp_path):
+    (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer"}')
+    with pytest.raises(NoTextError, match="tokenizer_class='T5Tokenizer', whose rules"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_the_files_of_two_tokenizers(folder):
+    path = folder()
+    (path / "tokenizer_78b3253a26.model").write_bytes(tiny_model.sentence_piece().model)
+    with pytest.raises(UsageError, match="holds vocab.txt and .*model; expected the files of one"):
+        load_tokenizer(str(path))
+
+
+def test_special_tokens_by_their_roles(folder):
+    path = folder()
+    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
+                     ("[PAD]", "[UNK]", {"content": "[MASK]"}, "fox", "[SEP]"), strict=True))
+    (path / "special_tokens_map.json").write_text(json.dumps(roles))
+    assert load_tokenizer(str(path)).encode("the") == [4, 5, 6]
+    Tokenizer(Vocabulary.load(f"{path}/vocab.txt")).save(str(path))
+    assert load_tokenizer(str(path)).encode("the") == [2, 5, 3]
+    folder(added_tokens_decoder={})
+    assert load_tokenizer(str(path)).encode("the") == [2, 5, 3]
+
+
+@pytest.mark.parametrize("added", [{"<ent>": 7}, {"fox": 7}])
+def test_tokens_that_were_added_beside_the_vocabulary(folder, added):
+    path = folder()
+    (path / "added_tokens.json").write_text('{"[MASK]": 4}')
+    assert load_tokenizer(str(path)).encode("fox") == [2, 6, 3]
+    (path / "added_tokens.json").write_text(json.dumps(added))
+    for place in (path, path / "vocab.txt"):
+        with pytest.raises(UsageError, match="the added tokens '<?(ent>|fox)'.*a tokenizer.json"):
+            load_tokenizer(str(place))
+
+
+def test_an_added_token_of_byte_pairs(tmp_path):
+    BytePairTokenizer([*BYTE_PAIR_SPECIALS, "a", "b", "ab"], [("a", "b")]).save(str(tmp_path))
+    config = {"tokenizer_class": "RobertaTokenizer",
+              "added_tokens_decoder": {"8": {"content": "<ent>"}}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="the added tokens '<ent>' are not in the vocabulary"):
+        load_tokenizer(str(tmp_path))
