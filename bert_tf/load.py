@@ -9,7 +9,7 @@ import keras
 import bert_tf
 from bert_tf.converters.own_folder import own_folder
 from bert_tf.models.find import find_model
-from bert_tf.storage import files
+from bert_tf.storage import local_copies
 from bert_tf.tasks import pretrained
 from bert_tf.tasks.base.preprocessor import load_former_assets
 
@@ -78,7 +78,7 @@ def load_model(path, custom_objects=None, compile=True):
     """
     for module in sorted(set(bert_tf.PUBLIC.values())):
         importlib.import_module(module)
-    local = files.local(path)
+    local = local_copies.local(path)
     model = keras.saving.load_model(local, custom_objects, compile, safe_mode=True)
     load_former_assets(model, local)
     return model

@@ -14,7 +14,7 @@ from bert_tf.pretrain import main as pretrain
 from bert_tf.pretrain import run as pretraining_run
 from bert_tf.serving.server.loaded_version import LoadedVersion
 from bert_tf.serving.server.wanted_versions import find_versions
-from bert_tf.storage import files
+from bert_tf.storage import files, local_copies
 
 MODEL = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
          "intermediate_size": 64, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1,
@@ -86,11 +86,12 @@ def test_a_run_in_a_store_survives_a_kill_and_is_loaded(store, tmp_path, monkeyp
     for name, data in version.items():
         store.objects.pipe_file(f"{BUCKET}/served/tiny/2/{name}", data)
     assert find_versions({"tiny": settings}) == {"tiny": {1: f"{served}/1"}}
-    with pytest.raises(BertTfError, match="tiny/2 is incomplete"), files.staged(f"{served}/2"):
+    with (pytest.raises(BertTfError, match="tiny/2 is incomplete"),
+          local_copies.staged(f"{served}/2")):
         pass
     store.objects.pipe_file(f"{BUCKET}/served/tiny/2/checksums.json", manifest)
     assert find_versions({"tiny": settings}) == {"tiny": {2: f"{served}/2"}}
-    with files.staged(f"{served}/2") as folder:
+    with local_copies.staged(f"{served}/2") as folder:
         signature = LoadedVersion(folder).signatures["embed"]
     answer = signature.run({"text": np.array([b"A statement."], object)})
     assert answer["embedding"].shape == (1, 32)

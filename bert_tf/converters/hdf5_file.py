@@ -9,7 +9,7 @@ import math
 import h5py
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files
+from bert_tf.storage import files, local_copies
 
 _NUMBERS = "fiuV"  # kinds of numpy types; bfloat16 is stored as two opaque bytes
 
@@ -33,7 +33,7 @@ def array_shapes(path):
             claimed += math.prod(item.shape) * item.dtype.itemsize
 
     try:
-        with files.explained("read", path), h5py.File(files.local(path), "r") as file:
+        with files.explained("read", path), h5py.File(local_copies.local(path), "r") as file:
             _check_links(path, file)
             file.visititems(visit)
     except (RuntimeError, KeyError, ValueError, TypeError, UnicodeError) as error:

@@ -17,7 +17,7 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_expressible
 from bert_tf.converters.keras_hub_tokenizer import read_tokenizer, write_tokenizer
 from bert_tf.converters.name_table import Row, split_first, split_last
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, local_copies
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
@@ -76,7 +76,7 @@ def read(path):
     backbone = _build(config)
     try:
         with files.explained("read", weights):
-            backbone.load_weights(files.local(weights))
+            backbone.load_weights(local_copies.local(weights))
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise UsageError(f"{weights} does not fit {source}: "
                          + " ".join(str(error).split())) from error

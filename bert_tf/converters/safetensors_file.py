@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files
+from bert_tf.storage import files, local_copies
 
 FILE = "model.safetensors"
 INDEX = FILE + ".index.json"  # names the file of each tensor where there are several files
@@ -27,7 +27,7 @@ def read_file(path):
         UsageError: the package safetensors is missing.
     """
     _check_header_length(path)
-    local = files.local(path)
+    local = local_copies.local(path)
     with _opened(path, local) as stream:
         slices = {name: stream.get_slice(name) for name in stream.keys()}  # noqa: SIM118
         shapes = {name: each.get_shape() for name, each in slices.items()}

@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf.converters.checkpoint import Tensors
 from bert_tf.converters.tensor_pickle import MOST_BYTES, read_records
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files
+from bert_tf.storage import local_copies
 
 FILE = "pytorch_model.bin"
 INDEX = FILE + ".index.json"
@@ -31,7 +31,7 @@ def read_file(path):
     Raises:
         BertTfError: the file is damaged, or holds anything else than tensors.
     """
-    local = files.local(path)
+    local = local_copies.local(path)
     with open(local, "rb") as stream:
         start = stream.read(len(_OLD))
     if start == _OLD:

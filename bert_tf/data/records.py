@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files, object_store
+from bert_tf.storage import files, local_copies, object_store
 from bert_tf.storage.staging import CacheFullError
 
 # Labels by what the second segment is: 1 where it is random, or was swapped with the first.
@@ -292,10 +292,10 @@ class Records:
         self.paths = list(paths)
         self.offsets = [index["offsets"] for index in files.each(read_index, self.paths)]
         self.first = np.cumsum([0, *(len(offsets) - 1 for offsets in self.offsets)])
-        self._open = functools.lru_cache(_OPEN_FILES)(files.open_local)
+        self._open = functools.lru_cache(_OPEN_FILES)(local_copies.open_local)
         total = sum(int(offsets[-1]) for offsets in self.offsets)
         # What the cache cannot hold is not fetched in whole shards, again and again.
-        self._in_ranges = bool(self.paths) and not files.fits_local(self.paths[0], total)
+        self._in_ranges = bool(self.paths) and not local_copies.fits_local(self.paths[0], total)
 
     def __len__(self):
         return int(self.first[-1])

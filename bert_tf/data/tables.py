@@ -24,7 +24,7 @@ from bert_tf.data.table_form import (
     written_as,
 )
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files
+from bert_tf.storage import files, local_copies
 
 _MISSING = object()
 _SAMPLE = 100  # objects whose fields are the names of their file's columns
@@ -260,7 +260,7 @@ def _parquet_rows(path, _):
     except ImportError as error:
         raise BertTfError(explain(f"{path}: Parquet needs pyarrow, which is not installed",
                                   attempt="pip install bert_tf[parquet], or CSV")) from error
-    with files.staged(path) as local:
+    with local_copies.staged(path) as local:
         try:
             # Ahead would be read the whole file.
             stored = parquet.ParquetFile(local, pre_buffer=False)

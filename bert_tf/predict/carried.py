@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from bert_tf.data.tables import BadRow, read_rows
 from bert_tf.errors import explain
-from bert_tf.storage import files
+from bert_tf.storage import local_copies
 
 _SAMPLE = 1000  # objects that types are found by
 _WRONG = (pa.ArrowException, OverflowError, TypeError, ValueError)  # what `pa.array` raises
@@ -100,7 +100,7 @@ def _has_fields(type_, value):
 def _types(source):
     """Return `{column: type}` of one file."""
     if source.holds == ".parquet":
-        with files.staged(source.path) as local:
+        with local_copies.staged(source.path) as local:
             schema = parquet.read_schema(local)
         return {name: schema.field(name).type for name in source.names}
     if source.holds is None:

@@ -3,7 +3,7 @@
 import gzip
 import zlib
 
-from bert_tf.storage import files
+from bert_tf.storage import files, local_copies
 
 _BLOCK = 1 << 20
 
@@ -22,7 +22,7 @@ def _count(source):
     if source.holds == ".parquet":
         from pyarrow import parquet
 
-        with files.staged(source.path) as local:
+        with local_copies.staged(source.path) as local:
             return parquet.read_metadata(local).num_rows
     if files.is_remote(source.path) or source.holds == ".json":
         return None  # it would be read twice

@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.storage import files
+from bert_tf.storage import files, local_copies
 
 
 class JsonLines:
@@ -72,7 +72,7 @@ class Parquet:
         from pyarrow import ArrowException, parquet
 
         try:
-            with files.staged(path) as local:
+            with local_copies.staged(path) as local:
                 return parquet.read_metadata(local).num_rows
         except (ArrowException, OSError):
             return None
@@ -81,7 +81,7 @@ class Parquet:
         """See `JsonLines.read`."""
         from pyarrow import parquet
 
-        with files.staged(path) as local:
+        with local_copies.staged(path) as local:
             table = parquet.read_table(local, columns=list(self.names.values()))
         yield from table.rename_columns(list(self.names)).to_pylist()
 
@@ -107,7 +107,7 @@ class Npy:
     def count_rows(path):
         """See `JsonLines.count_rows`."""
         try:
-            with files.staged(path) as local:
+            with local_copies.staged(path) as local:
                 return len(np.load(local, mmap_mode="r", allow_pickle=False))
         except (ValueError, EOFError, OSError):
             return None

@@ -13,7 +13,7 @@ from bert_tf.saved_model.next_commands import (
     serve_command,
 )
 from bert_tf.saved_model.save import export_notes
-from bert_tf.storage import files
+from bert_tf.storage import local_copies
 
 
 def report(run, metrics, version):
@@ -27,7 +27,7 @@ def report(run, metrics, version):
     if metrics:
         print("\nheld-out documents:")
         print("\n".join(f"  {line}" for line in figures(metrics)))
-    signatures = tf.saved_model.load(files.local(version)).signatures
+    signatures = tf.saved_model.load(local_copies.local(version)).signatures
     texts = held_out_words(run)
     mask = run.tokenizer().vocabulary.special_tokens[-1]
     for name, show in (("fill_mask", _fill_mask), ("replaced", _replaced),

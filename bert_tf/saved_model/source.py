@@ -6,7 +6,7 @@ import os
 from bert_tf.models.find import EXTRA, OURS, find_model
 from bert_tf.models.pretrained import TASK
 from bert_tf.saved_model.server_config import versions
-from bert_tf.storage import checksums, files, manifest
+from bert_tf.storage import checksums, files, local_copies, manifest
 
 RESULTS = "results.json"  # of a finished run, whose mark it has as `run`
 _RECORDS = ("train_config.json", "metrics.jsonl", RESULTS)
@@ -33,7 +33,7 @@ def find_source(path):
         UsageError: there is no model.
     """
     folder = files.absolute(find_model(path, OURS).folder)
-    local = files.local(folder)
+    local = local_copies.local(folder)
     run = os.path.dirname(folder)
     records = tuple(path for path in (os.path.join(run, name) for name in _RECORDS)
                     if files.exists(path))

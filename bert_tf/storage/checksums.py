@@ -12,7 +12,7 @@ import json
 import os
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files, hub, object_store
+from bert_tf.storage import files, hub, local_copies, object_store
 
 NAME = "checksums.json"
 _SEAL = "blake2b"
@@ -84,7 +84,7 @@ def opened(folder, own=True):
     """
     folder = hub.local(folder)
     if files.is_remote(folder) and (own or not object_store.is_foreign(folder)):
-        folder = files.local(folder)
+        folder = local_copies.local(folder)
     check(folder)
     return folder
 

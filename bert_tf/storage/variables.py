@@ -8,7 +8,7 @@ import os
 import tempfile
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import files, tensor_bundle
+from bert_tf.storage import files, local_copies, tensor_bundle
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # in what tf.train.Checkpoint and SavedModels wrote
 _PART = 128 << 20  # bytes of a data file
@@ -144,7 +144,7 @@ class VariableReader:
 
     def _plain_prefix(self):
         """Return a local prefix without brackets and the like: TensorFlow expects a pattern."""
-        prefix = files.local_prefix(self._prefix)
+        prefix = local_copies.local_prefix(self._prefix)
         if glob.escape(prefix) == prefix:
             return prefix
         self._links = tempfile.TemporaryDirectory(prefix="bert_tf-")

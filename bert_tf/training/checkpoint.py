@@ -8,7 +8,7 @@ import os
 import re
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.storage import checksums, files
+from bert_tf.storage import checksums, files, local_copies
 from bert_tf.storage.variables import read_variables, write_variables
 
 _STATE = "state.json"
@@ -69,7 +69,7 @@ class Checkpoints:
         Raises:
             BertTfError: a file is missing, truncated or changed.
         """
-        with files.staged(self.path(step)) as path:
+        with local_copies.staged(self.path(step)) as path:
             return self._load(step, path)
 
     def _load(self, step, path):

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from bert_tf import cli
 from bert_tf.data import records
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.storage import checksums, files, object_store
+from bert_tf.storage import checksums, files, local_copies, object_store
 from bert_tf.training.checkpoint import Checkpoints
 
 
@@ -71,7 +71,7 @@ def test_a_folder_is_there_once_its_manifest_is(monkeypatch, store, call):
             with pytest.raises(BertTfError, match="bucket/model (is incomplete|.*no such)"):
                 _read("memory://bucket/model")
             with pytest.raises(BertTfError, match="bucket/model (is incomplete|.*no such)"):
-                files.local("memory://bucket/model")
+                local_copies.local("memory://bucket/model")
         else:
             _fill("memory://bucket/model")
             assert [name.rpartition("/")[2] for _, name in calls].index("checksums.json") == 4
@@ -122,7 +122,7 @@ def test_a_folder_is_gone_before_any_part_of_it_is(monkeypatch, store, call):
         assert _read("memory://bucket/model") == WHOLE
     else:
         with pytest.raises(BertTfError, match="is incomplete"):
-            files.local("memory://bucket/model")
+            local_copies.local("memory://bucket/model")
         files.clean_temporary("memory://bucket")
         assert not store
     files.remove("memory://bucket/model")
@@ -174,7 +174,7 @@ def test_files_are_read_written_and_listed_as_on_a_disk(tmp_path, store):
         assert files.inside(root, "a.txt") == f"{root}/a.txt"
         with pytest.raises(BertTfError, match="points outside its folder"):
             files.inside(root, "../a.txt")
-        with open(files.local(f"{root}/a.txt")) as stream:
+        with open(local_copies.local(f"{root}/a.txt")) as stream:
             assert stream.read() == "one"
         files.remove(f"{root}/moved")
         files.remove(f"{root}/moved")

@@ -9,7 +9,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.storage import files, object_store, staging
+from bert_tf.storage import files, local_copies, object_store, staging
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _held(cache):
 
 
 def _read(path):
-    with files.staged(path) as local, open(local) as stream:
+    with local_copies.staged(path) as local, open(local) as stream:
         return stream.read()
 
 
@@ -49,10 +49,10 @@ def test_what_changed_is_fetched_anew_and_nothing_else(cache, monkeypatch):
 def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_never(cache):
     for name in "abcd":
         files.write_text(f"memory://bucket/{name}", name * 300)
-    with files.staged("memory://bucket/a") as first:
+    with local_copies.staged("memory://bucket/a") as first:
         for name in "bc":
             _read(f"memory://bucket/{name}")
-        stream = files.open_local("memory://bucket/b")
+        stream = local_copies.open_local("memory://bucket/b")
         _read("memory://bucket/d")  # room for two more than a, which is the oldest
         assert _held(cache) <= 1000
         with open(first) as held:
@@ -60,10 +60,11 @@ def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_never(cache):
         assert stream.read() == b"b" * 300
         kept = {path.name for path in cache.rglob("?")}
         assert kept == {"a", "b", "d"}
-        with files.staged("memory://bucket/d"), pytest.raises(BertTfError, match="in use.*BYTES"):
+        with (local_copies.staged("memory://bucket/d"),
+              pytest.raises(BertTfError, match="in use.*BYTES")):
             _read("memory://bucket/c")
         stream.close()
-        with files.staged("memory://bucket/d"):
+        with local_copies.staged("memory://bucket/d"):
             assert _read("memory://bucket/c") == "c" * 300
     files.write_text("memory://bucket/large", "x" * 1001)
     with pytest.raises(BertTfError, match="1001 bytes do not fit .* BERT_TF_CACHE_BYTES=2002"):
@@ -73,10 +74,10 @@ def test_what_was_used_longest_ago_goes_first_and_what_is_in_use_never(cache):
 def test_a_copy_that_is_kept_outlives_any_need_for_room(cache):
     for name in "abcdef":
         files.write_text(f"memory://bucket/{name}", name * 300)
-    kept = files.local("memory://bucket/a")
+    kept = local_copies.local("memory://bucket/a")
     for name in "bcdef":
         assert _read(f"memory://bucket/{name}") == name * 300
-    assert files.local("memory://bucket/a") == kept and os.path.getsize(kept) == 300
+    assert local_copies.local("memory://bucket/a") == kept and os.path.getsize(kept) == 300
     assert "memory://bucket/a is" in staging.named(f"{kept} is")
 
 
@@ -157,4 +158,4 @@ def test_the_bound_is_a_number(monkeypatch):
     monkeypatch.setenv("BERT_TF_CACHE_BYTES", "20GB")
     files.write_text("memory://bucket/name", "one")
     with pytest.raises(UsageError, match="BERT_TF_CACHE_BYTES=20GB; expected a number of bytes"):
-        files.local("memory://bucket/name")
+        local_copies.local("memory://bucket/name")

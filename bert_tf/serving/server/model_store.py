@@ -21,7 +21,7 @@ from bert_tf.serving.server.wanted_versions import checked_configs, find_version
 from bert_tf.serving.server.warm_up import warm_up
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
-from bert_tf.storage import files
+from bert_tf.storage import local_copies
 
 _log = logging.getLogger(__name__)
 
@@ -232,7 +232,7 @@ class ModelStore:
 
     def _load_now(self, path):
         try:
-            with files.staged(path) as local:
+            with local_copies.staged(path) as local:
                 return self._load_local(path, local)
         except BertTfError as problem:  # of the store, or of the cache
             raise error("not_loaded") from problem
