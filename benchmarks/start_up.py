@@ -36,7 +36,7 @@ def _seconds(arguments, checkout, told):
     """Seconds of a process, or those that it told."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *arguments], check=True, stdout=subprocess.PIPE,
+        [sys.executable, *arguments], cwd=checkout, check=True, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": checkout})
     return float(done.stdout.split()[-1]) if told else time.perf_counter() - start
