@@ -34,12 +34,11 @@ def verify(served, folder, tolerance):
     rows = signatures(served)
     texts = [*_TEXTS, _SENTENCE * (served.seq_length // 4)]
     # What the default stands for calls the same graph under its own name.
-    requests = {_called(reloaded.signatures[name]): (name, inputs) for name, inputs in
+    requests = {_called(reloaded.signatures[name]) or name: (name, inputs) for name, inputs in
                 make_requests(served, texts, _LENGTHS).items()}.values()
     # Most of the time TensorFlow optimizes each graph for its first call, on one core.
     with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(lambda each: _refuses(reloaded.signatures[each[0]], *each), requests):
-            pass
+        list(pool.map(lambda each: _refuses(reloaded.signatures[each[0]], *each), requests))
     for name, inputs in requests:
         signature = rows[name]
         actual = tf.nest.map_structure(np.asarray, reloaded.signatures[name](**inputs))

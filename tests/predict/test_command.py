@@ -15,7 +15,7 @@ import bert_tf
 from bert_tf.storage import checksums, files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
-pytestmark = [pytest.mark.usefixtures("same_predictor"), pytest.mark.graphs_as_written]
+pytestmark = pytest.mark.usefixtures("same_predictor")
 
 
 def test_predictions_stand_beside_the_columns_in_order(model, table, tmp_path, capsys):

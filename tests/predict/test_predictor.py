@@ -12,8 +12,6 @@ from tiny_model import TEXTS, Traced, export_once, save_model
 import bert_tf
 from bert_tf.errors import BertTfError, UsageError
 
-pytestmark = pytest.mark.graphs_as_written
-
 READ = [text for text in TEXTS if text]
 OTHERS = [*READ[1:], READ[0]]
 

@@ -26,8 +26,6 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tokenization.packing import pack
 
-pytestmark = pytest.mark.graphs_as_written
-
 LONG = [" ".join(TEXTS), "a [MASK] dog " * 30, "", "the fox"]
 
 

@@ -17,8 +17,6 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 
-pytestmark = pytest.mark.graphs_as_written
-
 CORPUS = ["the quick fox", "the lazy dog dog", "a fox"]
 
 

@@ -21,8 +21,6 @@ from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-pytestmark = pytest.mark.graphs_as_written
-
 ROWS = [("a b c", "a b d", "1", 4.0), ("a", "c d", "0", 1.5), ("b b", "b", "1", 5.0),
         ("c d", "d c", "0", 3.0), ("a", "a", "1", 4.5), ("d", "b a", "0", 0.5)]
 
