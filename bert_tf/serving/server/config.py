@@ -15,6 +15,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.serving.apis.keys import Keys
 from bert_tf.serving.apis.settings import ApiSettings
 from bert_tf.serving.server import flag_types, text_protos
+from bert_tf.serving.server.batching import Batching, batching_of
 from bert_tf.serving.server.flag_types import add as _add
 from bert_tf.serving.server.tls import ServerTls
 from bert_tf.serving.wire.request import Limits
@@ -23,34 +24,6 @@ from bert_tf.storage import files
 MAX_MESSAGE_BYTES = 64 << 20  # of a request; TensorFlow Serving takes 2 GB
 _CPUS = os.cpu_count() or 1
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Batching:
-    """How requests are merged: `BatchingParameters` with TensorFlow Serving's defaults.
-
-    Attributes:
-        max_batch_size: rows of a batch.
-        timeout: seconds that the first request of a batch waits for others while the server is
-            busy.
-        max_enqueued_batches: batches that may wait for a thread, of one signature.
-        threads: that run batches, of all models.
-        thread_pool: its name, in metrics.
-        allowed_sizes: to which of these rows a batch is filled up; () for no filling.
-        pad: whether inputs whose lengths differ are padded to merge them.
-        split: whether a request larger than `execution_size` runs in parts.
-        execution_size: rows of a part.
-    """
-
-    max_batch_size: int = 1000
-    timeout: float = 0.0
-    max_enqueued_batches: int = 10
-    threads: int = _CPUS
-    thread_pool: str = "model_server_batch_threads"
-    allowed_sizes: tuple[int, ...] = ()
-    pad: bool = False
-    split: bool = False
-    execution_size: int = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +86,8 @@ def parser(doc):
          "answer Predict over gRPC with bytes in tensor_content, not with values")
     _add(group, "grpc_channel_arguments", str, None,
          "such as grpc.max_connection_age_ms=2000,grpc.max_receive_message_length=…")
-    _add(group, "ssl_config_file", str, None, "SSLConfig with the certificates, for gRPC and REST; "
-         "read at the start")
+    _add(group, "ssl_config_file", cli.path, None,
+         "SSLConfig with the certificates, for gRPC and REST; read at the start")
     _add(group, "max_connections", cli.positive, 1000, "at the same time, of either protocol")
     _add(group, "max_request_rows", cli.positive, 4096, "texts or other rows of a request")
     _add(group, "max_text_bytes", cli.positive, 1 << 20, "of one text of a request")
@@ -201,6 +174,13 @@ def settings(flags):
     for name, _, default in _INEFFECTIVE:
         if getattr(flags, name) != default:
             _log.warning("--%s has no effect on this server", name)
+    for name, has_effect, where in (
+            ("monitoring_config_file", flags.rest_api_port, "without --rest_api_port"),
+            ("enable_per_model_batching_parameters", flags.enable_batching,
+             "without --enable_batching"),
+            ("model_base_path", not flags.model_config_file, "beside --model_config_file")):
+        if getattr(flags, name) and not has_effect:
+            _log.warning("--%s has no effect %s", name, where)
     ssl = flags.ssl_config_file and ServerTls.read(flags.ssl_config_file) or None
     if not flags.port and not flags.grpc_socket_path:
         raise UsageError(explain("--port=0", "a port, or --grpc_socket_path"))
@@ -216,7 +196,7 @@ def settings(flags):
     channel_arguments(flags)
     monitoring = flags.monitoring_config_file and _monitoring(flags.monitoring_config_file)
     keys = flags.api_key_file and Keys.read(flags.api_key_file) or None
-    result = Settings(flags, read_models(flags), _read_batching(flags), ssl, monitoring or None,
+    result = Settings(flags, read_models(flags), batching_of(flags), ssl, monitoring or None,
                       keys=keys)
     _check_default_roots(result)
     return result
@@ -277,57 +257,6 @@ def channel_arguments(flags):
     return result
 
 
-def read_batching(path, shared=None):
-    """The `Batching` that a file of `BatchingParameters` says.
-
-    Args:
-        path: of the file.
-        shared: the server's `Batching`, whose threads a model has with all others.
-
-    Raises:
-        UsageError: its values do not fit each other (`CreateBatchingSession` in
-            `batching/batching_session.cc`).
-    """
-    proto = text_protos.read(path, "BatchingParameters")
-
-    def value(name, default):
-        return getattr(proto, name).value if proto.HasField(name) else default
-
-    size = value("max_batch_size", Batching.max_batch_size)
-    split = value("enable_large_batch_splitting", False)
-    execution_size = value("max_execution_batch_size", size) if split else size
-    batching = Batching(
-        size, value("batch_timeout_micros", 0) / 1e6,
-        value("max_enqueued_batches", Batching.max_enqueued_batches),
-        shared.threads if shared else value("num_batch_threads", _CPUS),
-        shared.thread_pool if shared else value("thread_pool_name", Batching.thread_pool),
-        tuple(proto.allowed_batch_sizes), proto.pad_variable_length_inputs, split, execution_size)
-    for name, least in (("max_batch_size", 1), ("max_enqueued_batches", 1), ("timeout", 0),
-                        ("threads", 1), ("execution_size", 1)):
-        if getattr(batching, name) < least:
-            raise UsageError(explain(f"{path}: {name} {getattr(batching, name)}",
-                                     f"at least {least}"))
-    if execution_size > size:
-        raise UsageError(explain(f"{path}: max_execution_batch_size {execution_size}",
-                                 f"at most max_batch_size, {size}"))
-    sizes = batching.allowed_sizes
-    if sizes and (list(sizes) != sorted(set(sizes)) or sizes[-1] != execution_size):
-        raise UsageError(explain(
-            f"{path}: allowed_batch_sizes {' '.join(map(str, sizes))}", "increasing numbers, the "
-            f"last of them max{'_execution' if split else ''}_batch_size, {execution_size}"))
-    return batching
-
-
-def _read_batching(flags):
-    if not flags.enable_batching:
-        if flags.batching_parameters_file:
-            raise UsageError(explain("--batching_parameters_file without --enable_batching",
-                                     attempt="--enable_batching=true"))
-        return None
-    path = flags.batching_parameters_file
-    return read_batching(path) if path else Batching()
-
-
 def _monitoring(path):
     config = text_protos.read(path, "MonitoringConfig").prometheus_config
     if not config.enable:
@@ -336,13 +265,3 @@ def _monitoring(path):
     if not found.startswith("/"):
         raise UsageError(explain(f"{path}: path {found!r}", "one that begins with /"))
     return found
-
-
-def model_batching(version, shared):
-    """The `Batching` of a version's own `batching_params.pbtxt`; without that file None.
-
-    For `--enable_per_model_batching_parameters` (`servables/tensorflow/
-    saved_model_bundle_factory.cc`): threads and their name are those of the `shared` one.
-    """
-    path = os.path.join(version, "batching_params.pbtxt")
-    return read_batching(path, shared) if files.exists(path) else None

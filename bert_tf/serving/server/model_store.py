@@ -14,7 +14,7 @@ import logging
 import time
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving.server import config
+from bert_tf.serving.server.batching import model_batching
 from bert_tf.serving.server.loaded_version import LoadedVersion
 from bert_tf.serving.server.models import Model, Version
 from bert_tf.serving.server.wanted_versions import checked_configs, find_versions
@@ -242,7 +242,7 @@ class ModelStore:
         flags = self._flags
         batching = self._settings.batching
         if batching is not None and flags.enable_per_model_batching_parameters:
-            batching = config.model_batching(local, batching)
+            batching = model_batching(local, batching)
         loaded = LoadedVersion(local, tuple(flags.saved_model_tags.split(",")),
                                flags.constant_kernels)
         if flags.enable_model_warmup:

@@ -21,12 +21,14 @@ def checked_configs(model_config):
     """`{name: ModelConfig}` of a `ModelServerConfig` (`ServerCore::ReloadConfig`).
 
     Raises:
-        ServingError: a model is listed twice, or its path or platform is not taken.
+        ServingError: a model is listed twice or has no name, or its path or platform is not taken.
     """
     if model_config.WhichOneof("config") == "custom_model_config":
         raise error("not_a_list")
     configs = {}
     for one in model_config.model_config_list.config:
+        if not one.name:
+            raise error("nameless", path=one.base_path)
         if one.name in configs:
             raise error("listed_twice", name=one.name)
         configs[one.name] = one

@@ -44,6 +44,7 @@ _BY_CODE = {
         # Configuration and warm-up.
         "not_a_list": "the configuration is no model_config_list",
         "empty_list": "the configuration names no model; expected those that are to stay",
+        "nameless": "model of base_path {path!r} has no name",
         "listed_twice": "model {name} is listed twice",
         "relative_path": "model {name}: base_path {path!r}; expected an absolute one",
         "platform": "model {name}: model_platform is {platform}; expected tensorflow alone",

@@ -260,7 +260,8 @@ def _signature_map(signature):
 
 
 def _text_protos():
-    from bert_tf.serving.server import config, text_protos
+    from bert_tf.serving.server import text_protos
+    from bert_tf.serving.server.batching import read_batching
 
     names = ("ModelServerConfig", "BatchingParameters", "MonitoringConfig", "SSLConfig")
 
@@ -270,7 +271,7 @@ def _text_protos():
         path = write("text.config", data.rest)
         text_protos.read(path, name)
         if name == "BatchingParameters":
-            config.read_batching(path)
+            read_batching(path)
 
     return check
 

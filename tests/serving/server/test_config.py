@@ -1,11 +1,10 @@
 """Flags and files of the server: what they mean, and what is refused before anything is served."""
 
-import re
-
 import pytest
 
 from bert_tf.errors import UsageError
 from bert_tf.serving.server import config, text_protos
+from bert_tf.serving.server.batching import Batching
 
 pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
 
@@ -80,6 +79,18 @@ def test_flags_without_effect_are_taken_and_said(flag, caplog):
     assert f"--{flag.partition('=')[0]} has no effect" in record.getMessage()
 
 
+@pytest.mark.parametrize("flag, where", [
+    ("monitoring_config_file=FILE", "without --rest_api_port"),
+    ("enable_per_model_batching_parameters", "without --enable_batching"),
+    ("model_base_path=/m", "beside --model_config_file")])
+def test_flags_that_need_another_are_taken_and_said(flag, where, written, caplog):
+    models = written("model_config_list { }", "models")
+    flag = flag.replace("FILE", written("prometheus_config { enable: true }"))
+    _settings(f"--model_config_file={models}", f"--{flag}")
+    record, = caplog.records
+    assert record.getMessage() == f"--{flag.partition('=')[0]} has no effect {where}"
+
+
 def test_the_files_are_read(written):
     models = written('model_config_list { config { name: "m" base_path: "/m" '
                      'model_platform: "tensorflow" version_labels { key: "stable" value: 2 } } }')
@@ -93,34 +104,10 @@ def test_the_files_are_read(written):
                          f"--monitoring_config_file={monitoring}",
                          "--grpc_channel_arguments=grpc.max_connection_age_ms=20,a=b")
     assert settings.models.model_config_list.config[0].version_labels["stable"] == 2
-    assert settings.batching == config.Batching(32, 0.005, 7, 3, "pool", (1, 8, 32), True, False,
-                                                32)
+    assert settings.batching == Batching(32, 0.005, 7, 3, "pool", (1, 8, 32), True, False, 32)
     assert settings.monitoring_path == "/monitoring/prometheus/metrics"
     assert config.channel_arguments(settings.flags) == [
         ("grpc.max_connection_age_ms", 20), ("a", "b")]
-
-
-def test_a_model_s_own_batching_shares_the_threads(written, tmp_path):
-    shared = config.Batching(threads=3, thread_pool="pool")
-    assert config.model_batching(str(tmp_path), shared) is None
-    written("max_batch_size { value: 4 } num_batch_threads { value: 9 }", "batching_params.pbtxt")
-    own = config.model_batching(str(tmp_path), shared)
-    assert (own.max_batch_size, own.threads, own.thread_pool) == (4, 3, "pool")
-
-
-@pytest.mark.parametrize("text, expected", [
-    ("max_batch_size { value: 8 }\nmax_batch: 3", 'line 2: .* has no field named "max_batch"'),
-    ("max_batch_size { value: 0 }", "max_batch_size 0; expected at least 1"),
-    ("max_batch_size: 8", "line 1"),
-    ("num_batch_threads { value: 0 }", "threads 0"),
-    ("max_batch_size { value: 8 } allowed_batch_sizes: [1, 4]", "allowed_batch_sizes 1 4; .*8"),
-    ("max_batch_size { value: 8 } allowed_batch_sizes: [4, 1, 8]", "increasing"),
-    ("max_batch_size { value: 8 } max_execution_batch_size { value: 9 } "
-     "enable_large_batch_splitting { value: true }", "at most max_batch_size, 8")])
-def test_batching_parameters_that_cannot_be(written, text, expected):
-    path = written(text)
-    with pytest.raises(UsageError, match=re.escape(path) + ".*" + expected):
-        config.read_batching(path)
 
 
 @pytest.mark.parametrize("flags, expected", [
@@ -128,6 +115,7 @@ def test_batching_parameters_that_cannot_be(written, text, expected):
     (["--model_base_path=/m", "--rest_api_port=8500"], "two different ports"),
     (["--model_base_path=/m", "--port=70000"], "70000"),
     (["--model_base_path=/m", "--api_key_file="], "--api_key_file: an empty path"),
+    (["--model_base_path=/m", "--ssl_config_file="], "--ssl_config_file: an empty path"),
     (["--model_base_path=/m", "--search_indexes=/i"], "--search_indexes without --rest_api_port"),
     (["--model_base_path=/m", "--port=0"], "--grpc_socket_path"),
     (["--model_base_path=/m", "--enable_batching=maybe"], "true or false"),

@@ -52,6 +52,8 @@ def test_models_are_changed_by_those_that_are_named(tmp_path, allowed):
                         reload_through(channel, outside, "x")
                 with refused("INVALID_ARGUMENT", "names no model"):
                     reload_through(channel, models)
+                with refused("INVALID_ARGUMENT", "has no name"):
+                    reload_through(channel, models / "n", "")
                 assert core.models() == ["m"]
                 reload_through(channel, models / "n", "n")
                 assert core.models() == ["n"]
