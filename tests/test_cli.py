@@ -47,6 +47,7 @@ CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
     (pretrain.main, ["--format", "doc_sentences", "--objective", "mlm+nsp"], "needs pairs"),
     (pretrain.main, ["--batch_size", "4", "--accumulate_steps", "3"], "try batch_size=6"),
     (pretrain.main, ["--output_dir", "r", "--export_dir", "./r/"], "./r/ is the run folder"),
+    (pretrain.main, ["--output_dir", "runs/a[1]"], "--export_dir saved_models/a[1]; expected no *"),
     (create_data.main, [], "required: --input, --vocab, --output_dir"),
     (create_data.main, [*CREATE, "--holdout", "1"], "1; expected a fraction in [0, 1)"),
     (learn_vocab.main, ["--input", "a", "--output", "new/"], "new/ is a folder; try --output new/"),

@@ -1,10 +1,9 @@
 """Fill in the options of an adaptation, and refuse those that make no sense together."""
 
-import os
-
 from bert_tf.errors import UsageError, explain
-from bert_tf.storage import files, hub
+from bert_tf.storage.export_dirs import export_dir_beside
 from bert_tf.training.config import RATES
+from bert_tf.training.run_options import check_apart
 
 _DEFAULTS = {"train_steps": 10_000, "format": "full_sentences"}
 _RATE = 3e-4
@@ -39,14 +38,5 @@ def complete(options):
         raise UsageError(explain(
             "--strategy multi_worker, in which only one process could change the vocabulary",
             attempt="--train_steps 0, and then pretrain --init with that folder"))
-    run = files.resolved(options.output_dir)
-    named = os.path.join("saved_models", files.base_name(options.output_dir))
-    export = options.export_dir or named
-    if files.resolved(export) == run:
-        raise UsageError(explain(f"--export_dir {export} is the run folder",
-                                 attempt=f"--export_dir {named}"))
-    model = files.resolved(hub.repository(options.model) or options.model)
-    if f"{model}{os.sep}".startswith(run + os.sep):
-        raise UsageError(explain(f"--output_dir {options.output_dir} holds the model of --model",
-                                 attempt="another output folder"))
-    return options.replace(export_dir=export)
+    check_apart(options.output_dir, "model", options.model)
+    return options.replace(export_dir=export_dir_beside(options.output_dir, options.export_dir))

@@ -10,7 +10,8 @@ from bert_tf.models.find import OURS, find_model
 from bert_tf.presets import preset, training_defaults
 from bert_tf.pretrain import recipe
 from bert_tf.pretrain.config import OBJECTIVES, PAIRS
-from bert_tf.storage import checksums, files, hub
+from bert_tf.storage import checksums, hub
+from bert_tf.storage.export_dirs import export_dir_beside
 from bert_tf.training.config import RATES
 
 # Defaults without input: what learns most from 60,000 words of prose in a few minutes.
@@ -220,11 +221,7 @@ def _name_folders(options):
     size = options.recipe or options.preset or _stem(init or options.config)
     name = "_".join([options.family, size] + [_stem(path) for path in (options.input or ())[:1]])
     run = options.output_dir or os.path.join("runs", name)
-    export = options.export_dir or os.path.join("saved_models", files.base_name(run))
-    if files.resolved(export) == files.resolved(run):
-        raise UsageError(explain(f"--export_dir {export} is the run folder",
-                                 attempt=f"--export_dir {os.path.join('saved_models', name)}"))
-    return options.replace(output_dir=run, export_dir=export)
+    return options.replace(output_dir=run, export_dir=export_dir_beside(run, options.export_dir))
 
 
 def _check_length(options, config):

@@ -5,7 +5,6 @@ and renamed to the next free number last: a server that polls the folder never s
 """
 
 import contextlib
-import glob
 import os
 
 import tensorflow as tf
@@ -26,6 +25,7 @@ from bert_tf.saved_model.source import find_source
 from bert_tf.saved_model.verify import verify
 from bert_tf.saved_model.warmup import warmup_requests, write_warmup
 from bert_tf.storage import checksums, files, locks
+from bert_tf.storage.export_dirs import export_dir_of
 from bert_tf.storage.variables import explained_writing
 from bert_tf.tokenization.load import tokenizer_files
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
@@ -80,11 +80,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         raise UsageError(explain("export_saved_model inside a tf.distribute strategy's scope",
                                  attempt="it outside"))
     source = find_source(model)
-    export_dir = os.fspath(export_dir or os.path.join("saved_models", source.name))
-    if glob.escape(export_dir) != export_dir:
-        raise UsageError(explain(
-            f"--export_dir {export_dir}", "no *, ? or [ in it, TensorFlow's signs of a pattern "
-            "where it loads a SavedModel", "another one"))
+    export_dir = export_dir_of(source.name, export_dir)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights, code, sample,
                          calibration, max_loss)

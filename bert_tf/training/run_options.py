@@ -6,6 +6,7 @@ import os
 from bert_tf.errors import UsageError, explain
 from bert_tf.options import FRACTION, NOT_NEGATIVE, POSITIVE, REQUIRED, Options, option
 from bert_tf.storage import files, hub
+from bert_tf.storage.export_dirs import export_dir_beside
 from bert_tf.training.config import DTYPES, STRATEGIES
 
 
@@ -35,16 +36,13 @@ class RunOptions(Options):
             models: names of the fields with models that are read.
 
         Raises:
-            UsageError: the run folder is where the SavedModel goes, or where a model is.
+            UsageError: the run folder is where the SavedModel goes, or where a model is, or
+                nothing could be loaded from `export_dir`.
         """
-        named = os.path.join("saved_models", files.base_name(self.output_dir))
-        export = self.export_dir or named
-        if files.resolved(export) == files.resolved(self.output_dir):
-            raise UsageError(explain(f"--export_dir {export} is the run folder",
-                                     attempt=f"--export_dir {named}"))
+        export_dir = export_dir_beside(self.output_dir, self.export_dir)
         for name in models:
             check_apart(self.output_dir, name, getattr(self, name))
-        return self.replace(export_dir=export)
+        return self.replace(export_dir=export_dir)
 
 
 def check_apart(output_dir, name, path):

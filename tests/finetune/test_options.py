@@ -67,6 +67,7 @@ def test_ranking_and_embedding_both_have_a_loss(task, loss):
     (["--init", "runs/x/model"], "--output_dir runs/x holds the model of --init"),
     (["--task", "conll", "--long", "windows"], "--long windows is for classification"),
     (["--stride", "9"], "--stride 9 with --long head; try --long windows"),
+    (["--export_dir", "runs/y[1]"], r"--export_dir runs/y\[1\]; expected no \*, \? or \["),
     (["--export_dir", "./runs/x/"], "is the run folder; try --export_dir saved_models/x"),
     (["--dev", "2"], "--dev 2; expected a file, or a fraction between 0 and 1"),
     (["--task", "cola", "--multi_label"], "several labels a text with task='cola'"),

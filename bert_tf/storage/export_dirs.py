@@ -1,0 +1,35 @@
+"""Where SavedModels go: the folder of a model's versions."""
+
+import glob
+import os
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.storage import files
+
+
+def export_dir_of(name, given=None):
+    """Return the folder of a model's versions: `given`, or `saved_models/NAME`.
+
+    Raises:
+        UsageError: TensorFlow could not load anything from it.
+    """
+    export_dir = os.fspath(given or os.path.join("saved_models", name))
+    if glob.escape(export_dir) != export_dir:
+        raise UsageError(explain(
+            f"--export_dir {export_dir}", "no *, ? or [ in it, TensorFlow's signs of a pattern "
+            "where it loads a SavedModel", "another one"))
+    return export_dir
+
+
+def export_dir_beside(output_dir, given=None):
+    """Return where the SavedModel of a run goes: `given`, or named as the run folder.
+
+    Raises:
+        UsageError: it is the run folder, or as of `export_dir_of`.
+    """
+    name = files.base_name(output_dir)
+    export_dir = export_dir_of(name, given)
+    if files.resolved(export_dir) == files.resolved(output_dir):
+        raise UsageError(explain(f"--export_dir {export_dir} is the run folder",
+                                 attempt=f"--export_dir {os.path.join('saved_models', name)}"))
+    return export_dir
