@@ -1,9 +1,10 @@
 """What Hugging Face's `tokenizer_config.json` says, in our terms."""
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization import tokenizer_config
 from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 
-ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+ROLES = tuple(f"{role}_token" for role in tokenizer_config.ROLES)
 # The names of tokenizers whose classes have other special tokens than BERT's.
 _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
 CHARACTERS_PER_WORD = 100  # of a word at most

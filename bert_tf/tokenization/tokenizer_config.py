@@ -10,7 +10,7 @@ from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 
 NAME = "tokenizer_config.json"
 MAP = "special_tokens_map.json"  # of transformers 4: special tokens by their roles
-_ROLES = ("pad", "unk", "cls", "sep", "mask")
+ROLES = ("pad", "unk", "cls", "sep", "mask")
 
 
 def vocabulary_options(vocabulary, special_tokens, pair_separators):
@@ -24,7 +24,7 @@ def vocabulary_options(vocabulary, special_tokens, pair_separators):
     """
     options = {}
     if vocabulary.special_tokens != tuple(special_tokens):
-        options["special_tokens"] = dict(zip(_ROLES, vocabulary.special_tokens, strict=True))
+        options["special_tokens"] = dict(zip(ROLES, vocabulary.special_tokens, strict=True))
     if vocabulary.pair_separators != pair_separators:
         options["pair_separators"] = vocabulary.pair_separators
     if vocabulary.pair_types != (vocabulary.pair_separators == 1):
@@ -43,11 +43,11 @@ def read_vocabulary_options(config, path):
     options = {}
     if "special_tokens" in config:
         names = config.pop("special_tokens")
-        if not isinstance(names, dict) or set(names) != set(_ROLES) or not all(
+        if not isinstance(names, dict) or set(names) != set(ROLES) or not all(
                 isinstance(name, str) and name for name in names.values()):
             raise UsageError(explain(f"{path}: special_tokens={names!r}",
-                                     f"an object with a token for each of {', '.join(_ROLES)}"))
-        options["special_tokens"] = tuple(names[role] for role in _ROLES)
+                                     f"an object with a token for each of {', '.join(ROLES)}"))
+        options["special_tokens"] = tuple(names[role] for role in ROLES)
     if "pair_separators" in config:
         options["pair_separators"] = config.pop("pair_separators")
         if type(options["pair_separators"]) is not int or options["pair_separators"] not in (1, 2):
@@ -85,7 +85,7 @@ def read_config(path):
     if {"added_tokens_decoder", "lower_case"} & config.keys() or not files.exists(beside):
         return config
     named = files.read_json_object(beside)
-    return config | {f"{role}_token": named[f"{role}_token"] for role in _ROLES
+    return config | {f"{role}_token": named[f"{role}_token"] for role in ROLES
                      if f"{role}_token" in named}
 
 
