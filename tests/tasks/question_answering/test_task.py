@@ -98,7 +98,7 @@ def test_the_threshold_is_tuned_on_dev_and_kept(model):
     assert given.metrics(made, given.predict(model, made))["no_answer_accuracy"] == 100
 
 
-def test_where_every_question_has_an_answer(model):
+def test_where_every_question_has_an_answer(model, eager):
     made = examples(12, unanswerable=False)
     assert "null_threshold" not in make("korquad").model_options([], tokenizer())[1]
     model.null_threshold = None
@@ -112,7 +112,7 @@ def test_where_every_question_has_an_answer(model):
         assert kind.metrics(made, right) == {"exact_match": 100, "f1": 100}
 
 
-def test_options_of_an_evaluation_count(model):
+def test_options_of_an_evaluation_count(model, eager):
     preprocessor, n_best = model.preprocessor, model.n_best
     lines = make(doc_stride=3, max_query_length=1, n_best=2).predict(model, examples(6))
     assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 3,
