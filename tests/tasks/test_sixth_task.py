@@ -31,7 +31,7 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(registry.TYPES, "toy", "toy_task")  # the one line
         bert_tf.finetune(task="tone", train=str(table), dev=0.25, output_dir=str(root / "run"),
-                         config=str(config), epochs=[40], learning_rate=[1e-2], batch_size=8,
+                         config=str(config), epochs=[12], learning_rate=[3e-2], batch_size=8,
                          dropout=0.0, seed=3, export_dir=str(root / "served"))
         bert_tf.evaluate(model=str(root / "run"), data=str(table),
                          output_dir=str(root / "evaluation"))
