@@ -42,7 +42,7 @@ def test_a_new_head_takes_text_at_once(folder):
 
 
 @pytest.mark.parametrize("task", ["encoder", "embedder", "tagger", "span"])
-def test_every_task_reads_text(folder, task):
+def test_every_task_reads_text(folder, task, eager):
     options = {"tagger": {"labels": ["O", "B-x"]}}.get(task, {})
     model = bert_tf.from_pretrained(folder("bert"), task, **options)
     if task == "encoder":
@@ -65,7 +65,7 @@ def test_every_task_reads_text(folder, task):
         assert answer["answers"][0]["score"] == answer["score"]
 
 
-def test_labels_numbers_and_masks_are_plain(folder):
+def test_labels_numbers_and_masks_are_plain(folder, eager):
     several = bert_tf.from_pretrained(folder("several"))
     row = several.classify(TEXTS[0], TEXTS[1])
     assert row["chosen"] == [label for label in LABELS if row["probabilities"][label] >= 0.5]

@@ -55,7 +55,7 @@ def test_text_and_its_ids_are_one():
     np.testing.assert_allclose(model.predict(dataset, verbose=0), expected, atol=1e-6)
 
 
-def test_pairs():
+def test_pairs(eager):
     model = classifier()
     one, other = TEXTS[:6], TEXTS[3:9]
     expected = model({"text_a": one, "text_b": other}).numpy()
@@ -88,7 +88,7 @@ def test_labels_suit_the_problem(labels, problem, message):
     ("multi_label", LABELS, r"\[b, 3\]"),
     ("multi_label", LABELS[:, np.newaxis], r"\[b, 3\]"),
     ("single_label", multi_labels(32), r"\[b\] or \[b, 1\]")])
-def test_labels_of_another_shape_are_refused(problem, labels, expected):
+def test_labels_of_another_shape_are_refused(problem, labels, expected, eager):
     model = classifier(("a", "b", "c"), problem)
     model.compile()
     with pytest.raises(UsageError, match=f"label_ids of the shape .*; expected {expected}"):
@@ -139,7 +139,7 @@ def test_regression_against_scikit_learn():
                  lambda: keras.losses.BinaryCrossentropy(from_logits=True),
                  marks=pytest.mark.long),
     pytest.param("regression", ("score",), lambda: "mse", marks=pytest.mark.long)])
-def test_our_loss_is_that_of_keras(problem, names, loss):
+def test_our_loss_is_that_of_keras(problem, names, loss, eager):
     """`compile(optimizer)` and `compile(optimizer, loss)` train alike."""
     labels = {"single_label": LABELS, "multi_label": multi_labels(32),
               "regression": LABELS * 2.5}[problem]
@@ -154,7 +154,7 @@ def test_our_loss_is_that_of_keras(problem, names, loss):
     np.testing.assert_allclose(*kernels, atol=1e-5)
 
 
-def test_compiled_again_with_a_loss_of_keras():
+def test_compiled_again_with_a_loss_of_keras(eager):
     model = classifier()
     model.compile("sgd")
     assert [metric.name for metric in model.metrics] == ["loss", "classifier_accuracy"]

@@ -46,7 +46,7 @@ def test_a_prediction_does_not_depend_on_its_batch():
         assert line["score"] == line["scores"][line["label"]]
 
 
-def test_pairs_and_windows():
+def test_pairs_and_windows(eager):
     kind, made = make("pair"), examples(10, pairs=True)
     model = build(kind, kind.labels(made))
     assert model.preprocessor.pair
@@ -73,7 +73,7 @@ def test_labels_that_no_train_example_has_are_counted_and_refused():
         kind.measure_on(relabelled(examples(9), lambda number: ("good", "odd")))
 
 
-def test_several_labels():
+def test_several_labels(eager):
     kind = make(multi_label=True)
     made = relabelled(examples(12), lambda number: [(), ("warm",), ("late", "warm")][number % 3])
     labels = kind.labels(made)
@@ -89,7 +89,7 @@ def test_several_labels():
     assert kind.metrics(made, predictions)["accuracy"] == pytest.approx(right / 12)
 
 
-def test_numbers():
+def test_numbers(eager):
     kind = make("regress", text_b_column="text_b")
     made = relabelled(examples(9, pairs=True), lambda number: number / 2)
     model = build(kind, kind.labels(made))

@@ -15,7 +15,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 pytestmark = pytest.mark.graphs_as_written
 
 GPT = ModelConfig.from_dict({
-    "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 2,
+    "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 8,
     "initializer_range": 0.6, "padding_id": 0})
 PROMPTS = [[5, 6, 7], [9], [3, 3, 4, 5, 8]]
@@ -143,8 +143,8 @@ def test_inside_a_graph_with_everything_an_argument(model):
     ids=["gpt", "positions_from_padding", "shared_layers", "conv"])
 def test_kept_keys_and_values_change_nothing(changes):
     """The same tokens as by runs over whole rows: within the window, into it and beyond it."""
-    model = LanguageModel(ModelConfig.from_dict({**GPT.to_dict(), "pooling": "last", **changes}),
-                          seed=3)
+    model = LanguageModel(ModelConfig.from_dict({
+        **GPT.to_dict(), "pooling": "last", "num_hidden_layers": 2, **changes}), seed=3)
     # 0, which pads, is among what the prompts hold.
     ids, mask = padded([[5, 0, 7], [9], [3, 3, 4, 5, 8], [1] * 9], 10)
     for rows, count in ((slice(0, 3), 3), (slice(0, 3), 9), (slice(0, 4), 3), (slice(1, 2), 7)):
@@ -196,7 +196,7 @@ def test_prompts_of_every_size(model):
                                     for ids in (long, cut)))
 
 
-def test_text_is_continued_by_text(tmp_path):
+def test_text_is_continued_by_text(tmp_path, eager):
     words = ["the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", ".", "a", "cat"]
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *words]), lower_case=True)
     config = GPT.replace(vocab_size=len(tokenizer.vocabulary), max_position_embeddings=12)

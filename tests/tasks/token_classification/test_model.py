@@ -92,7 +92,7 @@ def test_a_long_text_has_a_tag_for_every_word():
     assert len(one["units"]) == 120
 
 
-def test_batches_change_nothing():
+def test_batches_change_nothing(eager):
     texts, _, _ = make_data(7)
     model = tagger(6)
     for one, other in zip(model.tag(texts), model.tag(texts, batch_size=2), strict=True):
@@ -101,7 +101,7 @@ def test_batches_change_nothing():
 
 
 @pytest.mark.parametrize(("unit", "features"), [("word", None), ("character", FEATURES)])
-def test_files_bring_the_reader_back(unit, features, tmp_path):
+def test_files_bring_the_reader_back(unit, features, tmp_path, eager):
     model = tagger(9, unit, features=features)
     texts = ["a bad. c", "가 a"]
     expected = model.tag(texts)
@@ -121,7 +121,7 @@ def test_without_a_reader():
         tagger(preprocessor=None).tag(["a"])
 
 
-def test_labels_of_another_number_than_words():
+def test_labels_of_another_number_than_words(eager):
     texts, _, ids = make_data(4)
     model = tagger()
     model.compile("sgd")
