@@ -154,13 +154,13 @@ def test_windows_of_a_long_text_are_averaged():
         make(reading={"seq_length": 6, "long": "windows"}, pooling="none")([text])
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_fit_draws_texts_together(replicas):
     """Any loss of Keras on the vectors, also through the weights of tokens."""
     with mirrored(replicas).scope():
         model = make(weighting="idf", normalize=True)
-        model.compile(keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError(),
-                      run_eagerly=replicas == 1)
+        model.compile(keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError())
     before = [variable.numpy() for variable in model.pooling.weights]
     target = np.tile(np.eye(16)[:1], (6, 1)).astype("float32")
     data = tf.data.Dataset.from_tensor_slices((TEXTS, target)).batch(4)

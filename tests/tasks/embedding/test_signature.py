@@ -34,10 +34,11 @@ def embedder(folder, **options):
     return model
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [
     {"pooling": "mean_max", "layers": (-1, 0), "mask_specials": True, "normalize": True,
      "weighting": "bm25"},
-    pytest.param({"pooling": "none", "layers": (0, 1), "combine": "sum"}, marks=pytest.mark.long),
+    {"pooling": "none", "layers": (0, 1), "combine": "sum"},
 ], ids=["weighted", "none"])
 def test_any_model_is_exported_with_any_vector(options, model_folder):
     call = Traced(model_folder, embedding=options,
@@ -56,12 +57,9 @@ def test_any_model_is_exported_with_any_vector(options, model_folder):
 
 def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tmp_path):
     folder = str(tmp_path / "model")
-    model = embedder(model_folder, weighting="idf", normalize=True)
-    model.save_pretrained(folder)
-    own = Traced(folder)
-    assert set(own.signatures) == {"serving_default", "embed", "embed_ids", "encode", "encode_ids",
-                                   "count_tokens", "describe"}
-    np.testing.assert_allclose(own("embed", text=TEXTS)["embedding"], model.embed(TEXTS), atol=1e-5)
+    embedder(model_folder, weighting="idf", normalize=True).save_pretrained(folder)
+    assert set(Traced(folder).signatures) == {
+        "serving_default", "embed", "embed_ids", "encode", "encode_ids", "count_tokens", "describe"}
     other = Traced(folder, embedding={"normalize": False, "weighting": "bm25"})
     np.testing.assert_allclose(other("embed", text=TEXTS)["embedding"],
                                embedder(model_folder, weighting="bm25").embed(TEXTS), atol=1e-5)
@@ -127,6 +125,7 @@ def test_the_flags_offer_what_there_is():
     assert tuple(choices["weighting"]) == ("none", *WEIGHTINGS)
 
 
+@pytest.mark.long
 def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
     folder = str(tmp_path / "model")
     model = bert_tf.from_pretrained(model_folder)

@@ -68,7 +68,7 @@ def brute_force(windows, starts, ends, row):
             for score, window, first, last in sorted(found)], null
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(data=st.data(), rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=3),
        kind=st.sampled_from(["word_piece", "byte_pair"]), few=st.booleans())
 def test_best_spans_by_brute_force(tokenizers, search, data, rows, kind, few):

@@ -54,7 +54,7 @@ def official_windows(length, size, stride):
     return spans or [(0, 0)], [most(position) for position in range(length)]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=3),
        kind=st.sampled_from(KINDS), seq_length=st.integers(9, 20),
        doc_stride=st.integers(1, 9), max_query_length=st.integers(1, 3))
