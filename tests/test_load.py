@@ -26,7 +26,7 @@ def softmax(logits):
     return tf.nn.softmax(logits).numpy()
 
 
-def test_a_new_head_takes_text_at_once(folder):
+def test_a_new_head_takes_text_at_once(folder, eager):
     model = bert_tf.from_pretrained(folder("bert"), "classifier", labels=["no", "yes"], seed=1)
     tokenizer = MODELS["bert"][0]()
     ids = pack(tokenizer.vocabulary, [tokenizer.tokenize(tf.constant(TEXTS))], 24, fixed=False)

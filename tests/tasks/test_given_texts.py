@@ -107,6 +107,7 @@ def test_fit_and_evaluate(classifiers, eager):
     np.testing.assert_allclose([history["loss"][0], history["val_loss"][0]], expected[0], rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_single_batch(classifiers, eager):
     ours, plain = classifiers
     labels, weights = [0, 1, 0], [1.0, 2.0, 3.0]

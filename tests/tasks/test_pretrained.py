@@ -83,8 +83,8 @@ def test_what_is_missing_is_told(read, kind, tmp_path):
         read(kind(tmp_path / "missing"))
 
 
-# Like another one but for an option.
-LONG = ("masked_lm_alone", "left_to_right", "discriminator", "ranker")
+# Like another one but for its head or an option.
+LONG = ("pretraining", "masked_lm_alone", "left_to_right", "discriminator", "ranker", "span")
 
 
 @pytest.mark.parametrize("name", [

@@ -41,8 +41,8 @@ def batch_of(task, size=8):
     return {**inputs, **(labels if isinstance(labels, dict) else {"label_ids": labels})}
 
 
-@pytest.mark.parametrize("task", [
-    "classifier", *(pytest.param(task, marks=pytest.mark.long) for task in ("span", "tagger"))])
+@pytest.mark.long
+@pytest.mark.parametrize("task", TASKS)
 def test_fit_on_labels_beside_the_inputs(task, tmp_path):
     model = TASKS[task]()
     model.compile(keras.optimizers.Adam(0.01))
@@ -85,8 +85,8 @@ def test_weights_of_several_labels(eager):
             assert loss == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("task", [
-    "span", *(pytest.param(task, marks=pytest.mark.long) for task in TASKS if task != "span")])
+@pytest.mark.long
+@pytest.mark.parametrize("task", TASKS)
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
     inputs, labels = make_data(task, 32)
     weights = np.tile([1, 1, 0, 1], 8).astype("float32")
@@ -96,7 +96,7 @@ def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
     for replicas, data in ((1, (inputs, labels, weights)), (1, inside), (2, inside)):
         with mirrored(replicas).scope():
             model = TASKS[task]()
-            model.compile(keras.optimizers.SGD(0.1), run_eagerly=replicas == 1)
+            model.compile(keras.optimizers.SGD(0.1))
         # With collective ops, which MirroredStrategy has by itself, one that is made inside a step
         # breaks it.
         assert [metric.name for metric in model.metrics] == [
@@ -128,7 +128,8 @@ def test_accounting_against_numpy(task):
         assert float(total) == known.sum()
 
 
-def test_a_loss_and_metrics_of_keras(eager):
+@pytest.mark.long
+def test_a_loss_and_metrics_of_keras():
     inputs, labels = make_data("classifier", 32)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model = TASKS["classifier"]()
@@ -142,8 +143,10 @@ def test_a_loss_and_metrics_of_keras(eager):
     np.testing.assert_allclose(theirs["accuracy"], own["classifier_accuracy"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "policy"), [
+    ("classifier", "mixed_bfloat16"), ("span", "mixed_float16"), ("tagger", "mixed_bfloat16"),
+    *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        ("classifier", "mixed_float16"), ("span", "mixed_bfloat16"), ("tagger", "mixed_float16")))])
 def test_half_precision_is_near(task, policy):
     half, full = TASKS[task](dtype=policy), TASKS[task](dtype="float32")
     for a, b in zip(tf.nest.flatten(half(batch_of(task))), tf.nest.flatten(full(batch_of(task))),

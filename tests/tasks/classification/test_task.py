@@ -35,7 +35,7 @@ def alone(model, example):
 
 
 def test_a_prediction_does_not_depend_on_its_batch():
-    kind, made = make(), examples(40)
+    kind, made = make(), examples(12)
     model = build(kind, kind.labels(made))
     assert model.labels == ["bad", "good"]
     for example, line in zip(made, kind.predict(model, made), strict=True):
@@ -47,14 +47,14 @@ def test_a_prediction_does_not_depend_on_its_batch():
 
 
 def test_pairs_and_windows(eager):
-    kind, made = make("pair"), examples(10, pairs=True)
+    kind, made = make("pair"), examples(6, pairs=True)
     model = build(kind, kind.labels(made))
     assert model.preprocessor.pair
     for example, line in zip(made, kind.predict(model, made), strict=True):
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)
 
     kind = make(long="windows", max_seq_length=8, stride=3)
-    made = [dataclasses.replace(each, text_a=" ".join([each.text_a] * 3)) for each in examples(10)]
+    made = [dataclasses.replace(each, text_a=" ".join([each.text_a] * 3)) for each in examples(6)]
     model = build(kind, kind.labels(made))
     for example, line in zip(made, kind.predict(model, made), strict=True):
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)

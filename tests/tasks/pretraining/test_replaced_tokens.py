@@ -198,7 +198,8 @@ def test_discriminator_alone(tmp_path):
         (losses * real).sum(), rel=1e-5)
 
 
-def test_two_replicas_fit_what_one_fits_and_keras_files_keep_everything(tmp_path):
+@pytest.mark.long
+def test_two_replicas_fit_what_one_fits():
     """With given draws, as those of plain fit differ from replica to replica."""
     class Shifted(ReplacedTokens):
         def sample(self, logits):
@@ -217,6 +218,8 @@ def test_two_replicas_fit_what_one_fits_and_keras_files_keep_everything(tmp_path
     for a, b in zip(one.trainable_variables, two.trainable_variables, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
+
+def test_keras_files_keep_everything(tmp_path):
     model = build(dtype="mixed_bfloat16")
     path = str(tmp_path / "model.keras")
     model.save(path)

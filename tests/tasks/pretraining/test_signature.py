@@ -42,7 +42,7 @@ def test_what_stands_after_the_end_is_not_text():
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_text_begins_with_the_text_of_its_first_tokens(name, data):
     tokenizer = TOKENIZERS[name]()

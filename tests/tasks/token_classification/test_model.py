@@ -64,6 +64,7 @@ def test_logits_of_words_are_those_of_their_tokens():
         assert not by_text[row, len(words):].any()
 
 
+@pytest.mark.long
 def test_fit_on_text_and_tag():
     texts, rows, ids = make_data(256)
     model = tagger()
@@ -100,7 +101,8 @@ def test_batches_change_nothing(eager):
             assert each == {**same, "score": pytest.approx(same["score"], abs=1e-5)}
 
 
-@pytest.mark.parametrize(("unit", "features"), [("word", None), ("character", FEATURES)])
+@pytest.mark.parametrize(("unit", "features"), [
+    pytest.param("word", None, marks=pytest.mark.long), ("character", FEATURES)])
 def test_files_bring_the_reader_back(unit, features, tmp_path, eager):
     model = tagger(9, unit, features=features)
     texts = ["a bad. c", "가 a"]
@@ -129,6 +131,7 @@ def test_labels_of_another_number_than_words(eager):
         model.fit(tf.constant(texts), ids[:, :-1], verbose=0)
 
 
+@pytest.mark.long
 def test_a_changed_head_or_other_features_begin_anew(tmp_path):
     folder = str(tmp_path / "model")
     tagger(features=FEATURES).save_pretrained(folder)
