@@ -61,7 +61,7 @@ def command(folder, *further, name="run"):
     return ["--task", "embed", "--train", str(folder / "pairs.tsv"), "--dev", "0.25",
             "--init", str(folder / "model"), "--output_dir", str(folder / name),
             "--export_dir", str(folder / "saved" / name), "--batch_size", "16", "--epochs", "6",
-            "--learning_rate", "8e-3", "--strategy", "one_device", *further]
+            "--learning_rate", "5e-3", *further]
 
 
 @pytest.fixture(scope="module")

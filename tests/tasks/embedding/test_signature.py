@@ -55,6 +55,7 @@ def test_any_model_is_exported_with_any_vector(options, model_folder):
     assert json.loads(about)["embedding"] == model.pooling.options()
 
 
+@pytest.mark.long
 def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tmp_path):
     folder = str(tmp_path / "model")
     embedder(model_folder, weighting="idf", normalize=True).save_pretrained(folder)
@@ -142,15 +143,19 @@ def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
         export_saved_model(folder, str(tmp_path / "out"), embedding={"mask_specials": True})
 
 
-def test_vectors_stored_small(model_folder, tmp_path, capsys):
-    flags = ["--model", model_folder, "--normalize", "--dimensions", "8",
-             "--export_dir", str(tmp_path / "out")]
+@pytest.mark.long
+def test_vectors_of_bits(model_folder):
     vectors = embedder(model_folder, normalize=True).embed(TEXTS)
     bits = VectorCode(8, "bits")
     answer = Traced(model_folder, embedding={"normalize": True}, code=bits)(
         "embed", text=TEXTS)["embedding"]
     clear = bits.is_clear(vectors, 1e-5)
     assert clear.any() and (answer == bits.encode(vectors))[clear].all()
+
+
+def test_codes_that_do_not_fit_are_refused(model_folder, tmp_path, capsys):
+    flags = ["--model", model_folder, "--normalize", "--dimensions", "8",
+             "--export_dir", str(tmp_path / "out")]
     for wrong, message in [(["--precision", "int8"], "int8 without texts"),
                            (["--dimensions", "17"], "dimensions=17 of vectors of 16"),
                            (["--dimensions", "9", "--precision", "bits"], "a multiple of 8"),
