@@ -19,6 +19,8 @@ pytestmark = pytest.mark.graphs_as_written
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOPICS = ("river", "mountain", "city", "garden", "library", "harbour")
 VERBS = ("crosses", "borders", "feeds", "guards", "names", "warms")
+SMALL = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1,
+         "intermediate_size": 32, "max_position_embeddings": 40, "vocab_size": 200}
 
 
 def _corpus():
@@ -33,11 +35,14 @@ def _corpus():
 def run_pretrain(tmp_path, monkeypatch, capsys):
     """`run_pretrain(*flags)` -> exit code and what was printed on both streams."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.json").write_text(json.dumps({"family": "bert", **SMALL}))
 
     def run(*more):
         with only_signatures("serving_default", "describe", "embed", "fill_mask"):
             code = cli.run(pretrain.main, [
-                "--input", "text.txt", "--vocab_size", "200", "--seq_length", "32",
+                "--input", "text.txt", "--config", "small.json", "--vocab_size", "200",
+                "--seq_length", "32", "--output_dir", "runs/small",
+                "--export_dir", "saved_models/small",
                 "--train_steps", "12", "--eval_every", "6", "--batch_size", "8",
                 "--eval_examples", "16", "--holdout", "0.3", "--num_devices", "2", "--whole_word",
                 "--num_processes", "1", *more])
@@ -55,39 +60,50 @@ def test_text_to_saved_model_and_again(tmp_path, run_pretrain):
     assert "unigram entropy" in out
     assert out.count("\n  -> ") == 3
 
-    run = tmp_path / "runs" / "bert_tiny_text"
+    run = tmp_path / "runs" / "small"
     metrics = json.loads((run / "results.json").read_text())["metrics"]
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     last = [line for line in lines if line["split"] == "eval"][-1]
     assert last["step"] == 12
     assert metrics["masked_lm_loss"] == last["masked_lm_loss"]
 
-    exported = tmp_path / "saved_models" / "bert_tiny_text"
+    exported = tmp_path / "saved_models" / "small"
     model = tf.saved_model.load(str(exported / "1"))
     filled = model.signatures["fill_mask"](text=tf.constant(["The [MASK] crosses the [MASK]."]))
     assert filled["num_masks"].numpy().tolist() == [2]
     assert model.signatures["serving_default"](text=tf.constant(["", "river"]))[
-        "embedding"].shape == (2, 128)
+        "embedding"].shape == (2, 16)
 
     code, out, err = run_pretrain()
     assert code == 0, err
     assert "finished already" in out
-    # How and where to work may change; what is trained is exported where it is not yet.
-    code, out, err = run_pretrain("--eval_every", "5", "--checkpoint_every", "4",
-                                  "--eval_examples", "8", "--export_dir", "saved_models/elsewhere")
-    assert code == 0, err
-    assert "trained already; it is exported to saved_models/elsewhere" in out
-    elsewhere = tf.saved_model.load(str(tmp_path / "saved_models/elsewhere/1"))
-    ask = {"text": tf.constant(["The [MASK] crosses."])}
-    for name, value in elsewhere.signatures["fill_mask"](**ask).items():
-        assert tf.reduce_all(value == model.signatures["fill_mask"](**ask)[name])
     assert lines == [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [path.name for path in exported.iterdir()] == ["1"]
 
     code, _, err = run_pretrain("--learning_rate", "0.01")
     assert code == 2
     assert err.count("\n") == 1
-    assert "learning_rate was 0.001, now 0.01" in err
+    assert "learning_rate was 0.0001, now 0.01" in err
+
+
+@pytest.mark.long
+def test_what_is_trained_is_exported_elsewhere(tmp_path, run_pretrain):
+    """How and where to work may change."""
+    (tmp_path / "text.txt").write_text(_corpus())
+    code, _, err = run_pretrain()
+    assert code == 0, err
+    before = (tmp_path / "runs" / "small" / "metrics.jsonl").read_bytes()
+    code, out, err = run_pretrain("--eval_every", "5", "--checkpoint_every", "4",
+                                  "--eval_examples", "8", "--export_dir", "saved_models/elsewhere")
+    assert code == 0, err
+    assert "trained already; it is exported to saved_models/elsewhere" in out
+    elsewhere, first = (tf.saved_model.load(str(tmp_path / "saved_models" / name / "1"))
+                        for name in ("elsewhere", "small"))
+    ask = {"text": tf.constant(["The [MASK] crosses."])}
+    for name, value in elsewhere.signatures["fill_mask"](**ask).items():
+        assert tf.reduce_all(value == first.signatures["fill_mask"](**ask)[name])
+    assert (tmp_path / "runs" / "small" / "metrics.jsonl").read_bytes() == before
+    assert [path.name for path in (tmp_path / "saved_models" / "small").iterdir()] == ["1"]
 
 
 MODELS = {
@@ -119,12 +135,10 @@ def runs(tmp_path_factory):
     """A folder with runs of a few steps, and what each printed."""
     folder = tmp_path_factory.mktemp("objectives")
     (folder / "text.txt").write_text(_corpus())
-    small = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1,
-             "intermediate_size": 32, "max_position_embeddings": 40, "vocab_size": 200}
     lines = []
     for name, flags in {"bert/mlm+nsp": "", **MODELS}.items():
         family, objective = name.split("/")
-        config = {"family": family, **small}
+        config = {"family": family, **SMALL}
         if (family, objective) == ("bert", "lm"):
             config |= {"attention": "causal", "pooling": "last"}
         (folder / f"{family}_{objective}.json").write_text(json.dumps(config))

@@ -35,7 +35,7 @@ def vectors_of(model, source):
         return model.embed([texts[row] for row in rows]), arrays["sentence_embeddings"][rows]
 
 
-def test_a_model_by_its_name(server, shared, tmp_path, monkeypatch):
+def test_a_model_by_its_name(server, shared, tmp_path, monkeypatch, eager):
     """Read, converted, tokenized with; again without network, and at a revision that is gone."""
     read_from(server, tmp_path / "cache", monkeypatch)
     monkeypatch.chdir(tmp_path)

@@ -38,7 +38,7 @@ def built(model, tmp_path_factory):
     return str(folder / "index"), flags
 
 
-def test_it_finds_what_the_model_finds(built, capsys):
+def test_it_finds_what_the_model_finds(built, capsys, eager):
     folder, flags = built
     queries = ["the fox", "dog"]
     model = embedder(1)

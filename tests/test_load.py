@@ -26,7 +26,7 @@ def softmax(logits):
     return tf.nn.softmax(logits).numpy()
 
 
-def test_a_new_head_takes_text_at_once(folder):
+def test_a_new_head_takes_text_at_once(folder, eager):
     model = bert_tf.from_pretrained(folder("bert"), "classifier", labels=["no", "yes"], seed=1)
     tokenizer = MODELS["bert"][0]()
     ids = pack(tokenizer.vocabulary, [tokenizer.tokenize(tf.constant(TEXTS))], 24, fixed=False)
@@ -42,7 +42,7 @@ def test_a_new_head_takes_text_at_once(folder):
 
 
 @pytest.mark.parametrize("task", ["encoder", "embedder", "tagger", "span"])
-def test_every_task_reads_text(folder, task):
+def test_every_task_reads_text(folder, task, eager):
     options = {"tagger": {"labels": ["O", "B-x"]}}.get(task, {})
     model = bert_tf.from_pretrained(folder("bert"), task, **options)
     if task == "encoder":
@@ -65,7 +65,7 @@ def test_every_task_reads_text(folder, task):
         assert answer["answers"][0]["score"] == answer["score"]
 
 
-def test_labels_numbers_and_masks_are_plain(folder):
+def test_labels_numbers_and_masks_are_plain(folder, eager):
     several = bert_tf.from_pretrained(folder("several"))
     row = several.classify(TEXTS[0], TEXTS[1])
     assert row["chosen"] == [label for label in LABELS if row["probabilities"][label] >= 0.5]

@@ -60,7 +60,7 @@ def test_by_bm25(data, capsys):
         expected[0], expected[0], expected[1])]
 
 
-def test_by_vectors_and_both(data, tmp_path):
+def test_by_vectors_and_both(data, tmp_path, eager):
     tokenizer = word_piece()
     model = SentenceEmbedder(config_of(tokenizer), seed=1,
                              preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH))

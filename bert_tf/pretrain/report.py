@@ -91,8 +91,10 @@ def held_out_words(run, count=3, pieces=24):
         words = [word.strip() for word in tokenizer.decode(groups)] if groups else []
         places = [i for i, word in enumerate(words)
                   if len(groups[i]) == 1 and word.isalpha() and len(word) > 1]
-        if len(places) > 4 and len(texts) < count:
+        if len(places) > 4:
             texts.append((words, places[len(places) // 2]))
+            if len(texts) == count:
+                break
     return texts
 
 

@@ -16,7 +16,10 @@ from bert_tf.serving.client import Client
 
 DATA = pathlib.Path(__file__).parent / "data"
 EXPECTED = json.loads((DATA / "expected.json").read_text())
-READ_BY_CLIENT = ("reviews", "span", "tagger")
+# Of each class and way of reading one; what is written of the others is of the same kinds.
+QUICK = {"models": ("pretraining", "language_model", "replaced_tokens", "classifier",
+                    "span", "tagger_character", "embedder"),
+         "keras": ("classifier",), "saved_models": ("embedder",)}
 pytestmark = pytest.mark.graphs_as_written
 
 
@@ -37,14 +40,19 @@ def in_written(written, monkeypatch):
     return written
 
 
-@pytest.mark.parametrize("name", EXPECTED["models"])
+def written_names(kind):
+    return [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK[kind]))
+            for name in EXPECTED[kind]]
+
+
+@pytest.mark.parametrize("name", written_names("models"))
 def test_model_folders(name, written, eager):
     model = bert_tf.from_pretrained(str(written / "models" / name))
     assert model.fresh_variables == ()
     cases.assert_same(cases.answers_of(name, model), EXPECTED["models"][name])
 
 
-@pytest.mark.parametrize("name", EXPECTED["keras"])
+@pytest.mark.parametrize("name", written_names("keras"))
 def test_keras_files_answer_and_learn_on(name, written, eager):
     expected = EXPECTED["keras"][name]
     model = bert_tf.load_model(str(written / "keras" / f"{name}.keras"))
@@ -79,9 +87,7 @@ def test_a_killed_pretraining_goes_on(in_written, eager):
                       EXPECTED["runs"]["weights"])
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.long if name in READ_BY_CLIENT else ())
-    for name in EXPECTED["saved_models"]])
+@pytest.mark.parametrize("name", written_names("saved_models"))
 def test_saved_models(name, written):
     version = str(written / "saved_models" / name / "1")
     found = cases.asked(tf.saved_model.load(version).signatures)
@@ -112,10 +118,9 @@ def labels_from(client):
             "label", "score", "labels", "probabilities")), strict=True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "asked_and_expected"), [
-    ("reviews", labels_from),
-    *(pytest.param(*values, marks=pytest.mark.long) for values in (
-        ("span", answers_from), ("tagger", entities_from)))])
+    ("reviews", labels_from), ("span", answers_from), ("tagger", entities_from)])
 def test_the_client_reads_earlier_exports(name, asked_and_expected, written):
     with (serving(written / "saved_models" / name, name) as served,
           Client(served.address, name) as client):

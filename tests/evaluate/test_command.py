@@ -64,7 +64,7 @@ def test_a_model_in_any_folder_says_the_same(folder, tmp_path):
         assert one["scores"] == pytest.approx(other["scores"], abs=3e-6)
 
 
-def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_path):
+def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_path, eager):
     from bert_tf.tasks.pretrained import from_pretrained
     from bert_tf.tasks.registry import find_task, make_type, read_task
 
@@ -76,7 +76,7 @@ def test_what_is_measured_during_training_is_what_evaluate_measures(folder, tmp_
             for example, line in zip(read, told, strict=True)] == lines_of(tmp_path / "out")
 
 
-def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path, capsys):
+def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path, capsys, eager):
     run = tmp_path / "run"
     shutil.copytree(folder / "run", run)
     checksums.write_sealed(str(run / "results.json"), {
@@ -118,7 +118,7 @@ def test_a_run_knows_task_and_columns_and_what_it_learned_from(folder, tmp_path,
     assert not (tmp_path / "3").exists()
 
 
-def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
+def test_once_is_enough(folder, tmp_path, capsys, monkeypatch, eager):
     assert measure(folder, "model", tmp_path) == 0
     monkeypatch.setattr("bert_tf.evaluate.run.from_pretrained", None)
     assert measure(folder, "model", tmp_path) == 0
@@ -127,8 +127,9 @@ def test_once_is_enough(folder, tmp_path, capsys, monkeypatch):
     assert "holds the result of another run (model was" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["predictions.jsonl", "report/confusion.png", "results.json"])
-def test_what_is_taken_away_is_measured_again(folder, tmp_path, name):
+@pytest.mark.parametrize("name", ["report/confusion.png", *(
+    pytest.param(name, marks=pytest.mark.long) for name in ("predictions.jsonl", "results.json"))])
+def test_what_is_taken_away_is_measured_again(folder, tmp_path, name, eager):
     assert measure(folder, "model", tmp_path) == 0
     kept = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
             and path.name != "results.json"}
@@ -157,14 +158,14 @@ def test_the_results_of_a_run_are_not_replaced(folder, tmp_path, capsys):
     assert (tmp_path / "results.json").read_text() == "{}"
 
 
-def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path):
+def test_a_model_folder_without_a_reader_gets_one(folder, tmp_path, eager):
     Classifier(config(num_hidden_layers=1), LABELS, seed=4).save_pretrained(
         str(tmp_path / "plain"), tokenizer())
     assert measure(tmp_path, "plain", tmp_path / "out", "--data", str(folder / "data.tsv")) == 0
     assert len(lines_of(tmp_path / "out")) == 40
 
 
-def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys):
+def test_pairs_are_measured_on_pairs(folder, tmp_path, capsys, eager):
     model = Classifier(config(num_hidden_layers=1), LABELS, seed=4,
                        preprocessor=TextPreprocessor(tokenizer(), 8, pair=True))
     model.save_pretrained(str(tmp_path / "pairs"))

@@ -78,7 +78,7 @@ def test_forms_of_queries(folder, tmp_path, capsys, data, words):
     assert (results["metrics"]["ndcg@10"] < 1) == bool(words)  # the better one comes second
 
 
-def test_systems_beside_each_other(folder, tmp_path):
+def test_systems_beside_each_other(folder, tmp_path, eager):
     assert measure(folder, tmp_path / "out", "squad.json", "--reranker", str(folder / "reranker"),
                    "--rerank", "2", model=str(folder / "embedder"), corpus=None) == 0
     results = files.read_json(str(tmp_path / "out" / "results.json"))
@@ -112,7 +112,7 @@ def test_systems_beside_each_other(folder, tmp_path):
     assert passage == lines[0]["rankings"]["hybrid + reranker"][0]["id"]
 
 
-def test_a_query_does_not_find_itself(folder, tmp_path):
+def test_a_query_does_not_find_itself(folder, tmp_path, eager):
     (tmp_path / "q.jsonl").write_text('{"query": "poor actor end", "positive_ids": ["d4"]}\n'
                                       '{"query": "the great end", "positive_ids": ["d4"]}\n')
     assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--depth", "3",
@@ -124,7 +124,7 @@ def test_a_query_does_not_find_itself(folder, tmp_path):
     assert "d4" in [each["id"] for each in second["rankings"]["embedder"]]  # judged relevant
 
 
-def test_systems_fused_by_scores(folder, tmp_path):
+def test_systems_fused_by_scores(folder, tmp_path, eager):
     assert measure(folder, tmp_path / "out", "squad.json", "--vector_weight", "0.3",
                    "--reranker", str(folder / "reranker"), "--rerank", "2",
                    model=str(folder / "embedder"), corpus=None) == 0

@@ -10,7 +10,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ["the", "film", "music", "scene", "story", "actor", "end"]
 MARKS = {"good": ["fine", "great"], "bad": ["dull", "poor"]}
-TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
         "intermediate_size": 32, "max_position_embeddings": 32}
 
 

@@ -29,7 +29,7 @@ def arguments(folder, *words, name="run"):
             "--test", str(folder / "test.tsv"), "--output_dir", str(folder / name),
             "--export_dir", str(folder / "saved" / name), "--config", str(folder / "config.json"),
             "--lower_case", "--seq_length", "16", "--batch_size", "8",
-            "--epochs", "3", "--learning_rate", "1e-2", *words]
+            "--epochs", "3", "--learning_rate", "1e-2", "--strategy", "one_device", *words]
 
 
 def prepare(folder):
@@ -140,7 +140,8 @@ def test_a_finished_run_says_so_and_another_is_refused(finished, capsys, monkeyp
     assert not (finished / "saved" / "run" / "2").exists()
 
 
-@pytest.mark.parametrize("words", [["--text_column", "txt"], ["--batch_size", "7"]])
+@pytest.mark.parametrize("words", [["--text_column", "txt"],
+                                   ["--strategy", "mirrored", "--batch_size", "7"]])
 def test_what_overwrite_would_replace_stays_where_the_new_run_is_refused(words, finished):
     def content():
         return {path: path.is_file() and path.read_bytes() for path in finished.rglob("*")}
@@ -184,7 +185,6 @@ def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, caps
     kept = {name: (run / name).read_bytes() for name in (
         "predictions.jsonl", "report/confusion.png", "report/confusion.json",
         "test/predictions.jsonl", "test/report/confusion.json")}
-    before = files.read_json(str(run / "results.json"))
     with monkeypatch.context() as patch:
         patch.setattr(trial, "train", None)
         (run / "metrics.jsonl").rename(finished / "kept")
@@ -197,11 +197,18 @@ def test_what_is_taken_from_a_finished_run_is_made_again_or_named(finished, caps
                 (run / name).unlink()
             assert cli.run(finetune.main, words) == 0
             assert {name: (run / name).read_bytes() for name in kept} == kept
+
+
+@pytest.mark.long
+def test_results_that_are_gone_are_learned_again(finished):
+    run = finished / "run"
+    before = files.read_json(str(run / "results.json"))
+    told = (run / "predictions.jsonl").read_bytes()
     (run / "results.json").unlink()  # its best weights are gone, too
-    assert cli.run(finetune.main, words) == 0
+    assert cli.run(finetune.main, arguments(finished, "--seeds", "2")) == 0
     after = files.read_json(str(run / "results.json"))
     assert (after["metrics"], after["files"]) == (before["metrics"], before["files"])
-    assert (run / "predictions.jsonl").read_bytes() == kept["predictions.jsonl"]
+    assert (run / "predictions.jsonl").read_bytes() == told
 
 
 @pytest.mark.long
@@ -275,7 +282,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys):
     (["--text_column", "txt"], 2, "txt"),
     (["--init", "nowhere", "--config", "c.json"], 2, "leave --config out"),
     (["--freeze", "7"], 2, "--freeze 7 with --init scratch"),
-    (["--batch_size", "7"], 2, "batch_size=7 over 2 replicas"),  # as late as it can be
+    (["--strategy", "mirrored", "--batch_size", "7"], 2,
+     "batch_size=7 over 2 replicas"),  # as late as it can be
 ])
 def test_what_cannot_be_done_is_said_in_one_line(words, code, message, tmp_path, capsys):
     prepare(tmp_path)

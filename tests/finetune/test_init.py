@@ -36,7 +36,9 @@ def encoder(tmp_path_factory):
     return model, folder
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name in ("tf_models", "keras_hub")))
+    for name in WRITERS])
 def test_every_format_is_known_and_read(name, encoder, tmp_path):
     model, folder = encoder
     path = str(tmp_path / "theirs")

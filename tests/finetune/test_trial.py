@@ -25,12 +25,12 @@ def options(**values):
 
 
 def build(seed=1, **values):
-    return Classifier(config(**values), LABELS, seed=seed,
+    return Classifier(config(**{"num_hidden_layers": 2, **values}), LABELS, seed=seed,
                       preprocessor=TextPreprocessor(tokenizer(), 32))
 
 
 def finish(folder, settings, evaluator=lambda model: {"accuracy": 0.5}, **values):
-    """Train on 20 examples, three steps an epoch; returns the record and the trained models."""
+    """Train on 8 examples, a step an epoch; returns the record and the trained models."""
     models = []
 
     def build_one(seed):
@@ -38,7 +38,7 @@ def finish(folder, settings, evaluator=lambda model: {"accuracy": 0.5}, **values
         return models[-1]
 
     record = Trial(settings, str(folder), options(**values)).finish(
-        build_one, lambda model: text_features(examples(20), model.preprocessor, LABELS,
+        build_one, lambda model: text_features(examples(8), model.preprocessor, LABELS,
                                                "single_label"),
         evaluator, ("accuracy", max), tf.distribute.OneDeviceStrategy("/cpu:0"))
     return record, models
@@ -51,26 +51,27 @@ def test_steps_warm_up_and_how_often_is_evaluated():
     assert (made.learning_rate, made.seed, made.batch_size) == (3e-5, 7, 8)
 
 
-def trainable(what, **values):
-    model = build(**values)
+def trainable(model, what):
+    """What is left of a model of which less was frozen before."""
     freeze(model, what)
     return {variable.path.split("/LayerNorm")[0] for variable in model.trainable_variables}
 
 
 def test_freezing_takes_parts_from_the_bottom():
-    everything = trainable(None)
-    upper = trainable("embeddings")
+    model = build()
+    everything = trainable(model, None)
+    upper = trainable(model, "embeddings")
     assert not any("embeddings" in path for path in upper)
-    assert trainable(0) == upper < everything
-    top = trainable(1)
+    assert trainable(model, 0) == upper < everything
+    top = trainable(model, 1)
     assert not any("layer_0" in path for path in top) and any("layer_1" in path for path in top)
     head = {"cls/classifier/output_bias", "cls/classifier/output_weights"}
-    assert trainable("all") == head
-    assert trainable(2) == head | {"bert/pooler/dense/bias", "bert/pooler/dense/kernel"}
+    assert trainable(model, 2) == head | {"bert/pooler/dense/bias", "bert/pooler/dense/kernel"}
+    assert trainable(model, "all") == head
     with pytest.raises(UsageError, match="--freeze 3; expected up to 2"):
-        trainable(3)
+        trainable(model, 3)
     with pytest.raises(UsageError, match="share their weights"):
-        trainable(1, family="albert", num_hidden_groups=1)
+        trainable(build(family="albert", num_hidden_groups=1), 1)
 
 
 def test_freezing_all_of_an_embedder_is_refused():
@@ -82,14 +83,17 @@ def test_freezing_all_of_an_embedder_is_refused():
 
 
 @pytest.mark.parametrize(("family", "values"), [
-    ("mpnet", {"relative_position": "bias", "position_buckets": 8, "max_relative_position": 6}),
+    pytest.param("mpnet", {"relative_position": "bias", "position_buckets": 8,
+                           "max_relative_position": 6}, marks=pytest.mark.long),
     ("deberta", {"relative_position": "disentangled", "position_buckets": 4,
                  "max_relative_position": 6, "first_conv_kernel_size": 3}),
-    ("modernbert", {"norm_position": "pre"})])
+    pytest.param("modernbert", {"norm_position": "pre"}, marks=pytest.mark.long)])
 def test_what_layers_share_is_frozen_with_them(family, values):
     """Else frozen layers would compute something else after every step."""
+    model = build(family=family, **values)
+
     def shared(what):
-        return {path for path in trainable(what, family=family, **values)
+        return {path for path in trainable(model, what)
                 if path.startswith(f"{family}/encoder") and "/layer_" not in path}
 
     assert shared(None) == shared("embeddings") != set()
@@ -118,7 +122,7 @@ def test_a_finished_trial_holds_no_weights(tmp_path):
 
 def test_rates_are_those_of_the_paper():
     # ELECTRA: a factor of decay for every layer below the head.
-    rates = layer_rates(config(), 0.5)
+    rates = layer_rates(config(num_hidden_layers=2), 0.5)
     model = build()
     optimizer = AdamW(rates=rates)
     optimizer.build(model.trainable_variables)
@@ -128,7 +132,7 @@ def test_rates_are_those_of_the_paper():
         assert rate == next(value for start, value in expected.items()
                             if variable.path.startswith(start)), variable.path
     with pytest.raises(UsageError, match="share their weights"):
-        layer_rates(config(family="albert", num_hidden_groups=1), 0.5)
+        layer_rates(config(family="albert", num_hidden_layers=2, num_hidden_groups=1), 0.5)
 
 
 def test_a_record_names_the_best_epoch_and_is_not_made_twice(tmp_path):
@@ -165,5 +169,5 @@ def test_patience_ends_a_trial(tmp_path):
 
 def test_a_trial_that_diverges_says_so(tmp_path):
     with np.errstate(all="ignore"):
-        record, _ = finish(tmp_path, Settings(1e30, 1, 3))
+        record, _ = finish(tmp_path, Settings(1e30, 2, 3))
     assert "metrics" not in record and "learning_rate" in record["diverged"]

@@ -111,6 +111,7 @@ def test_the_portable_job_service_with_a_lost_worker(model, source, tmp_path, ca
                             for path in parts(tmp_path / "beam")}.items()
 
 
+@pytest.mark.long
 def test_a_model_in_a_pipeline_of_beam(loaded, tmp_path, monkeypatch):
     import apache_beam as beam
     from apache_beam.ml.inference.base import RunInference

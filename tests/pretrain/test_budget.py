@@ -151,6 +151,7 @@ def test_what_is_measured_is_what_will_be_trained(choose, measured, write_file):
     assert choose(family="electra")[0][0].objective == "rtd"
 
 
+@pytest.mark.long
 def test_a_padding_id_beyond_the_vocabulary_is_measured(write_file):
     """ModernBERT's presets have that of the published vocabulary."""
     options, config = complete(PretrainConfig(

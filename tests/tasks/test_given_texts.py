@@ -72,7 +72,7 @@ def test_predict(classifiers, name):
         np.testing.assert_allclose(ours(HOLDERS[name](TEXTS)), expected, atol=1e-6)
 
 
-def test_pairs(classifiers):
+def test_pairs(classifiers, eager):
     ours, plain = classifiers
     others = TEXTS[::-1]
     expected = plain.predict((analyse(TEXTS), analyse(others)), verbose=0)
@@ -90,7 +90,7 @@ def test_names_of_labels_are_refused(classifiers, labels):
             call(analyse(TEXTS), labels, verbose=0)
 
 
-def test_fit_and_evaluate(classifiers):
+def test_fit_and_evaluate(classifiers, eager):
     ours, plain = classifiers
     labels = [0, 1, 0]
     for model in classifiers:
@@ -107,7 +107,8 @@ def test_fit_and_evaluate(classifiers):
     np.testing.assert_allclose([history["loss"][0], history["val_loss"][0]], expected[0], rtol=1e-5)
 
 
-def test_a_single_batch(classifiers):
+@pytest.mark.long
+def test_a_single_batch(classifiers, eager):
     ours, plain = classifiers
     labels, weights = [0, 1, 0], [1.0, 2.0, 3.0]
     for model in classifiers:
@@ -119,7 +120,7 @@ def test_a_single_batch(classifiers):
         ours.reset_metrics()
 
 
-def test_embed(embedders):
+def test_embed(embedders, eager):
     ours, plain = embedders
     expected = plain.embed(analyse(TEXTS))
     for name in set(HOLDERS) - {"dict", "dataset"}:
@@ -129,7 +130,7 @@ def test_embed(embedders):
         np.testing.assert_allclose(ours.embed(form), pairs, atol=1e-6)
 
 
-def test_tag_tells_places_in_the_text_as_given():
+def test_tag_tells_places_in_the_text_as_given(eager):
     ours, plain = pair(lambda config, **options: TokenClassifier(config, ["B-X", "O"], **options),
                        WordPreprocessor)
     texts = pd.Series(TEXTS, index=[2, 1, 0])

@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from harness import unsealed
-from test_families import TINY, batch
+from test_families import TINY as TWO_LAYERS
+from test_families import batch
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.term_weights import read_texts
@@ -30,6 +32,7 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
+TINY = TWO_LAYERS.replace(num_hidden_layers=1)
 SIZES = {key: value for key, value in TINY.to_dict().items() if key in (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
     "max_position_embeddings")}
@@ -80,7 +83,12 @@ def test_what_is_missing_is_told(read, kind, tmp_path):
         read(kind(tmp_path / "missing"))
 
 
-@pytest.mark.parametrize("name", MODELS)
+# Like another one but for its head or an option.
+LONG = ("pretraining", "masked_lm_alone", "left_to_right", "discriminator", "ranker", "span")
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in MODELS])
 def test_round_trip(name, tmp_path):
     folder = tmp_path / "model"
     model = MODELS[name]()
@@ -163,7 +171,7 @@ def rewrite(folder, **tensors):
                                        if value is not None})
 
 
-KERNEL = "bert/encoder/layer_1/output/dense/kernel"
+KERNEL = "bert/encoder/layer_0/output/dense/kernel"
 
 
 @pytest.mark.parametrize(("damage", "options", "message"), [
@@ -174,14 +182,13 @@ KERNEL = "bert/encoder/layer_1/output/dense/kernel"
     (lambda folder: rewrite(folder, more=np.zeros(3, "float32")), {}, r"\+ more \(3,\)"),
     (lambda folder: rewrite(folder, **{"cls/predictions/output_bias": None}), {},
      r"- cls/predictions/output_bias \(50,\)"),
-    (None, {"config": {"num_hidden_layers": 3}}, "- bert/encoder/layer_2/attention"),
+    (None, {"config": {"num_hidden_layers": 2}}, "- bert/encoder/layer_1/attention"),
     (None, {"config": {"hiden_size": 3}}, "unknown key 'hiden_size'"),
     (None, {"task": "clasifier"}, "try task='classifier'"),
     (None, {"task": "language_model"}, "attention='causal'"),
 ])
-def test_what_does_not_fit_is_listed(tmp_path, damage, options, message):
-    folder = str(tmp_path / "model")
-    Pretrainer(TINY, seed=4).save_pretrained(folder)
+def test_what_does_not_fit_is_listed(pretrained, tmp_path, damage, options, message):
+    folder = shutil.copytree(pretrained[1], str(tmp_path / "model"))
     if damage:
         damage(unsealed(folder))
     with pytest.raises(UsageError, match=message):
@@ -195,9 +202,8 @@ def test_what_does_not_fit_is_listed(tmp_path, damage, options, message):
     ({"task": "classifier"}, "has the keys task; expected labels, task"),
     ({"task": "classifier", "labels": [1, 2]}, "two or more different names"),
     ({"task": "pretraining", "sentence_task": "nsp"}, "sentence_task='nsp'")])
-def test_a_task_that_is_none(tmp_path, task, message):
-    folder = str(tmp_path / "model")
-    build_encoder(TINY).save_pretrained(folder)
+def test_a_task_that_is_none(pretrained, tmp_path, task, message):
+    folder = shutil.copytree(pretrained[1], str(tmp_path / "model"))
     (tmp_path / "model" / "task.json").write_text(json.dumps(task))
     unsealed(folder)
     with pytest.raises(UsageError, match=message):

@@ -41,8 +41,8 @@ def batch_of(task, size=8):
     return {**inputs, **(labels if isinstance(labels, dict) else {"label_ids": labels})}
 
 
-@pytest.mark.parametrize("task", [
-    "classifier", *(pytest.param(task, marks=pytest.mark.long) for task in ("span", "tagger"))])
+@pytest.mark.long
+@pytest.mark.parametrize("task", TASKS)
 def test_fit_on_labels_beside_the_inputs(task, tmp_path):
     model = TASKS[task]()
     model.compile(keras.optimizers.Adam(0.01))
@@ -52,9 +52,9 @@ def test_fit_on_labels_beside_the_inputs(task, tmp_path):
     path = str(tmp_path / "model.keras")
     model.save(path)
     loaded = keras.saving.load_model(path)
-    for a, b in zip(tf.nest.flatten(loaded.predict(inputs, verbose=0)),
-                    tf.nest.flatten(model.predict(inputs, verbose=0)), strict=True):
+    for a, b in zip(tf.nest.flatten(loaded(inputs)), tf.nest.flatten(model(inputs)), strict=True):
         np.testing.assert_array_equal(a, b)
+    loaded.run_eagerly = model.run_eagerly = True
     results = loaded.evaluate(inputs, labels, verbose=0, return_dict=True)
     np.testing.assert_allclose(
         results["loss"], model.evaluate(inputs, labels, verbose=0, return_dict=True)["loss"],
@@ -68,7 +68,7 @@ def test_inputs_that_are_missing_are_named(task):
         TASKS[task]().predict({"input_word_ids": inputs["input_word_ids"]}, verbose=0)
 
 
-def test_weights_of_several_labels():
+def test_weights_of_several_labels(eager):
     """Of one array Keras makes one for each label; they may also be given so."""
     model = TASKS["span"]()
     model.compile()
@@ -85,8 +85,8 @@ def test_weights_of_several_labels():
             assert loss == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("task", [
-    "span", *(pytest.param(task, marks=pytest.mark.long) for task in TASKS if task != "span")])
+@pytest.mark.long
+@pytest.mark.parametrize("task", TASKS)
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
     inputs, labels = make_data(task, 32)
     weights = np.tile([1, 1, 0, 1], 8).astype("float32")
@@ -128,6 +128,7 @@ def test_accounting_against_numpy(task):
         assert float(total) == known.sum()
 
 
+@pytest.mark.long
 def test_a_loss_and_metrics_of_keras():
     inputs, labels = make_data("classifier", 32)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -142,8 +143,10 @@ def test_a_loss_and_metrics_of_keras():
     np.testing.assert_allclose(theirs["accuracy"], own["classifier_accuracy"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "policy"), [
+    ("classifier", "mixed_bfloat16"), ("span", "mixed_float16"), ("tagger", "mixed_bfloat16"),
+    *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        ("classifier", "mixed_float16"), ("span", "mixed_bfloat16"), ("tagger", "mixed_float16")))])
 def test_half_precision_is_near(task, policy):
     half, full = TASKS[task](dtype=policy), TASKS[task](dtype="float32")
     for a, b in zip(tf.nest.flatten(half(batch_of(task))), tf.nest.flatten(full(batch_of(task))),

@@ -16,7 +16,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(rows=st.lists(WORDS, min_size=1, max_size=5), seq_length=st.integers(4, 16))
 def test_head(rows, seq_length):
     read = make_preprocessor(seq_length)(texts_of_words(rows))
@@ -26,7 +26,7 @@ def test_head(rows, seq_length):
         assert read[name].dtype == tf.int32
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(rows=st.lists(WORDS, min_size=1, max_size=5), seq_length=st.integers(4, 16))
 def test_head_and_tail(rows, seq_length):
     """A quarter of the room from the beginning, the rest from the end."""
@@ -38,7 +38,7 @@ def test_head_and_tail(rows, seq_length):
     np.testing.assert_array_equal(read["input_word_ids"], pack_words(cut)["input_word_ids"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data(), rows=st.lists(WORDS, min_size=1, max_size=5))
 def test_windows(data, rows):
     seq_length = data.draw(st.integers(4, 12))

@@ -29,6 +29,7 @@ def sigmoid(logits):
     return 1 / (1 + np.exp(-logits.astype("float64")))
 
 
+@pytest.mark.long
 def test_learns_from_text_and_predicts():
     model = classifier()
     model.compile(keras.optimizers.Adam(0.03))
@@ -36,7 +37,7 @@ def test_learns_from_text_and_predicts():
                         validation_data=(TEXTS, LABELS)).history
     assert history["loss"][-1] < 0.3 * history["loss"][0]
     assert history["val_classifier_accuracy"][-1] == 1
-    logits = model.predict(TEXTS, verbose=0)
+    logits = model(TEXTS).numpy()
     assert (logits.argmax(1) == LABELS).all() and logits.dtype == np.float32
     probabilities = model.probabilities(logits).numpy()
     np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
@@ -55,7 +56,7 @@ def test_text_and_its_ids_are_one():
     np.testing.assert_allclose(model.predict(dataset, verbose=0), expected, atol=1e-6)
 
 
-def test_pairs():
+def test_pairs(eager):
     model = classifier()
     one, other = TEXTS[:6], TEXTS[3:9]
     expected = model({"text_a": one, "text_b": other}).numpy()
@@ -88,7 +89,7 @@ def test_labels_suit_the_problem(labels, problem, message):
     ("multi_label", LABELS, r"\[b, 3\]"),
     ("multi_label", LABELS[:, np.newaxis], r"\[b, 3\]"),
     ("single_label", multi_labels(32), r"\[b\] or \[b, 1\]")])
-def test_labels_of_another_shape_are_refused(problem, labels, expected):
+def test_labels_of_another_shape_are_refused(problem, labels, expected, eager):
     model = classifier(("a", "b", "c"), problem)
     model.compile()
     with pytest.raises(UsageError, match=f"label_ids of the shape .*; expected {expected}"):
@@ -132,13 +133,12 @@ def test_regression_against_scikit_learn():
         np.abs(values - logits[:, 0])[5:], weights=weights[5:]), rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("problem", "names", "loss"), [
     ("single_label", ("no", "yes"),
      lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)),
-    pytest.param("multi_label", ("a", "b", "c"),
-                 lambda: keras.losses.BinaryCrossentropy(from_logits=True),
-                 marks=pytest.mark.long),
-    pytest.param("regression", ("score",), lambda: "mse", marks=pytest.mark.long)])
+    ("multi_label", ("a", "b", "c"), lambda: keras.losses.BinaryCrossentropy(from_logits=True)),
+    ("regression", ("score",), lambda: "mse")])
 def test_our_loss_is_that_of_keras(problem, names, loss):
     """`compile(optimizer)` and `compile(optimizer, loss)` train alike."""
     labels = {"single_label": LABELS, "multi_label": multi_labels(32),
@@ -154,7 +154,7 @@ def test_our_loss_is_that_of_keras(problem, names, loss):
     np.testing.assert_allclose(*kernels, atol=1e-5)
 
 
-def test_compiled_again_with_a_loss_of_keras():
+def test_compiled_again_with_a_loss_of_keras(eager):
     model = classifier()
     model.compile("sgd")
     assert [metric.name for metric in model.metrics] == ["loss", "classifier_accuracy"]
@@ -247,6 +247,7 @@ def test_a_file_holds_text_in_and_logits_out(tmp_path):
     np.testing.assert_array_equal(bert_tf.load_model(path)(LONG), model(LONG))
 
 
+@pytest.mark.long
 def test_keras_exports_it(tmp_path):
     model = classifier()
     folder = str(tmp_path / "exported")

@@ -142,8 +142,8 @@ def test_another_prediction_is_not_published(output, damage, exported, monkeypat
         verify(served, export.version, 1e-4)
 
 
-@pytest.mark.parametrize("reading", [
-    pytest.param({"long": "head_tail"}, marks=pytest.mark.long), {"long": "windows", "stride": 4}])
+@pytest.mark.long
+@pytest.mark.parametrize("reading", [{"long": "head_tail"}, {"long": "windows", "stride": 4}])
 def test_long_texts_are_read_as_in_training(reading, tmp_path):
     model = classifier(reading)
     call = traced(model, tmp_path)

@@ -35,7 +35,7 @@ def alone(model, example):
 
 
 def test_a_prediction_does_not_depend_on_its_batch():
-    kind, made = make(), examples(40)
+    kind, made = make(), examples(12)
     model = build(kind, kind.labels(made))
     assert model.labels == ["bad", "good"]
     for example, line in zip(made, kind.predict(model, made), strict=True):
@@ -46,15 +46,15 @@ def test_a_prediction_does_not_depend_on_its_batch():
         assert line["score"] == line["scores"][line["label"]]
 
 
-def test_pairs_and_windows():
-    kind, made = make("pair"), examples(10, pairs=True)
+def test_pairs_and_windows(eager):
+    kind, made = make("pair"), examples(6, pairs=True)
     model = build(kind, kind.labels(made))
     assert model.preprocessor.pair
     for example, line in zip(made, kind.predict(model, made), strict=True):
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)
 
     kind = make(long="windows", max_seq_length=8, stride=3)
-    made = [dataclasses.replace(each, text_a=" ".join([each.text_a] * 3)) for each in examples(10)]
+    made = [dataclasses.replace(each, text_a=" ".join([each.text_a] * 3)) for each in examples(6)]
     model = build(kind, kind.labels(made))
     for example, line in zip(made, kind.predict(model, made), strict=True):
         np.testing.assert_allclose(list(line["scores"].values()), alone(model, example), atol=2e-6)
@@ -73,7 +73,7 @@ def test_labels_that_no_train_example_has_are_counted_and_refused():
         kind.measure_on(relabelled(examples(9), lambda number: ("good", "odd")))
 
 
-def test_several_labels():
+def test_several_labels(eager):
     kind = make(multi_label=True)
     made = relabelled(examples(12), lambda number: [(), ("warm",), ("late", "warm")][number % 3])
     labels = kind.labels(made)
@@ -89,7 +89,7 @@ def test_several_labels():
     assert kind.metrics(made, predictions)["accuracy"] == pytest.approx(right / 12)
 
 
-def test_numbers():
+def test_numbers(eager):
     kind = make("regress", text_b_column="text_b")
     made = relabelled(examples(9, pairs=True), lambda number: number / 2)
     model = build(kind, kind.labels(made))

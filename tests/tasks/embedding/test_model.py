@@ -25,9 +25,10 @@ pytestmark = pytest.mark.graphs_as_written
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 TEXTS = ["a b c d e f g h a", "b", "", "c c d", "x", "h g f"]
-CONFIG = ModelConfig(vocab_size=13, hidden_size=16, num_hidden_layers=3, num_attention_heads=2,
+CONFIG = ModelConfig(vocab_size=13, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
                      intermediate_size=32, max_position_embeddings=12, initializer_range=0.3,
                      hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+DEEP = CONFIG.replace(num_hidden_layers=3)
 
 
 @functools.cache
@@ -53,17 +54,17 @@ EVERY = {"pooling": "mean_max", "layers": (-1, 0), "combine": "concat", "mask_sp
 
 
 @pytest.mark.parametrize("config", [
-    CONFIG, pytest.param(CONFIG.replace(bilstm=True, pooling="first"), marks=pytest.mark.long),
-    CONFIG.replace(family="albert", embedding_size=8)])
+    DEEP, pytest.param(DEEP.replace(bilstm=True, pooling="first"), marks=pytest.mark.long),
+    pytest.param(DEEP.replace(family="albert", embedding_size=8), marks=pytest.mark.long)])
 def test_layers_are_counted_from_the_embeddings(config):
     encoder = build_encoder(config, encoder_outputs=True, seed=3)
     outputs, mask = encoder(ids_of()), ids_of()["input_mask"].numpy()[..., None]
     states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
     for layer, expected in [(0, states[0]), (1, states[1]), (-2, states[2]), (-4, states[0]),
                             (-1, outputs["sequence_output"])]:
-        model = make(config, pooling="none", layers=(layer,))
+        model = make(encoder, pooling="none", layers=(layer,))
         np.testing.assert_allclose(model(TEXTS), expected * mask, atol=1e-5)
-    both = make(config, layers=(3, 1))
+    both = make(encoder, layers=(3, 1))
     assert both.width == 32
     np.testing.assert_allclose(
         both(TEXTS), (np.concatenate([outputs["sequence_output"], states[1]], -1) * mask).sum(1)
@@ -89,7 +90,7 @@ def test_text_and_ids_and_a_model_of_the_users_own():
     np.testing.assert_allclose(scaled(tf.constant(TEXTS)), 2 * vectors, atol=1e-6)
 
 
-def test_a_pair_is_one_text():
+def test_a_pair_is_one_text(eager):
     model = make(mask_specials=True)
     pairs = [("a b", "c"), ("d", "e f")]
     packed = bert_tf.pack(tokenizer().vocabulary, [
@@ -98,7 +99,7 @@ def test_a_pair_is_one_text():
     np.testing.assert_allclose(model.embed(pairs), model(packed), atol=1e-6)
 
 
-def test_a_model_folder_and_a_keras_file_hold_all_of_it(tmp_path):
+def test_a_model_folder_and_a_keras_file_hold_all_of_it(tmp_path, eager):
     model = make(**EVERY)
     vectors = model.embed(TEXTS)
     model.save_pretrained(str(tmp_path / "folder"))
@@ -153,7 +154,8 @@ def test_windows_of_a_long_text_are_averaged():
         make(reading={"seq_length": 6, "long": "windows"}, pooling="none")([text])
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_fit_draws_texts_together(replicas):
     """Any loss of Keras on the vectors, also through the weights of tokens."""
     with mirrored(replicas).scope():
@@ -168,7 +170,7 @@ def test_fit_draws_texts_together(replicas):
         np.testing.assert_array_equal(variable, value)
 
 
-def test_what_cannot_be_done():
+def test_what_cannot_be_done(eager):
     with pytest.raises(UsageError, match="was given text and has no preprocessor"):
         SentenceEmbedder(CONFIG)(TEXTS)
     with pytest.raises(UsageError, match="term weights for a plain mean"):
@@ -229,7 +231,7 @@ def test_paraphrases_are_nearer(minilm, shared):
         assert roc_auc_score([row[0] == "1" for row in rows], cosine) > 0.65
 
 
-def test_prompts_come_before_queries_and_before_what_is_searched():
+def test_prompts_come_before_queries_and_before_what_is_searched(eager):
     model = make(prompts={"query": "a ", "document": "b b "})
     queries, passages = ["c", "d e"], ["f", "g"]
     vectors = [model.embed([f"{prompt}{text}" for text in texts])

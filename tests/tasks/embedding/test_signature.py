@@ -34,10 +34,11 @@ def embedder(folder, **options):
     return model
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [
     {"pooling": "mean_max", "layers": (-1, 0), "mask_specials": True, "normalize": True,
      "weighting": "bm25"},
-    pytest.param({"pooling": "none", "layers": (0, 1), "combine": "sum"}, marks=pytest.mark.long),
+    {"pooling": "none", "layers": (0, 1), "combine": "sum"},
 ], ids=["weighted", "none"])
 def test_any_model_is_exported_with_any_vector(options, model_folder):
     call = Traced(model_folder, embedding=options,
@@ -54,19 +55,18 @@ def test_any_model_is_exported_with_any_vector(options, model_folder):
     assert json.loads(about)["embedding"] == model.pooling.options()
 
 
+@pytest.mark.long
 def test_an_embedder_is_exported_as_it_is_but_for_what_is_asked(model_folder, tmp_path):
     folder = str(tmp_path / "model")
-    model = embedder(model_folder, weighting="idf", normalize=True)
-    model.save_pretrained(folder)
-    own = Traced(folder)
-    assert set(own.signatures) == {"serving_default", "embed", "embed_ids", "encode", "encode_ids",
-                                   "count_tokens", "describe"}
-    np.testing.assert_allclose(own("embed", text=TEXTS)["embedding"], model.embed(TEXTS), atol=1e-5)
+    embedder(model_folder, weighting="idf", normalize=True).save_pretrained(folder)
+    assert set(Traced(folder).signatures) == {
+        "serving_default", "embed", "embed_ids", "encode", "encode_ids", "count_tokens", "describe"}
     other = Traced(folder, embedding={"normalize": False, "weighting": "bm25"})
     np.testing.assert_allclose(other("embed", text=TEXTS)["embedding"],
                                embedder(model_folder, weighting="bm25").embed(TEXTS), atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_long_text_is_read_in_the_windows_of_the_embedder(tmp_path, model_folder):
     folder = str(tmp_path / "model")
     model = embedder(model_folder)
@@ -92,14 +92,21 @@ def test_the_command(model_folder, tmp_path, capsys):
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
     flags = ["--model", model_folder, "--export_dir", str(tmp_path / "out"),
              "--layers", "-1", "0", "--combine", "sum", "--mask_specials", "--normalize",
-             "--weighting", "bm25"]
+             "--weighting", "bm25", "--dimensions", "8"]
     with only_signatures("describe", "embed"):
-        assert cli.run(export.main, [*flags, "--corpus", str(tmp_path / "*.txt")]) == 0
+        assert cli.run(export.main, [*flags, "--precision", "int8",
+                                     "--corpus", str(tmp_path / "*.txt")]) == 0
     call = Caller(str(tmp_path / "out" / "1"))
     model = embedder(model_folder, layers=(-1, 0), combine="sum", mask_specials=True,
                      normalize=True, weighting="bm25")
-    np.testing.assert_allclose(call("embed", text=TEXTS)["embedding"], model.embed(TEXTS),
-                               atol=1e-5)
+    code = VectorCode(8, "int8").calibrated(model.embed(CORPUS))
+    answer = call("embed", text=TEXTS)["embedding"]
+    assert answer.dtype == np.int8
+    assert np.abs(answer.astype(int) - code.encode(model.embed(TEXTS))).max() <= 1
+    about = json.loads(call("describe", text=[""])["description"][0])["embedding"]
+    served = VectorCode.from_options(about)
+    assert (served.dimensions, served.precision) == (8, "int8")
+    assert served.scale == pytest.approx(code.scale, rel=1e-4)
     capsys.readouterr()
     for wrong, message in [
             ([], "without the statistics of a corpus; try --corpus"),
@@ -119,6 +126,7 @@ def test_the_flags_offer_what_there_is():
     assert tuple(choices["weighting"]) == ("none", *WEIGHTINGS)
 
 
+@pytest.mark.long
 def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
     folder = str(tmp_path / "model")
     model = bert_tf.from_pretrained(model_folder)
@@ -135,30 +143,19 @@ def test_a_model_without_a_tokenizer_takes_ids(tmp_path, model_folder):
         export_saved_model(folder, str(tmp_path / "out"), embedding={"mask_specials": True})
 
 
-def test_vectors_stored_small(model_folder, tmp_path, capsys):
-    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
-    flags = ["--model", model_folder, "--normalize", "--dimensions", "8",
-             "--export_dir", str(tmp_path / "out")]
-    with only_signatures("describe", "embed"):
-        assert cli.run(export.main, [*flags, "--precision", "int8",
-                                     "--corpus", str(tmp_path / "corpus.txt")]) == 0
-    call = Caller(str(tmp_path / "out" / "1"))
-    model = embedder(model_folder, normalize=True)
-    vectors = model.embed(TEXTS)
-    code = VectorCode(8, "int8").calibrated(model.embed(CORPUS))
-    answer = call("embed", text=TEXTS)["embedding"]
-    assert answer.dtype == np.int8
-    assert np.abs(answer.astype(int) - code.encode(vectors)).max() <= 1
-    about = json.loads(call("describe", text=[""])["description"][0])["embedding"]
-    served = VectorCode.from_options(about)
-    assert (served.dimensions, served.precision) == (8, "int8")
-    assert served.scale == pytest.approx(code.scale, rel=1e-4)
+@pytest.mark.long
+def test_vectors_of_bits(model_folder):
+    vectors = embedder(model_folder, normalize=True).embed(TEXTS)
     bits = VectorCode(8, "bits")
     answer = Traced(model_folder, embedding={"normalize": True}, code=bits)(
         "embed", text=TEXTS)["embedding"]
     clear = bits.is_clear(vectors, 1e-5)
     assert clear.any() and (answer == bits.encode(vectors))[clear].all()
-    capsys.readouterr()
+
+
+def test_codes_that_do_not_fit_are_refused(model_folder, tmp_path, capsys):
+    flags = ["--model", model_folder, "--normalize", "--dimensions", "8",
+             "--export_dir", str(tmp_path / "out")]
     for wrong, message in [(["--precision", "int8"], "int8 without texts"),
                            (["--dimensions", "17"], "dimensions=17 of vectors of 16"),
                            (["--dimensions", "9", "--precision", "bits"], "a multiple of 8"),

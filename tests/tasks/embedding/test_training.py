@@ -88,7 +88,7 @@ def test_the_own_text_of_a_query_is_none_of_its_negatives(prompts):
         {first, own}, {own}, {same, other}, {same, other}]
 
 
-def test_a_teacher_reads_a_text_in_each_of_its_roles():
+def test_a_teacher_reads_a_text_in_each_of_its_roles(eager):
     model, teacher = make(), make(prompts={"query": "w0 ", "passage": "w1 "})
     examples = [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w4", ("w2",))]
     features = query_features(examples, model, EmbeddingLoss(loss="vectors"), teacher)
@@ -110,35 +110,32 @@ def test_a_text_alone_is_its_own_positive_under_another_dropout():
     np.testing.assert_allclose(left, model.embed(["w1 w2", "w3"]), atol=1e-5)
 
 
-def test_spans_of_texts_are_rows_and_learned_from():
-    model, draw = make(), np.random.default_rng(1)
-    # Of a text all words are of one kind.
-    texts = [" ".join(f"w{kind * 5 + word}" for word in draw.integers(5, size=12))
-             for kind in range(4) for _ in range(8)]
-    examples = [QueryExample(str(number), text) for number, text in enumerate(texts)]
+def texts_of_one_kind():
+    """32 texts, of which all words are of one kind."""
+    draw = np.random.default_rng(1)
+    return [QueryExample(str(8 * kind + number),
+                         " ".join(f"w{kind * 5 + word}" for word in draw.integers(5, size=12)))
+            for kind in range(4) for number in range(8)]
+
+
+def test_spans_of_texts_are_rows():
+    model, examples = make(), texts_of_one_kind()
     features = query_features(examples, model, EmbeddingLoss(loss="in_batch"),
                               crops=RandomCrops(3, 1))
     assert features.example.tolist() == [number for number in range(32) for _ in range(3)]
     ids, vocabulary = features.rows["input_word_ids"], model.preprocessor.tokenizer.vocabulary
     found = [tuple(" ".join(vocabulary.tokens[id] for id in ids[row][1:-1]) for row in rows)
              for rows in features.lists]
-    assert found == [pair for text in texts for pair in RandomCrops(3, 1)(text)]
+    assert len(bert_tf.query_batches(queries(16), model, 8, seed=1, epochs=8)) == 16
+    assert found == [pair for each in examples for pair in RandomCrops(3, 1)(each.query)]
+
+
+@pytest.mark.long
+def test_plain_keras_learns_from_spans_of_texts():
+    model = make()
     model.compile("adam", EmbeddingLoss(loss="in_batch"))
     model.optimizer.learning_rate = 1e-2
-    data = bert_tf.query_batches(examples, model, 16, seed=1, epochs=4, crops=3)
+    data = bert_tf.query_batches(texts_of_one_kind(), model, 16, seed=1, epochs=4, crops=3)
     before = model.evaluate(data, verbose=0)
     model.fit(data, verbose=0)
     assert model.evaluate(data, verbose=0) < before - 0.3
-
-
-def test_plain_keras():
-    model, examples = make(), queries(16)
-    model.compile("adam", EmbeddingLoss(loss="in_batch"))
-    model.optimizer.learning_rate = 1e-2
-    data = bert_tf.query_batches(examples, model, 8, seed=1, epochs=8)
-    assert len(data) == 16
-    before = model.evaluate(data, verbose=0)
-    model.fit(data, verbose=0)
-    after = model.evaluate(data, verbose=0)
-    assert after < before - 0.3
-    assert model.embed(["w1 w2"]).shape == (1, 16)

@@ -15,7 +15,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 pytestmark = pytest.mark.graphs_as_written
 
 GPT = ModelConfig.from_dict({
-    "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 2,
+    "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 8,
     "initializer_range": 0.6, "padding_id": 0})
 PROMPTS = [[5, 6, 7], [9], [3, 3, 4, 5, 8]]
@@ -143,11 +143,11 @@ def test_inside_a_graph_with_everything_an_argument(model):
     ids=["gpt", "positions_from_padding", "shared_layers", "conv"])
 def test_kept_keys_and_values_change_nothing(changes):
     """The same tokens as by runs over whole rows: within the window, into it and beyond it."""
-    model = LanguageModel(ModelConfig.from_dict({**GPT.to_dict(), "pooling": "last", **changes}),
-                          seed=3)
+    model = LanguageModel(ModelConfig.from_dict({
+        **GPT.to_dict(), "pooling": "last", "num_hidden_layers": 2, **changes}), seed=3)
     # 0, which pads, is among what the prompts hold.
     ids, mask = padded([[5, 0, 7], [9], [3, 3, 4, 5, 8], [1] * 9], 10)
-    for rows, count in ((slice(0, 3), 3), (slice(0, 3), 9), (slice(0, 4), 3), (slice(1, 2), 7)):
+    for rows, count in ((slice(0, 3), 9), (slice(0, 4), 3)):
         for options in ({}, {"top_k": 5, "temperature": 1.5, "seed": 7}, {"end_id": 3}):
             found, expected = (generate(model, ids[rows], mask[rows], count, use_cache=use_cache,
                                         **options) for use_cache in (True, False))
@@ -158,6 +158,7 @@ def test_kept_keys_and_values_change_nothing(changes):
         model, ids[:3], mask[:3], 3, use_cache=False)["output_word_ids"])
 
 
+@pytest.mark.long
 def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     own = LanguageModel(GPT, seed=5)
     before = generate(own, *padded(PROMPTS), 4)["output_word_ids"].numpy()
@@ -196,13 +197,13 @@ def test_prompts_of_every_size(model):
                                     for ids in (long, cut)))
 
 
-def test_text_is_continued_by_text(tmp_path):
+def test_text_is_continued_by_text(tmp_path, eager):
     words = ["the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", ".", "a", "cat"]
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, *words]), lower_case=True)
     config = GPT.replace(vocab_size=len(tokenizer.vocabulary), max_position_embeddings=12)
     LanguageModel(config, seed=3).save_pretrained(tmp_path / "gpt", tokenizer)
     model = from_pretrained(tmp_path / "gpt")
-    texts = ["The quick brown fox", "a", "", "the cat . " * 9]
+    texts = ["The quick brown fox", "", "the cat . " * 9]
     found = model.generate(texts, max_new_tokens=5)
     room = config.longest - 5
     for text, added in zip(texts, found, strict=True):
@@ -213,10 +214,10 @@ def test_text_is_continued_by_text(tmp_path):
             new = new[:new.index(tokenizer.vocabulary.sep_id)]
         assert tokenizer.decode(prompt) + added == tokenizer.decode(prompt + new)
     assert model.generate(texts[0], 5) == found[0] and model.generate([]) == []
-    drawn = {model.generate("the", 4, top_k=9, temperature=3.0, seed=seed) for seed in range(6)}
+    drawn = {model.generate("the", 4, top_k=9, temperature=3.0, seed=seed) for seed in range(3)}
     assert len(drawn) > 2
     # Longer than the window: it slides.
-    assert isinstance(model.generate("the fox", 30), str)
+    assert isinstance(model.generate("the fox", 12), str)
     model.save_pretrained(tmp_path / "again")
     assert from_pretrained(tmp_path / "again").generate(texts, 5) == found
     with pytest.raises(UsageError, match="no tokenizer"):

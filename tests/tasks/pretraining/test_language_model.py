@@ -79,9 +79,9 @@ def test_what_would_see_its_own_answer_is_refused(config, message):
         LanguageModel(config)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("config", "policy", "replicas"),
-                         [(GPT, "float32", 1), pytest.param(
-                             LTR, "mixed_bfloat16", 2, marks=pytest.mark.long)])
+                         [(GPT, "float32", 1), (LTR, "mixed_bfloat16", 2)])
 def test_fit_learns_and_keras_files_keep_everything(config, policy, replicas, tmp_path):
     with mirrored(replicas).scope():
         model = LanguageModel(config, dtype=policy, seed=2)

@@ -135,7 +135,7 @@ def official_update(weights, moments, number, rate, epsilon):
     return size
 
 
-def test_two_updates_are_those_of_the_paper():
+def test_two_updates_are_those_of_the_paper(eager):
     class Given(ReplacedTokens):
         def sample(self, logits):
             return tf.constant(DRAWN, tf.int32)

@@ -10,6 +10,7 @@ from tiny_model import SEQ_LENGTH, TEXTS, TOP_K, byte_pair, sentence_piece, word
 from bert_tf.saved_model.served_model import ServedModel
 from bert_tf.tasks.pretraining.signature import continuation
 
+LANGUAGE_MODELS = ["gpt", pytest.param("left_to_right", marks=pytest.mark.long)]
 TOKENIZERS = {"word_piece": word_piece, "sentence_piece": sentence_piece, "byte_pair": byte_pair}
 
 
@@ -41,7 +42,7 @@ def test_what_stands_after_the_end_is_not_text():
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_text_begins_with_the_text_of_its_first_tokens(name, data):
     tokenizer = TOKENIZERS[name]()
@@ -52,8 +53,7 @@ def test_a_text_begins_with_the_text_of_its_first_tokens(name, data):
         assert whole.startswith(tokenizer.detokenize([ids[:count]]).numpy()[0])
 
 
-@pytest.mark.parametrize("name", [
-    "gpt", pytest.param("left_to_right", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_generate_appends_the_likeliest_token_again_and_again(name, exported):
     export = exported(name)
     vocabulary, new = export.tokenizer.vocabulary, SEQ_LENGTH // 3
@@ -78,7 +78,7 @@ def test_generate_appends_the_likeliest_token_again_and_again(name, exported):
         assert before + answer["text"][row].decode() == both
 
 
-@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_sample_draws_by_the_rows_own_seeds(name, exported):
     export = exported(name)
     seeds = [1, 2, 3, 1, 2]
@@ -100,7 +100,7 @@ def test_sample_draws_by_the_rows_own_seeds(name, exported):
     assert 0 < max(ranks) < TOP_K
 
 
-@pytest.mark.parametrize("name", ["gpt", "left_to_right"])
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_ids_are_continued_as_text_is(name, exported):
     export = exported(name)
     pieces = export.tokenizer.tokenize(TEXTS)

@@ -97,7 +97,7 @@ def test_an_answer_of_nothing_is_refused(tokenizers):
                       True)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data(), kind=st.sampled_from(["word_piece", "byte_pair"]),
        context=st.text(LETTERS + " \n.", min_size=1, max_size=40))
 def test_the_label_covers_the_answer_and_no_more(tokenizers, data, kind, context):

@@ -105,8 +105,9 @@ def test_a_model_without_a_reader_reads_windows_of_its_length(tmp_path):
 
 @pytest.mark.parametrize(("output", "damage"), [
     ("answers", lambda value: np.full_like(value, b"fox")), ("scores", lambda value: value + 0.1),
-    ("answer", lambda value: value + b" "), ("has_answer", np.logical_not),
-    ("starts", lambda value: value + 1)])
+    *(pytest.param(*values, marks=pytest.mark.long) for values in (
+        ("answer", lambda value: value + b" "), ("has_answer", np.logical_not),
+        ("starts", lambda value: value + 1)))])
 def test_another_answer_is_not_published(exported, monkeypatch, output, damage):
     export = exported("span")
     served = load_served(export.folder, top_k=TOP_K)

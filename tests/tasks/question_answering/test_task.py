@@ -54,8 +54,8 @@ def examples(count, unanswerable=True, seed=0):
     return made
 
 
-def test_a_line_is_what_the_model_answers(model):
-    kind, made = make(), examples(20)
+def test_a_line_is_what_the_model_answers(model, eager):
+    kind, made = make(), examples(8)
     assert (model.n_best, model.max_answer_length, model.null_threshold) == (3, 4, 0.0)
     assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 8,
                                             "max_query_length": 8}
@@ -80,7 +80,7 @@ def test_a_line_is_what_the_model_answers(model):
     assert kind.predict_served(served, model.task_config(), made) == lines
 
 
-def test_the_threshold_is_tuned_on_dev_and_kept(model):
+def test_the_threshold_is_tuned_on_dev_and_kept(model, eager):
     kind, made = make(), examples(30)
     untuned = kind.metrics(made, kind.predict(model, made))
     lines = kind.predict_dev(model, made)
@@ -98,7 +98,7 @@ def test_the_threshold_is_tuned_on_dev_and_kept(model):
     assert given.metrics(made, given.predict(model, made))["no_answer_accuracy"] == 100
 
 
-def test_where_every_question_has_an_answer(model):
+def test_where_every_question_has_an_answer(model, eager):
     made = examples(12, unanswerable=False)
     assert "null_threshold" not in make("korquad").model_options([], tokenizer())[1]
     model.null_threshold = None
@@ -112,7 +112,7 @@ def test_where_every_question_has_an_answer(model):
         assert kind.metrics(made, right) == {"exact_match": 100, "f1": 100}
 
 
-def test_options_of_an_evaluation_count(model):
+def test_options_of_an_evaluation_count(model, eager):
     preprocessor, n_best = model.preprocessor, model.n_best
     lines = make(doc_stride=3, max_query_length=1, n_best=2).predict(model, examples(6))
     assert model.preprocessor.reading() == {"seq_length": 24, "doc_stride": 3,

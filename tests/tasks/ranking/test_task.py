@@ -43,7 +43,7 @@ def test_a_query_s_own_text_is_no_negative():
     assert [{*drawn.negatives(example, 3)} for example in made] == [{"d"}, {"d"}, {"a", "b"}]
 
 
-def test_predictions_and_metrics_by_hand():
+def test_predictions_and_metrics_by_hand(eager):
     kind, made = make(), queries(8)
     model = ranker()
     lines = kind.predict(model, made)

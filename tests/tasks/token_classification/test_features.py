@@ -54,7 +54,7 @@ def test_words_end_where_they_are_said_to():
     assert "label_ids" not in features.rows
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.lists(st.lists(st.tuples(st.sampled_from(sorted(WORDS)), st.sampled_from(LABELS),
                                    st.booleans()), min_size=1, max_size=12),
                 max_size=5), st.integers(3, 9), st.sampled_from([1, 10, 1 << 20]))

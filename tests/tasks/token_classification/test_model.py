@@ -64,6 +64,7 @@ def test_logits_of_words_are_those_of_their_tokens():
         assert not by_text[row, len(words):].any()
 
 
+@pytest.mark.long
 def test_fit_on_text_and_tag():
     texts, rows, ids = make_data(256)
     model = tagger()
@@ -92,7 +93,7 @@ def test_a_long_text_has_a_tag_for_every_word():
     assert len(one["units"]) == 120
 
 
-def test_batches_change_nothing():
+def test_batches_change_nothing(eager):
     texts, _, _ = make_data(7)
     model = tagger(6)
     for one, other in zip(model.tag(texts), model.tag(texts, batch_size=2), strict=True):
@@ -100,8 +101,9 @@ def test_batches_change_nothing():
             assert each == {**same, "score": pytest.approx(same["score"], abs=1e-5)}
 
 
-@pytest.mark.parametrize(("unit", "features"), [("word", None), ("character", FEATURES)])
-def test_files_bring_the_reader_back(unit, features, tmp_path):
+@pytest.mark.parametrize(("unit", "features"), [
+    pytest.param("word", None, marks=pytest.mark.long), ("character", FEATURES)])
+def test_files_bring_the_reader_back(unit, features, tmp_path, eager):
     model = tagger(9, unit, features=features)
     texts = ["a bad. c", "가 a"]
     expected = model.tag(texts)
@@ -121,7 +123,7 @@ def test_without_a_reader():
         tagger(preprocessor=None).tag(["a"])
 
 
-def test_labels_of_another_number_than_words():
+def test_labels_of_another_number_than_words(eager):
     texts, _, ids = make_data(4)
     model = tagger()
     model.compile("sgd")
@@ -129,6 +131,7 @@ def test_labels_of_another_number_than_words():
         model.fit(tf.constant(texts), ids[:, :-1], verbose=0)
 
 
+@pytest.mark.long
 def test_a_changed_head_or_other_features_begin_anew(tmp_path):
     folder = str(tmp_path / "model")
     tagger(features=FEATURES).save_pretrained(folder)

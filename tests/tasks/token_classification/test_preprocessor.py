@@ -39,7 +39,7 @@ def test_a_text_in_one_window():
     assert told["unit_places"].tolist() == [[0, 1], [0, 2], [0, 3], [0, 4], [2, 1]]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(st.lists(WORDS, max_size=4), st.integers(3, 9), st.data())
 def test_every_unit_is_seen_once_with_context(rows, seq_length, data):
     size = seq_length - 2

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import SEQ_LENGTH, TAGS, TEXTS, Traced, word_piece
+from tiny_model import SEQ_LENGTH, TAGS, TEXTS, word_piece
 
-from bert_tf.saved_model.served_model import ServedModel
+from bert_tf.saved_model.served_model import ServedModel, load_served
+from bert_tf.saved_model.signatures import signatures
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.signature import clear_texts, only
 
@@ -47,12 +48,14 @@ def test_what_else_is_in_the_batch_changes_nothing(exported):
     assert call("tag", text=[])["num_entities"].shape == (0,)
 
 
-def test_a_model_without_a_reader_is_served_words(exported, tmp_path):
+def test_a_model_without_a_reader_is_served_words(exported, tmp_path, eager):
     model = exported("tagger").model
     bare = TokenClassifier(model.config, TAGS)
     bare.set_weights(model.get_weights())
     bare.save_pretrained(str(tmp_path / "model"), word_piece())
-    answer = Traced(tmp_path / "model")("tag", text=TEXTS[:4])
+    served = load_served(str(tmp_path / "model"))
+    answer = {name: value.numpy() for name, value in signatures(served)["tag"].function(
+        served, tf.constant(TEXTS[:4])).items()}
     assert rows_of(answer) == [told["entities"] for told in model.tag(TEXTS[:4])]
 
 
