@@ -29,7 +29,6 @@ def sigmoid(logits):
     return 1 / (1 + np.exp(-logits.astype("float64")))
 
 
-@pytest.mark.long
 def test_learns_from_text_and_predicts():
     model = classifier()
     model.compile(keras.optimizers.Adam(0.03))
