@@ -17,8 +17,6 @@ from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 pytestmark = pytest.mark.graphs_as_written
 
 LIKE_BERT = ("distilbert", "xlm_roberta", "camembert")
-# MPNet knows distances as DeBERTa does, in a simpler way.
-OWN_TWO = [pytest.param("mpnet", marks=pytest.mark.long), "deberta", "modernbert"]
 POSITIONS = np.array([[1, 2], [0, 1], [1, 0]], "int32")
 
 
@@ -45,7 +43,8 @@ def losses(model, data, steps=2):
 @pytest.mark.parametrize("padding_free", [
     pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("family", [
-    *(pytest.param(family, marks=pytest.mark.long) for family in LIKE_BERT), *OWN_TWO])
+    "modernbert", *(pytest.param(family, marks=pytest.mark.long) for family in (
+        *LIKE_BERT, "mpnet", "deberta"))])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -83,8 +82,8 @@ def test_a_keras_file_gives_the_same(family, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("family", [
-    pytest.param(family, marks=pytest.mark.long) for family in ("mpnet", "deberta", "modernbert")])
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["mpnet", "deberta", "modernbert"])
 def test_compiled_by_xla(family):
     model = build_encoder(tiny(family), seed=1)
     inputs = {name: tf.constant(value) for name, value in batch().items()}

@@ -289,7 +289,8 @@ def test_token_embedding_is_tied(make):
     assert [id(variable) for variable in made.encoder.weights].count(id(layer.embeddings)) == 1
 
 
-@both
+@pytest.mark.long
+@pytest.mark.parametrize("make", [keras_hub, ours])
 def test_mixed_precision_and_xla(make, tmp_path):
     made = make("mixed_bfloat16")
     compile_classifier(made, jit_compile=True)
