@@ -80,7 +80,7 @@ def _losses(model, outputs, batch):
     ("hf_albert", "sentence_order", ("prediction_logits", "sop_logits"),
      ("mlm_loss", "sop_loss")),
     ("hf_roberta", None, ("logits",), ("loss",)),
-    ("hf_electra/generator", None, ("logits",), ("loss",)),
+    pytest.param("hf_electra/generator", None, ("logits",), ("loss",), marks=pytest.mark.long),
 ])
 def test_pretraining_heads(shared, tmp_path, name, sentence_task, logits, losses):
     arrays = hf_models.expected(shared, name)

@@ -252,7 +252,8 @@ def trained(model):
     return {variable.path for variable in model.trainable_variables}
 
 
-@pytest.mark.parametrize("part", ["backbone", "backbone.embeddings"])
+@pytest.mark.parametrize("part", [
+    "backbone.embeddings", pytest.param("backbone", marks=pytest.mark.long)])
 def test_what_is_frozen_stays_so_in_files_and_clones(part, tmp_path):
     made = ours()
     for model in (made.classifier, made.encoder):
