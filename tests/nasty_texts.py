@@ -1,5 +1,6 @@
 """Texts that tokenizers trip over, and real ones, for tests that compare with other libraries."""
 
+import functools
 import gzip
 import random
 
@@ -18,10 +19,13 @@ TEXTS = [
 
 def real_lines(shared, count):
     """`count` lines, half of them Korean, of the shared corpus; the same ones every time."""
-    lines = []
-    for name in ("en_mixed.txt.gz", "ko_reviews.txt.gz"):
-        with gzip.open(shared / "data" / "corpus" / name, "rt", encoding="utf-8") as stream:
-            found = [line.strip() for line in stream if line.strip()]
-        random.Random(0).shuffle(found)
-        lines += found[:count // 2]
-    return lines
+    return [line for name in ("en_mixed.txt.gz", "ko_reviews.txt.gz")
+            for line in _shuffled(shared / "data" / "corpus" / name)[:count // 2]]
+
+
+@functools.cache
+def _shuffled(path):
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        found = [line.strip() for line in stream if line.strip()]
+    random.Random(0).shuffle(found)
+    return found[:5000]

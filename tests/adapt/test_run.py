@@ -93,6 +93,7 @@ def test_a_dropped_vocabulary_gives_the_same_vectors(folder, unexported, capsys)
     assert load_tokenizer(str(folder / "small" / "model")).tokenize(["zoo"]).to_list() == [[1]]
 
 
+@pytest.mark.long
 def test_pieces_of_prompts_are_kept(folder, unexported):
     before = embedder(prompts={"query": "zoo: ", "passage": "quiz: "})
     before.save_pretrained(str(folder / "prompted"))
@@ -141,6 +142,7 @@ def test_training_leaves_an_embedder(folder, unexported, capsys, eager):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_rows_without_a_piece_are_left_out_where_the_model_is_trained(folder, unexported, eager):
     """Published tables are often padded to a round number of rows."""
     embedder(further_rows=4).save_pretrained(str(folder / "padded"))
@@ -223,8 +225,8 @@ def test_other_models(folder, unexported, tmp_path, capsys):
     assert pair.config.vocab_size == pair.generator.config.vocab_size == 5 + 52 + 1 + 10
 
 
-@pytest.mark.parametrize(("kind", "family"), [("byte_pair", "roberta"),
-                                              ("sentence_piece", "albert")])
+@pytest.mark.parametrize(("kind", "family"), [
+    ("byte_pair", "roberta"), pytest.param("sentence_piece", "albert", marks=pytest.mark.long)])
 def test_other_tokenizers_can_be_trimmed_alone(kind, family, unexported, tmp_path, capsys):
     if kind == "sentence_piece":
         pytest.importorskip("sentencepiece")
@@ -246,7 +248,8 @@ def test_other_tokenizers_can_be_trimmed_alone(kind, family, unexported, tmp_pat
     assert "expected WordPiece; try --new_pieces 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["text.txt", "text.jsonl"])
+@pytest.mark.parametrize("name", [
+    pytest.param("text.txt", marks=pytest.mark.long), "text.jsonl"])
 def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
     text = "def one():\n    return 1\n\n\ndef  two():\n\treturn 2 \n"
     path = tmp_path / name
@@ -273,8 +276,9 @@ def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "text"), [
-    ("text.txt", " the\n"), ("text.jsonl", '{"text": " the\\nhe"}'),
-    ("text.jsonl", '{"text": "he\\n the"}')])
+    ("text.jsonl", '{"text": "he\\n the"}'),
+    *(pytest.param(*row, marks=pytest.mark.long) for row in (
+        ("text.txt", " the\n"), ("text.jsonl", '{"text": " the\\nhe"}')))])
 def test_a_training_reads_texts_without_the_white_space_around_them(name, text, unexported,
                                                                     tmp_path):
     tokenizer = byte_pair.BytePairTokenizer(

@@ -80,7 +80,8 @@ def errors_of(source, model):
     errors = {}
     for part in ("single", "pair"):
         inputs, expected = expected_of(source, part)
-        for padding_free in (False, True):
+        # Pairs have types and padding.
+        for padding_free in (False, True)[:1 + (part == "pair")]:
             model.backbone.padding_free = padding_free
             found = outputs_of(model, inputs)
             for key, array in expected.items():

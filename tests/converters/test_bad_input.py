@@ -63,6 +63,7 @@ def test_a_hostile_file_is_refused(tmp_path, name):
     assert str(path) in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.long
 def test_hostile_files_within_a_gigabyte(shared, tmp_path):
     """Under a limit of memory a process refuses all of them and then reads a good file."""
     paths = []
@@ -113,7 +114,7 @@ def test_a_truncated_file(shared, tmp_path, capsys, share):
     assert code == 1 and f"{path} is damaged: " in line
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(share=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_flipped_bit_of_the_header_is_noticed_or_harmless(shared, tmp_path_factory, share, bit):
     folder = tmp_path_factory.mktemp("flipped") / "in"

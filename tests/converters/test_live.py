@@ -9,7 +9,7 @@ from official.nlp.modeling import models, networks
 import bert_tf
 from bert_tf.errors import UsageError
 
-SIZES = {"num_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "vocab_size": 30}
+SIZES = {"num_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "vocab_size": 30}
 INPUTS = {"input_word_ids": np.array([[2, 7, 9, 3], [2, 5, 3, 0]], "int32"),
           "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], "int32"),
           "input_type_ids": np.array([[0, 0, 1, 1], [0, 0, 0, 0]], "int32")}
@@ -17,7 +17,7 @@ INPUTS = {"input_word_ids": np.array([[2, 7, 9, 3], [2, 5, 3, 0]], "int32"),
 
 def _backbone():
     return keras_nlp.models.BertBackbone(
-        vocabulary_size=30, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16,
+        vocabulary_size=30, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16,
         max_sequence_length=12)
 
 

@@ -28,7 +28,8 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [
+    *OPTIONS[:2], *(pytest.param(options, marks=pytest.mark.long) for options in OPTIONS[2:])])
 def test_expected_shapes_are_those_of_the_models(options):
     config = ModelConfig.from_dict({**SIZES, **options})
     model = build_encoder(config)

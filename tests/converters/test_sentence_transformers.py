@@ -41,7 +41,9 @@ def vectors_of(source):
         return texts, arrays["sentence_embeddings"]
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.long] * (name not in ("bert_st_cls", "xlm_roberta_st")))
+    for name in FOLDERS])
 def test_vectors(shared, name, tmp_path):
     source = shared / "reference" / "hub" / name
     assert find_model(str(source)).kind == "sentence_transformers"
@@ -120,7 +122,7 @@ def test_a_pooling_in_a_list(folder):
     assert sentence_transformers.read(str(changed)).task["pooling"] == "cls"
 
 
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bias", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_dense_and_prompts(folder, tmp_path, bias):
     """A dense layer with tanh on the mean, whose vectors are in the reference."""
     random = np.random.default_rng(0)

@@ -86,6 +86,7 @@ def test_two_worker_processes(make, vocab, write_file):
     assert _bytes_of(make(runner="beam", num_processes=2, **options)[0]) == _bytes_of(local)
 
 
+@pytest.mark.long
 def test_korean_by_morphemes(make, tmp_path, write_file):
     pytest.importorskip("kiwipiepy")
     text = "영화를 재밌게 봤다\n배우들의 연기가 좋았어요\n\n다시 보고 싶은 영화였다\n음악이 좋다\n"
@@ -155,6 +156,7 @@ def test_a_part_done_twice_at_once(make_part):
     assert _bytes_of(folder).items() < local.items()
 
 
+@pytest.mark.long
 def test_lost_work_is_done_again_without_duplicates(make, parts, small, monkeypatch, capsys):
     local = _bytes_of(make(inputs=parts)[0])
     right, calls = ExampleMaker.__call__, []

@@ -136,7 +136,8 @@ def _windows(ids, size=12):
 
 
 @pytest.mark.parametrize("v2_names, options", [
-    (False, {}), (True, {}), (True, {"pairs": "swapped", "max_ngram": 3})])
+    (True, {"pairs": "swapped", "max_ngram": 3}),
+    *(pytest.param(v2_names, {}, marks=pytest.mark.long) for v2_names in (False, True))])
 def test_static_records_feed_the_official_loader(make, v2_names, options):
     """Labels of swapped pairs too, under the name that google-research/albert knows."""
     from official.nlp.data import pretrain_dataloader

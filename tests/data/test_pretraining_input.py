@@ -70,7 +70,7 @@ def test_shapes_and_types(dynamic):
         "first_example": tf.TensorSpec([], tf.int64)}
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "static"])
+@pytest.mark.parametrize("kind", ["dynamic", pytest.param("static", marks=pytest.mark.long)])
 def test_restart_and_replicas(kind, request):
     folder, _ = request.getfixturevalue(kind)
     data = PretrainingInput(folder, "train", batch_size=8, seed=1)
@@ -312,6 +312,7 @@ def test_fit_takes_it(task, objective, dynamic):
             for data in (train.for_fit(2), train.for_fit().skip(2 * train.steps_per_epoch))))
 
 
+@pytest.mark.long
 def test_fit_on_two_replicas_gives_what_one_gives(dynamic):
     train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)
     losses = []

@@ -229,7 +229,8 @@ def learned_vocabulary(path):
 @pytest.mark.parametrize(("path", "columns", "header", "encoding", "vocabulary"), [
     ("cola/in_domain_train.tsv", (3,), 0, "utf-8", minilm_vocabulary),
     ("mrpc/msr_paraphrase_train.txt", (3, 4), 1, "utf-8-sig", minilm_vocabulary),
-    ("nsmc/ratings_dev.txt.gz", (1,), 1, "utf-8", learned_vocabulary)])
+    pytest.param("nsmc/ratings_dev.txt.gz", (1,), 1, "utf-8", learned_vocabulary,
+                 marks=pytest.mark.long)])
 def test_padding_is_a_tenth_at_most(shared, path, columns, header, encoding, vocabulary):
     """Of CoLA, MRPC and NSMC in batches of 32; in any order it would be a third to two thirds."""
     path = shared / "data" / path

@@ -28,9 +28,9 @@ def make(shared, tmp_path):
 
 
 @pytest.mark.parametrize("name", [
-    "roberta_tokens", "deberta_v3_encoder", "mpnet_st",
+    "roberta_tokens", "deberta_v3_encoder",
     *(pytest.param(name, marks=pytest.mark.long) for name in (
-        "modernbert_mlm", "xlm_roberta_mlm"))])
+        "mpnet_st", "modernbert_mlm", "xlm_roberta_mlm"))])
 def test_examples_hold_the_text(make, tmp_path, name):
     lines, tokenizer, made = make(name, whole_word=True)
     vocabulary = tokenizer.vocabulary

@@ -126,12 +126,15 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--teacher", "{folder}/absent"), 1, "absent"),
     (("--teacher", "{folder}/tagger"), 2, "a model for tagger"),
     (("--max_seq_length", "500"), 2, "--max_seq_length 500"),
-    (("--hidden_size", "10", "--objectives", "relations", "--relation_heads", "4"), 2,
-     "a number that divides both"),
-    (("--init", "{folder}/other", "--objectives", "hidden"), 2, "tokens are not the teacher's"),
     (("--static", "--teacher", "{folder}/classifier"), 2, "predicts labels"),
-    (("--objectives", "similarities", "--teacher", "{folder}/classifier"), 2, "an embedder"),
     (("--static", "--objectives", "similarities", "hidden"), 2, "could learn hidden"),
+    *(pytest.param(*row, marks=pytest.mark.long) for row in (
+        (("--hidden_size", "10", "--objectives", "relations", "--relation_heads", "4"), 2,
+         "a number that divides both"),
+        (("--init", "{folder}/other", "--objectives", "hidden"), 2,
+         "tokens are not the teacher's"),
+        (("--objectives", "similarities", "--teacher", "{folder}/classifier"), 2,
+         "an embedder"))),
 ])
 def test_what_is_refused(words, code, message, folder, capsys, eager):
     (folder / "one.txt").write_text("the film\n\nthe film\n")

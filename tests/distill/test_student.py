@@ -42,7 +42,7 @@ def test_layers_are_spaced_evenly_and_end_with_the_last():
 
 
 @pytest.mark.parametrize("make", [embedder, classifier])
-def test_a_student_of_all_layers_says_what_the_teacher_says(make):
+def test_a_student_of_all_layers_says_what_the_teacher_says(make, eager):
     teacher = make(2)
     student, kept = build(teacher, num_hidden_layers=2)
     assert kept == (0, 1) and student is not teacher

@@ -23,6 +23,10 @@ IDS = np.random.default_rng(1).integers(1, SIZES["vocabulary"], (8, 12))
 # Of 64 bits, as NumPy has them; the last rows are padded.
 MASK = (np.arange(12) < np.array([12, 12, 12, 12, 12, 9, 5, 2])[:, np.newaxis]).astype("int64")
 LABELS = np.arange(8) % SIZES["labels"]
+CONFIG = ModelConfig.from_dict({
+    "vocab_size": SIZES["vocabulary"], "hidden_size": SIZES["width"], "num_hidden_layers": 1,
+    "num_attention_heads": 2, "intermediate_size": SIZES["intermediate"],
+    "max_position_embeddings": SIZES["longest"], "initializer_range": 0.3})
 
 
 def keras_hub(dtype=None):
@@ -39,14 +43,9 @@ def keras_hub(dtype=None):
 
 
 def ours(dtype=None):
-    config = ModelConfig.from_dict({
-        "vocab_size": SIZES["vocabulary"], "hidden_size": SIZES["width"],
-        "num_hidden_layers": 1, "num_attention_heads": 2,
-        "intermediate_size": SIZES["intermediate"],
-        "max_position_embeddings": SIZES["longest"], "initializer_range": 0.3})
+    classifier = bert_tf.Classifier(CONFIG, ["a", "b", "c"], dtype=dtype, seed=1)
     return SimpleNamespace(
-        encoder=bert_tf.build_encoder(config, dtype=dtype, seed=1), ours=True,
-        classifier=bert_tf.Classifier(config, ["a", "b", "c"], dtype=dtype, seed=1),
+        encoder=classifier.encoder, ours=True, classifier=classifier,
         inputs={"input_word_ids": IDS * MASK, "input_mask": MASK,
                 "input_type_ids": np.zeros_like(IDS)})
 
@@ -93,23 +92,24 @@ def test_summary_shows_shapes(make):
 
 
 @pytest.mark.parametrize("make", [
-    bert_tf.SentenceEmbedder, lambda config: bert_tf.SentenceEmbedder(config, "none"),
-    bert_tf.Pretrainer, bert_tf.QuestionAnswering,
+    bert_tf.Pretrainer,
     lambda config: bert_tf.Classifier(config, ["a", "b"], features={"layers": [0, -1]}),
-    lambda config: bert_tf.TokenClassifier(config, ["a", "b"]),
-    lambda config: bert_tf.ReplacedTokens(config.replace(family="electra", pooling="first")),
-    lambda config: bert_tf.LanguageModel(config.replace(attention="causal"))])
+    *(pytest.param(make, marks=pytest.mark.long) for make in (
+        bert_tf.SentenceEmbedder, lambda config: bert_tf.SentenceEmbedder(config, "none"),
+        bert_tf.QuestionAnswering, lambda config: bert_tf.TokenClassifier(config, ["a", "b"]),
+        lambda config: bert_tf.ReplacedTokens(config.replace(family="electra", pooling="first")),
+        lambda config: bert_tf.LanguageModel(config.replace(attention="causal"))))])
 def test_summaries_of_ours_show_shapes(make):
-    assert "?" not in summary_of(make(ours().encoder.config))
+    assert "?" not in summary_of(make(CONFIG))
 
 
 @both
-def test_fit_with_callbacks_save_and_load(make, tmp_path):
+def test_fit_with_callbacks_save_and_load(make, tmp_path, eager):
     made = make()
     compile_classifier(made)
     best = str(tmp_path / "best.keras")
     history = made.classifier.fit(
-        made.inputs, LABELS, batch_size=4, epochs=3, verbose=0,
+        made.inputs, LABELS, batch_size=8, epochs=3, verbose=0,
         validation_data=(made.inputs, LABELS), callbacks=[
             keras.callbacks.ModelCheckpoint(best, save_best_only=True, monitor="loss"),
             keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
@@ -117,12 +117,10 @@ def test_fit_with_callbacks_save_and_load(make, tmp_path):
             keras.callbacks.EarlyStopping("loss", patience=2)])
     assert set(history.history) >= {"loss", "val_loss"}
     assert (tmp_path / "log.csv").read_text().count("\n") == 4
-    loaded = reloaded(made.classifier, tmp_path)
-    expected = made.classifier.predict(made.inputs, verbose=0)
-    check_equal(loaded.predict(made.inputs, verbose=0), expected)
-    assert bert_tf.load_model(best).predict(made.inputs, verbose=0).shape == (8, 3)
-    check_equal(outputs(reloaded(made.encoder, tmp_path), made.inputs),
-                outputs(made.encoder, made.inputs))
+    expected = outputs(made.classifier, made.inputs)
+    check_equal(outputs(reloaded(made.classifier, tmp_path), made.inputs), expected)
+    check_equal(made.classifier.predict(made.inputs, verbose=0), expected, atol=1e-5)
+    assert outputs(bert_tf.load_model(best), made.inputs).shape == (8, 3)
 
 
 @both
@@ -134,12 +132,10 @@ def test_clone_and_export(make, tmp_path):
         assert not set(map(id, clone.weights)) & set(map(id, model.weights))
         expected = outputs(model, made.inputs)
         check_equal(outputs(clone, made.inputs), expected)
-        folder = str(tmp_path / model.name)
-        model.export(folder, verbose=False)
-        exported = tf.saved_model.load(folder)
-        served = exported.serve(
-            {name: tf.cast(ids, tf.int32) for name, ids in made.inputs.items()})
-        check_equal(tf.nest.map_structure(np.asarray, served), expected, atol=1e-5)
+    model.export(str(tmp_path / "exported"), verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    served = exported.serve({name: tf.cast(ids, tf.int32) for name, ids in made.inputs.items()})
+    check_equal(tf.nest.map_structure(np.asarray, served), expected, atol=1e-5)
 
 
 @both
@@ -170,6 +166,8 @@ def test_quantize(make, mode, tmp_path):
     check_equal(outputs(again, made.inputs), found)
     if made.ours:  # keras-hub's file of a model from a file has a dtype that is none
         check_equal(outputs(reloaded(again, tmp_path), made.inputs), found)
+        with pytest.raises(UsageError, match="is quantized"):
+            model.save_pretrained(tmp_path / "folder")
 
 
 def test_int8_computes_what_keras_own_layer_does():
@@ -198,7 +196,7 @@ def test_int8_computes_what_keras_own_layer_does():
 
 
 @both
-def test_lora_trains_adapters_and_the_head_alone_and_is_merged_when_saved(make, tmp_path):
+def test_lora_trains_adapters_and_the_head_alone_and_is_merged_when_saved(make, tmp_path, eager):
     made = make()
     made.classifier.backbone.enable_lora(2)
     compile_classifier(made)
@@ -240,11 +238,11 @@ def test_lora_in_folders_of_ours(tmp_path):
     with pytest.raises(UsageError, match="has adapters already"):
         backbone.enable_lora(2)
     with pytest.raises(UsageError, match="no dense layer of bert"):
-        ours().encoder.enable_lora(2, ["querry"])
+        merged.encoder.enable_lora(2, ["querry"])
     with pytest.raises(UsageError, match="rank=0"):
-        ours().encoder.enable_lora(0)
+        merged.encoder.enable_lora(0)
     with pytest.raises(UsageError, match="has no adapters"):
-        ours().encoder.save_lora_weights(tmp_path / "none")
+        merged.encoder.save_lora_weights(tmp_path / "none")
     with pytest.raises(UsageError, match="other|wants"):
         bert_tf.build_encoder(other.config.replace(num_hidden_layers=2)).load_lora_weights(
             tmp_path / "adapters")
@@ -254,7 +252,8 @@ def trained(model):
     return {variable.path for variable in model.trainable_variables}
 
 
-@pytest.mark.parametrize("part", ["backbone", "backbone.embeddings"])
+@pytest.mark.parametrize("part", [
+    "backbone.embeddings", pytest.param("backbone", marks=pytest.mark.long)])
 def test_what_is_frozen_stays_so_in_files_and_clones(part, tmp_path):
     made = ours()
     for model in (made.classifier, made.encoder):
@@ -291,7 +290,8 @@ def test_token_embedding_is_tied(make):
     assert [id(variable) for variable in made.encoder.weights].count(id(layer.embeddings)) == 1
 
 
-@both
+@pytest.mark.long
+@pytest.mark.parametrize("make", [keras_hub, ours])
 def test_mixed_precision_and_xla(make, tmp_path):
     made = make("mixed_bfloat16")
     compile_classifier(made, jit_compile=True)
@@ -303,7 +303,8 @@ def test_mixed_precision_and_xla(make, tmp_path):
                 outputs(made.classifier, made.inputs))
 
 
-@both
+@pytest.mark.long
+@pytest.mark.parametrize("make", [keras_hub, ours])
 def test_mirrored_strategy(make):
     with mirrored(2).scope():
         made = make()
@@ -323,10 +324,3 @@ def test_a_file_keeps_padding_free_and_takes_a_batch_without_rows(tmp_path):
         for given, rows in ((made.inputs, 8), (none, 0)):
             assert all(value.shape[0] == rows for value in tf.nest.flatten(
                 outputs(loaded, given)))
-
-
-def test_a_quantized_model_is_no_model_folder(tmp_path):
-    made = ours()
-    made.encoder.quantize("int8")
-    with pytest.raises(UsageError, match="is quantized"):
-        made.encoder.save_pretrained(tmp_path / "folder")

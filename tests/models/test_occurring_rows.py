@@ -61,10 +61,11 @@ def trained(folder, of_rows, strategy="one_device", **fields):
 
 
 @pytest.mark.parametrize(("strategy", "fields"), [
-    ("mirrored", {}), *(pytest.param(strategy, fields, marks=pytest.mark.long)
-                        for strategy, fields in (("one_device", {"accumulate_steps": 2}),
-                                                 ("mirrored", {"dtype": "bfloat16"}),
-                                                 ("one_device", {"dtype": "float16"})))])
+    ("one_device", {}), *(pytest.param(strategy, fields, marks=pytest.mark.long)
+                          for strategy, fields in (("mirrored", {}),
+                                                   ("one_device", {"accumulate_steps": 2}),
+                                                   ("mirrored", {"dtype": "bfloat16"}),
+                                                   ("one_device", {"dtype": "float16"})))])
 def test_what_occurs_learns_as_in_the_whole_table(tmp_path, strategy, fields):
     """Up to the order in which a norm is summed; float16 with scaled losses."""
     before, whole, seen_whole, _ = trained(tmp_path / "whole", False, strategy, **fields)
@@ -90,6 +91,7 @@ def test_what_occurs_learns_as_in_the_whole_table(tmp_path, strategy, fields):
     assert moments == [(len(OCCURRING), 16)] * 2
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on_bit_by_bit(tmp_path, monkeypatch):
     _, whole, _, _ = trained(tmp_path / "whole", True)
 

@@ -73,7 +73,7 @@ def counts(config):
     return found
 
 
-FEW = ("albert-base-v2", "electra-small-discriminator", "openai-gpt")
+FEW = ("albert-base-v2",)
 
 
 @pytest.mark.parametrize("name", [
@@ -100,7 +100,7 @@ def test_all_references_are_counted(shared):
 
 
 @pytest.mark.parametrize("name", [
-    "tiny", "mini", *(pytest.param(name, marks=pytest.mark.long) for name in ("small", "medium"))])
+    "tiny", *(pytest.param(name, marks=pytest.mark.long) for name in ("mini", "small", "medium"))])
 def test_sizes_of_bert(name):
     count = backbone_of(preset("bert", name)).count_params()
     assert abs(count / 1e6 / MILLIONS[name] - 1) < 0.02

@@ -13,7 +13,7 @@ from bert_tf.models.distances import layer_distances
 from bert_tf.models.families import build_encoder
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
-SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2,
+SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 32, "max_position_embeddings": 12, "initializer_range": 0.3}
 INPUTS = batch()
 MASK = INPUTS["input_mask"]
@@ -27,7 +27,13 @@ def tiny(family, **changes):
     return ModelConfig.from_dict({**SIZES, "family": family, **own.get(family, {}), **changes})
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+def families(*quick):
+    """All, of which the others than `quick` take their turn in long runs."""
+    return [pytest.param(family, marks=[pytest.mark.long] * (family not in quick))
+            for family in FAMILIES]
+
+
+@pytest.mark.parametrize("family", families("bert", "deberta", "modernbert", "mpnet"))
 def test_causal_attention_sees_nothing_after(family):
     config = tiny(family, attention="causal", padding_id=0)
     model = build_encoder(config, seed=1)
@@ -44,7 +50,7 @@ def test_causal_attention_sees_nothing_after(family):
 
 @pytest.mark.parametrize(("family", "policy"), [
     pytest.param(family, policy, marks=[pytest.mark.long] * (
-        policy == "mixed_float16" or family not in ("bert", "deberta", "gpt", "modernbert")))
+        policy == "mixed_float16" or family not in ("bert", "deberta", "modernbert")))
     for policy in ("mixed_bfloat16", "mixed_float16") for family in FAMILIES])
 def test_half_precision(family, policy):
     """Causal and padding adders add up; the sum is finite and its softmax hides both."""
@@ -70,9 +76,10 @@ def test_summed_adders_stay_finite():
         assert total.shape == (3, 1, 9, 9)
 
 
-@pytest.mark.parametrize("groups", [0, 1, 2, 3])
+@pytest.mark.parametrize("groups", [
+    0, 2, *(pytest.param(groups, marks=pytest.mark.long) for groups in (1, 3))])
 def test_layers_of_a_group_share_weights(groups):
-    config = tiny("albert", num_hidden_groups=groups)
+    config = tiny("albert", num_hidden_layers=3, num_hidden_groups=groups)
     model = build_encoder(config, encoder_outputs=True, seed=1)
     blocks = model.backbone.encoder.blocks
     assert len(blocks) == (groups or 3)
@@ -87,8 +94,8 @@ def test_layers_of_a_group_share_weights(groups):
 
 
 def test_layers_of_a_group_drop_differently():
-    config = tiny("albert", num_hidden_groups=1, attention_probs_dropout_prob=0.0,
-                  hidden_dropout_prob=0.5)
+    config = tiny("albert", num_hidden_layers=3, num_hidden_groups=1, hidden_dropout_prob=0.5,
+                  attention_probs_dropout_prob=0.0)
     encoder = build_encoder(config, seed=1).backbone.encoder
     dropped = []
     dropout = encoder.blocks[0].block_output.dropout
@@ -103,12 +110,10 @@ def test_layers_of_a_group_drop_differently():
     assert all((a != b).mean() > 0.3 for a, b in zip(masks, masks[1:], strict=False))
 
 
-@pytest.mark.parametrize("family", [
-    pytest.param(family, marks=[pytest.mark.long] * (family not in ("bert", "deberta")))
-    for family in FAMILIES])
+@pytest.mark.parametrize("family", families("bert"))
 def test_poolings(family):
     for pooling in ("dense", "first", "last"):
-        model = build_encoder(tiny(family, pooling=pooling), seed=1)
+        model = build_encoder(tiny(family, pooling=pooling, num_hidden_layers=1), seed=1)
         outputs = {name: value.numpy() for name, value in model(INPUTS).items()}
         first = outputs["sequence_output"][:, 0]
         if pooling == "dense":
@@ -148,12 +153,11 @@ def test_the_pooled_output_alone(family, changes):
 
 
 @pytest.mark.parametrize(("family", "changes"), [
-    ("bert", {}), ("modernbert", {}),
-    *(pytest.param("bert", changes, marks=pytest.mark.long) for changes in (
+    ("bert", {}), *(pytest.param("bert", changes, marks=pytest.mark.long) for changes in (
         {"bilstm": True}, {"position_embedding": "sinusoidal"}, {"pooling": "last"},
         {"feed_forward": "conv", "conv_kernel_size": 3})),
     *(pytest.param(family, {}, marks=pytest.mark.long) for family in FAMILIES
-      if family not in ("bert", "modernbert"))])
+      if family != "bert")])
 def test_without_padding(family, changes):
     """The same numbers and gradients at attended positions, whatever else the batch holds."""
     model = build_encoder(tiny(family, padding_id=0, **changes), encoder_outputs=True, seed=1)
@@ -162,7 +166,7 @@ def test_without_padding(family, changes):
     random = np.random.default_rng(3)
     inputs = {"input_word_ids": random.integers(1, 50, mask.shape).astype("int32") * mask,
               "input_mask": mask, "input_type_ids": random.integers(0, 2, mask.shape)}
-    free = tf.function(model, input_signature=[
+    free = tf.function(model, autograph=False, input_signature=[
         {name: tf.TensorSpec([None, None], tf.int32) for name in inputs}])
     found = []
     for call in (model, free):
@@ -191,7 +195,8 @@ def test_without_padding(family, changes):
 
 @pytest.mark.parametrize("changes", [
     {"position_embedding": "sinusoidal"}, {"feed_forward": "conv", "conv_kernel_size": 3},
-    {"bilstm": True}, {"hidden_act": "relu"}, {"embedding_size": 8}])
+    {"bilstm": True}, *(pytest.param(changes, marks=pytest.mark.long) for changes in (
+        {"hidden_act": "relu"}, {"embedding_size": 8}))])
 @pytest.mark.parametrize("family", [
     "bert", pytest.param("roberta", marks=pytest.mark.long)])
 def test_padding_changes_nothing(family, changes):

@@ -1,5 +1,6 @@
 """Byte-level BPE against the `tokenizers` library, inside and outside of graphs."""
 
+import functools
 import json
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.saved_model.ops import SERVING_TEXT_OPS, unservable_ops, used_ops
 from bert_tf.tokenization import pair_merges
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer, byte_alphabet
 from bert_tf.tokenization.load import load_tokenizer
@@ -50,31 +50,38 @@ def reference(folder):
     return tokenizers.ByteLevelBPETokenizer(f"{folder}/vocab.json", f"{folder}/merges.txt")
 
 
-def test_equals_the_tokenizers_library(tokenizer, reference):
+def graph_of(method):
+    return tf.function(method, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+@pytest.fixture(scope="module")
+def graph(tokenizer):
+    """`tokenize` in a graph, for many texts."""
+    return graph_of(tokenizer.tokenize)
+
+
+def test_equals_the_tokenizers_library(tokenizer, graph, reference):
     texts = TEXTS + CORPUS
     expected = [reference.encode(text).ids for text in texts]
-    graph = tf.function(tokenizer.tokenize,
-                        input_signature=[tf.TensorSpec([None], tf.string)])
     assert tokenizer.tokenize(texts).to_list() == expected
     assert graph(tf.constant(texts)).to_list() == expected
-    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(len(texts)).map(tokenizer.tokenize)
-    assert next(iter(dataset)).to_list() == expected
     assert graph(tf.constant([], tf.string)).shape[0] == 0
 
 
-@pytest.mark.parametrize("often", [1, 4, pair_merges._OFTEN])
+@pytest.mark.parametrize("often", [
+    1, pair_merges._OFTEN, pytest.param(4, marks=pytest.mark.long)])
 def test_long_words_go_on_by_themselves(tokenizer, reference, often, monkeypatch):
     monkeypatch.setattr(pair_merges, "_OFTEN", often)
     letters = "".join(character for text in CORPUS for character in text if character.isalpha())
     texts = [*TEXTS, letters * 9, *CORPUS, letters[::-1] * 5]
-    graph = tf.function(tokenizer.tokenize)
-    assert graph(tf.constant(texts)).to_list() == [reference.encode(text).ids for text in texts]
+    expected = [reference.encode(text).ids for text in texts]
+    assert graph_of(tokenizer.tokenize)(texts).to_list() == expected
 
 
 @settings(max_examples=50, deadline=None)
 @given(texts=st.lists(ANY, min_size=1, max_size=5))
-def test_any_text(tokenizer, reference, texts):
-    ids = tokenizer.tokenize(texts)
+def test_any_text(tokenizer, graph, reference, texts):
+    ids = graph(texts)
     assert ids.to_list() == [reference.encode(text).ids for text in texts]
     assert [text.decode() for text in tokenizer.detokenize(ids).numpy()] == texts
 
@@ -102,21 +109,6 @@ def test_prefix_space_and_whole_words(tokenizer):
     word = tokenizer.tokenize([" quickly"]).to_list()[0]
     assert len(word) > 1
     assert tokenizer.vocabulary.continuation[word].tolist() == [False] + [True] * (len(word) - 1)
-
-
-def test_an_exported_graph_has_core_ops_only(tokenizer, tmp_path):
-    module = tf.Module()
-    module.tokenizer = tokenizer
-    module.serve = tf.function(
-        lambda text: {"ids": tokenizer.tokenize(text, allow_special=True).to_tensor()},
-        input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
-    assert unservable_ops(str(tmp_path)) == []
-    assert not used_ops(str(tmp_path)) & SERVING_TEXT_OPS
-    served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
-    texts = ["The <mask> fox", *TEXTS]
-    expected = tokenizer.tokenize(texts, allow_special=True).to_tensor()
-    assert tf.reduce_all(served(text=tf.constant(texts))["ids"] == expected)
 
 
 def test_save(tokenizer, folder, tmp_path):
@@ -164,17 +156,24 @@ def test_alphabet():
     assert (alphabet[0x20], alphabet[0x0A], alphabet[0xAD]) == ("Ġ", "Ċ", "Ń")
 
 
-@pytest.mark.parametrize("add_prefix_space", [False, True])
+@functools.cache
+def pair_of(folder, add_prefix_space):
+    """Our tokenizer of a folder in a graph, and theirs."""
+    tokenizer = BytePairTokenizer.load(folder)
+    tokenizer.add_prefix_space = add_prefix_space
+    return graph_of(tokenizer.tokenize_with_offsets), tokenizers.ByteLevelBPETokenizer(
+        f"{folder}/vocab.json", f"{folder}/merges.txt", add_prefix_space=add_prefix_space,
+        trim_offsets=False)
+
+
+@pytest.mark.parametrize("add_prefix_space", [
+    False, pytest.param(True, marks=pytest.mark.long)])
 @settings(max_examples=30, deadline=None)
 @given(texts=st.lists(ANY, min_size=1, max_size=4))
 def test_offsets_are_those_of_the_tokenizers_library(folder, add_prefix_space, texts):
-    tokenizer = BytePairTokenizer.load(folder)
-    tokenizer.add_prefix_space = add_prefix_space
-    reference = tokenizers.ByteLevelBPETokenizer(
-        f"{folder}/vocab.json", f"{folder}/merges.txt", add_prefix_space=add_prefix_space,
-        trim_offsets=False)
-    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
-    assert ids.to_list() == tokenizer.tokenize(texts).to_list()
+    with_offsets, reference = pair_of(folder, add_prefix_space)
+    ids, starts, ends = with_offsets(texts)
+    assert ids.to_list() == [reference.encode(text).ids for text in texts]
     starts, ends = (character_offsets(texts, offsets).to_list() for offsets in (starts, ends))
     for text, *spans in zip(texts, starts, ends, strict=True):
         encoded = reference.encode(text)

@@ -17,8 +17,8 @@ from bert_tf.tokenization.word_counts import BlankWords, ByteWords, WordCounter
 
 @pytest.fixture(scope="module")
 def corpus(shared, tmp_path_factory):
-    """A file of 2,000 real lines, and the lines."""
-    lines = nasty_texts.real_lines(shared, 2000)
+    """A file of 1,000 real lines, and the lines."""
+    lines = nasty_texts.real_lines(shared, 1000)
     path = tmp_path_factory.mktemp("corpus") / "text.txt"
     path.write_text("\n".join(lines))
     return str(path), lines
@@ -56,7 +56,7 @@ def test_a_unigram_model_knows_the_text(corpus):
     assert tokenizer.vocabulary.unk_id not in tokenizer.encode("영화를")
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("kind", ["bpe", pytest.param("unigram", marks=pytest.mark.long)])
 def test_the_command(corpus, tmp_path, capsys, kind):
     path, lines = corpus
     folder = str(tmp_path / "learned")

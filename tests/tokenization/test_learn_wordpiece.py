@@ -89,6 +89,7 @@ def test_learn_from_files(tmp_path):
         [b"the", b"cat", b"[UNK]", "한국어".encode()]]
 
 
+@pytest.mark.long
 def test_korean_text_is_never_mostly_unknown(shared, tmp_path):
     path = str(shared / "data" / "nsmc" / "ratings_dev.txt.gz")
     vocabulary = learn_wordpiece([path], 8000, progress=False)

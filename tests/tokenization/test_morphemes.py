@@ -2,6 +2,7 @@
 
 import builtins
 import concurrent.futures
+import functools
 import multiprocessing
 import types
 import unicodedata
@@ -150,6 +151,7 @@ def test_long_texts_are_analysed_in_parts():
         assert put_in(text, analysed) is not None
 
 
+@pytest.mark.long
 def test_a_forked_process_analyses_alike():
     """Its analyser is its own: the threads of the one it came with are gone."""
     texts = list(ANALYSED)
@@ -167,7 +169,8 @@ def test_without_the_analyser_the_extra_is_named(monkeypatch):
         return real(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    morphemes._analyser.cache_clear()
+    # Not that of other tests, which takes seconds to load.
+    monkeypatch.setattr(morphemes, "_analyser", functools.cache(morphemes._analyser.__wrapped__))
     assert analyse(["no Hangul"]) == ["no Hangul"]
     with pytest.raises(UsageError, match=r"kiwipiepy.*pip install 'bert_tf\[korean\]'"):
         analyse(["영화를"])
@@ -179,7 +182,7 @@ def test_real_reviews_keep_their_text(shared):
     path = shared / "data" / "corpus" / "ko_reviews.txt.gz"
     if not path.exists():
         pytest.skip("../shared/data/corpus is absent")
-    reviews = next(files.read_line_blocks(str(path), 1 << 16))
+    reviews = next(files.read_line_blocks(str(path), 1 << 14))
     analysed = analyse(reviews)
     assert all(put_in(*pair) is not None for pair in zip(reviews, analysed, strict=True))
     words = sum(len(text.split()) for text in reviews)

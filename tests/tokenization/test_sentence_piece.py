@@ -72,7 +72,8 @@ def test_equals_the_rules_of_albert(model, options):
     tokenizer = SentencePieceTokenizer(model, **options)
     texts = [*CORPUS[:3], "", "Émile ΟΔΟΣ İ", "``x''  \xa0y\n", "in 2000, 12,000", "ﬁ ½ ㅋㅋ 한국"]
     expected = [reference(model, text, **options) for text in texts]
-    graph = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+    graph = tf.function(tokenizer.tokenize, autograph=False,
+                        input_signature=[tf.TensorSpec([None], tf.string)])
     assert tokenizer.tokenize(texts).to_list() == expected
     assert graph(tf.constant(texts)).to_list() == expected
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(len(texts)).map(tokenizer.tokenize)
@@ -85,7 +86,7 @@ def test_a_comma_after_a_number_is_a_piece(tokenizer):
     assert [piece for piece in pieces if piece.endswith(b",")] == [b",", b","]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(ANY, min_size=1, max_size=5))
 def test_any_text(model, tokenizer, texts):
     ids = tokenizer.tokenize(texts)

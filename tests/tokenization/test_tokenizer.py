@@ -26,8 +26,10 @@ ODD = " \t\n\x00\x0b\u00a0\u00ad\u200b\u2028\ufeff\ufffd\u0301\u0307\u3000ᄀ가
 TEXT = st.text(st.one_of(st.sampled_from(LETTERS + PUNCTUATION + ODD),
                          st.characters(exclude_categories=("Cs",))), max_size=30)
 FEW = settings(max_examples=60, deadline=None)
+# Where an example is many calls.
+FEWER = settings(max_examples=12, deadline=None)
 # Of the lines of a corpus each or, where time counts, a share.
-EVERY = pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.long)])
+EVERY = pytest.mark.parametrize("every", [100, pytest.param(1, marks=pytest.mark.long)])
 CASINGS = list(itertools.product((False, True), repeat=2))
 
 
@@ -102,8 +104,8 @@ def test_hangul_survives_strip_accents(tokenizers, text):
     assert hangul(normalized(tokenizers[True, True], [text])[0]) == hangul(composed)
 
 
-@FEW
-@given(texts=st.lists(TEXT, max_size=5), allow_special=st.booleans(),
+@FEWER
+@given(texts=st.lists(TEXT, max_size=3), allow_special=st.booleans(),
        casing=st.sampled_from(CASINGS))
 def test_batch_equals_single_and_offsets_equal_plain(tokenizers, texts, allow_special, casing):
     tokenizer = tokenizers[casing]
@@ -114,7 +116,7 @@ def test_batch_equals_single_and_offsets_equal_plain(tokenizers, texts, allow_sp
     assert tokenizer.tokenize_with_offsets(texts, allow_special)[0].to_list() == ids.to_list()
 
 
-@FEW
+@FEWER
 @given(texts=st.lists(st.text(LETTERS + PUNCTUATION + ODD.replace("İ", "").replace("Σ", ""),
                               max_size=30), min_size=1, max_size=3),
        allow_special=st.booleans(), casing=st.sampled_from(CASINGS))
@@ -185,33 +187,6 @@ def test_damaged_utf8_is_no_error(tokenizers):
         assert ids[0].numpy().tolist() == tokenizers[True, True].tokenize(["a b"])[0].numpy(
             ).tolist() == tokenizers[True, True].tokenize([b"a\xff\xfe b\xe3\x81"])[0].numpy(
             ).tolist()
-
-
-def test_exported_graph(tokenizers, tmp_path):
-    # Core TensorFlow aside, the tensorflow-text ops that TF Serving 2.20 links.
-    text_ops = {"NormalizeUTF8", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
-    tokenizer = tokenizers[True, True]
-
-    class Exported(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokenizer = tokenizer
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-        def __call__(self, text):
-            return tokenizer.tokenize_with_offsets(text, allow_special=True)
-
-    texts = ["Hello [MASK] 한국", "", "a" * 201]
-    before = [part.to_list() for part in tokenizer.tokenize_with_offsets(texts, True)]
-    module = Exported()
-    tf.saved_model.save(module, str(tmp_path / "model"))
-    loaded = tf.saved_model.load(str(tmp_path / "model"))
-    assert [part.to_list() for part in loaded(tf.constant(texts))] == before
-    graph = module.__call__.get_concrete_function().graph.as_graph_def()
-    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    core = {"UnicodeDecodeWithOffsets"}
-    assert {node.op for node in nodes if any(part in node.op for part in (
-        "UTF8", "Bert", "Wordpiece", "Offsets", ">"))} - core == text_ops
 
 
 def test_save_and_load(tokenizers, tmp_path):

@@ -40,7 +40,7 @@ def check(tokenizer, texts, **options):
     return trimmed
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(pieces=st.sets(st.tuples(st.booleans(), st.text("abc", min_size=1, max_size=3)),
                       min_size=1, max_size=9), texts=TEXTS)
 def test_word_pieces(pieces, texts):
@@ -56,7 +56,7 @@ def test_an_unknown_word_stays_unknown():
     assert check(tokenizer, texts).vocabulary.tokens == [*SPECIAL_TOKENS, "a", "ab", "b", "##bc"]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(merges=st.lists(st.tuples(st.sampled_from("abcĠ"), st.sampled_from("abc")), min_size=1,
                        max_size=4, unique=True), more=st.randoms(use_true_random=False),
        texts=TEXTS)
@@ -73,7 +73,7 @@ def test_byte_pairs(merges, more, texts):
     assert {*trimmed.merges} <= {*tokenizer.merges}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(scores=st.dictionaries(st.text("ab▁", min_size=1, max_size=3).filter(
     lambda piece: "▁" not in piece[1:]), st.floats(-9, -1, width=16), min_size=1, max_size=9),
     texts=TEXTS)

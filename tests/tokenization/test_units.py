@@ -71,7 +71,7 @@ def test_no_texts_and_empty_texts():
 
 
 @pytest.mark.parametrize("unit", ["word", "character"])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(TEXTS)
 def test_every_character_is_in_one_unit_or_white(unit, texts):
     units = split_units(tf.constant(texts, tf.string), unit)
@@ -87,7 +87,7 @@ def test_every_character_is_in_one_unit_or_white(unit, texts):
         assert all(normalization.clean(c) == " " for c in text[place:])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(TEXTS)
 @example(["ab\u200dab", "\u0301a", ".\u0301a", "İstanbul中a"])
 def test_words_have_the_pieces_of_the_text(texts):
@@ -101,7 +101,7 @@ def test_words_have_the_pieces_of_the_text(texts):
         assert pieces.to_list() == each.tokenize(tf.constant(texts, tf.string)).to_list()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.text(st.characters(codec="utf-8")))
 def test_characters_are_those_of_python(text):
     """Units are the characters that are not white, but for those that join or vanish."""

@@ -27,7 +27,7 @@ def ragged(lengths):
     return rows, tf.ragged.constant(rows, tf.int32, ragged_rank=1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data(), lengths=st.lists(st.integers(0, 40), min_size=1, max_size=6))
 def test_windows_are_those_of_run_squad(data, lengths):
     size = data.draw(st.integers(1, 12))
