@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.config import ModelConfig
+from bert_tf.converters import google_tf1
 from bert_tf.models.families import build_encoder
-from bert_tf.storage import variables
+from bert_tf.storage import files, variables
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
@@ -115,6 +117,39 @@ def test_hf_bert(shared):
     got = losses(model, batch, model(batch, training=True))
     assert abs(got["masked_lm"] - expected["mlm_loss"]) < 1e-4
     assert abs(got["next_sentence"] - expected["nsp_loss"]) < 1e-4
+
+
+def test_google_bert(shared):
+    folder = shared / "reference" / "google_bert"
+    expected = np.load(folder / "expected.npz")
+    config = google_tf1.model_config(files.read_json(str(folder / "bert_config.json")), "bert",
+                                     "bert_config.json")
+    model = Pretrainer(config, dtype="float32")
+    checkpoint = variables.read_variables(str(folder / "bert_model.ckpt"))
+    assert {variable.path for variable in model.trainable_variables} == set(checkpoint)
+    variables.assign_variables(model.trainable_variables, checkpoint, "google_bert")
+    labels = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights",
+              "next_sentence_labels")
+    batch = {"input_word_ids": expected["input_ids"], "input_mask": expected["input_mask"],
+             "input_type_ids": expected["segment_ids"],
+             **{name: expected[name] for name in labels}}
+    outputs = with_all_outputs(model)({name: batch[name] for name in INPUTS})
+    check_hidden({**outputs, "attention_probs": []},
+                 [expected["embedding_output"], *expected["all_encoder_layers"]])
+    np.testing.assert_allclose(outputs["pooled_output"], expected["pooled_output"], atol=1e-4)
+    check_without_padding(model, {name: batch[name] for name in INPUTS},
+                          [expected["embedding_output"], *expected["all_encoder_layers"]],
+                          expected["pooled_output"])
+    logits = model(batch)
+    np.testing.assert_allclose(
+        tf.reshape(tf.nn.log_softmax(logits["masked_lm_logits"]), [12, 400]),
+        expected["masked_lm_log_probs"], atol=1e-4)
+    np.testing.assert_allclose(tf.nn.log_softmax(logits["next_sentence_logits"]),
+                               expected["next_sentence_log_probs"], atol=1e-4)
+    got = losses(model, batch, logits)
+    assert abs(got["masked_lm"] - expected["masked_lm_loss"]) < 1e-4
+    assert abs(got["next_sentence"] - expected["next_sentence_loss"]) < 1e-4
+    assert abs(sum(got.values()) - expected["total_loss"]) < 1e-4
 
 
 @pytest.mark.parametrize("policy", [
