@@ -8,16 +8,12 @@ from tensorflow_serving.config import model_server_config_pb2
 from tiny_model import (
     SEQ_LENGTH,
     TAGS,
-    TOP_K,
     WORDS,
     Caller,
     config_of,
     export_once,
-    own_signatures,
 )
 
-from bert_tf.saved_model.save import export_saved_model
-from bert_tf.storage import files, locks
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -49,21 +45,14 @@ class TaskModels:
     call: _Callers
 
 
-def _export_morphemes(folder):
-    """The path of an exported tagger of text that is cut into morphemes."""
-    served = os.path.join(folder, "morphemes", "served")
-    with locks.held(os.path.join(folder, "morphemes"), wait=True):
-        if not files.exists(served):
-            vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
-            tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
-            preprocessor = WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)
-            model = os.path.join(folder, "morphemes", "model")
-            TokenClassifier(config_of(tokenizer), TAGS, seed=7,
-                            preprocessor=preprocessor).save_pretrained(
-                model, tokenizer)
-            with own_signatures("tagger"):
-                export_saved_model(model, served, top_k=TOP_K)
-    return os.path.join(served, "1")
+def _save_morphemes(folder, _):
+    """A tagger of text that is cut into morphemes."""
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
+    tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
+    preprocessor = WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)
+    TokenClassifier(config_of(tokenizer), TAGS, seed=7,
+                    preprocessor=preprocessor).save_pretrained(folder, tokenizer)
+    return folder
 
 
 def serve_tasks(made_once, folder):
@@ -74,7 +63,8 @@ def serve_tasks(made_once, folder):
     """
     config = model_server_config_pb2.ModelServerConfig()
     versions = {name: export_once(str(made_once), name)[1] for name in NAMES}
-    versions["morphemes"] = _export_morphemes(str(made_once))
+    versions["morphemes"] = export_once(os.path.join(made_once, "morphemes"), "tagger",
+                                        save=_save_morphemes)[1]
     for name, version in versions.items():
         config.model_config_list.config.add(
             name=name, base_path=os.path.dirname(version), model_platform="tensorflow")
