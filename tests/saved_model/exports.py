@@ -55,7 +55,7 @@ LONG = ("characters", "electra", "encoder", "left_to_right", "ranker", "regresso
 
 
 @pytest.fixture(scope="session", params=[
-    pytest.param(name, marks=[pytest.mark.long] * (name in LONG))
+    pytest.param(name, marks=[pytest.mark.long] * (name in (*LONG, "albert")))
     for name in sorted(set(MODELS) - {"cased"})])
 def any_export(request, exported):
     """The float32 export of every model but one, which is exported in bfloat16 only."""

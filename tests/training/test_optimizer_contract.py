@@ -144,7 +144,8 @@ def decayed(optimizer, weights):
             if np.abs(weight.numpy()).sum() < np.abs(old).sum() - 1e-4}
 
 
-@pytest.mark.parametrize("decay", [None, 0, 0.0, 0.1])
+@pytest.mark.parametrize("decay", [
+    None, 0.1, *(pytest.param(decay, marks=pytest.mark.long) for decay in (0, 0.0))])
 @pytest.mark.parametrize("exclude", [
     lambda weights: {}, lambda weights: {"var_list": [weights[0]]},
     lambda weights: {"var_names": ["bias", "gam"]},
