@@ -19,7 +19,7 @@ from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-NAMES = ("bert", "classifier", "several", "regressor", "ranker", "span", "gpt")
+NAMES = ("bert", "classifier", "several", "ranker", "span", "morphemes")
 
 
 class _Callers(dict):
@@ -34,7 +34,7 @@ class _Callers(dict):
 
 @dataclasses.dataclass
 class TaskModels:
-    """Models `NAMES` of `tiny_model.MODELS`, and `morphemes`, a tagger of analysed text.
+    """Models of `tiny_model.MODELS`, and `morphemes`, a tagger of analysed text.
 
     Attributes:
         server: `Server` that serves them.
@@ -55,16 +55,21 @@ def _save_morphemes(folder, _):
     return folder
 
 
-def serve_tasks(made_once, folder):
-    """Start a server of all models, which are in the folder `made_once`: `TaskModels`.
+def _version(made_once, name):
+    """The path of the version of a model."""
+    if name == "morphemes":
+        return export_once(os.path.join(made_once, name), "tagger", save=_save_morphemes)[1]
+    return export_once(str(made_once), name)[1]
+
+
+def serve_tasks(made_once, folder, names=NAMES):
+    """Start a server of models, which are in the folder `made_once`: `TaskModels`.
 
     Args:
         folder: for the server's configuration.
     """
     config = model_server_config_pb2.ModelServerConfig()
-    versions = {name: export_once(str(made_once), name)[1] for name in NAMES}
-    versions["morphemes"] = export_once(os.path.join(made_once, "morphemes"), "tagger",
-                                        save=_save_morphemes)[1]
+    versions = {name: _version(made_once, name) for name in names}
     for name, version in versions.items():
         config.model_config_list.config.add(
             name=name, base_path=os.path.dirname(version), model_platform="tensorflow")
