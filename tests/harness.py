@@ -35,7 +35,8 @@ def check_layer(make, inputs, folder, tolerance=0.05):
     shorter = model([value[:1] for value in inputs])
     np.testing.assert_allclose(shorter, expected[:1], atol=1e-5)
     path = str(folder / "layer.keras")
-    model.compile("sgd", "mse")
+    # XLA, as `fit` compiles a graph by default, takes long: tests/models let it, of whole models.
+    model.compile("sgd", "mse", run_eagerly=True)
     model.fit(inputs, np.zeros(expected.shape, "float32"), verbose=0)
     model.save(path)
     loaded = keras.saving.load_model(path)

@@ -18,7 +18,7 @@ def _layouts(mask):
     return Padded.of_mask(mask, "float32"), PaddingFree(mask, "float32", rectangles=3)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(MASKS)
 def test_what_goes_in_comes_out(mask):
     """With any mask, gaps and empty rows too."""
@@ -48,7 +48,7 @@ def test_what_goes_in_comes_out(mask):
             np.testing.assert_allclose(tape.gradient(loss, rows), wanted, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(MASKS)
 def test_kept_gaps_leave_every_token_at_its_position(mask):
     """Place by place in a rectangle are the positions of a row, up to its last real token."""
@@ -64,7 +64,7 @@ def test_kept_gaps_leave_every_token_at_its_position(mask):
     assert sum((padding.numpy() == 0).sum() for padding in layout.paddings) == mask.sum()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(MASKS, st.booleans())
 def test_rectangles_hold_sequences_and_adders_hide_the_rest(mask, causal):
     """Summed over what the adders leave open, every token finds just its own sequence's."""

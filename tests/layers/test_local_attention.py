@@ -1,6 +1,7 @@
 """Windows block by block are the windows of a full score matrix, at the cost of what they span."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -38,11 +39,18 @@ def with_gradient(layer, hidden, layout, mask, **options):
     return [restored, *tape.gradient(loss, [hidden, layer.key.kernel.value])]
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("rotary_base", [0.0, 100.0])
-@pytest.mark.parametrize(("window", "width"), [(8, 5), (8, 32), (8, 33), (6, 97), (80, 100)])
-def test_blocks_give_what_a_masked_matrix_gives(window, width, rotary_base, causal, monkeypatch):
+SIZES = [(8, 5), (8, 32), (8, 33), (6, 97), (80, 100)]
+# Each size once in `make test`, of either causality and with and without rotation.
+QUICK = list(zip(SIZES, (0.0, 100.0, 100.0, 0.0, 100.0), (True, False, True, False, True),
+                 strict=True))
+
+
+@pytest.mark.parametrize(("size", "rotary_base", "causal"), [
+    pytest.param(*case, marks=[pytest.mark.long] * (case not in QUICK))
+    for case in itertools.product(SIZES, (0.0, 100.0), (False, True))])
+def test_blocks_give_what_a_masked_matrix_gives(size, rotary_base, causal, monkeypatch):
     """In graphs of any length too, where nothing tells that there are few blocks."""
+    window, width = size
     layer = attention(window, rotary_base=rotary_base)
     hidden, mask = batch([width, 1, width - 3], width)
     padded = Padded.of_mask(mask, "float32", causal)

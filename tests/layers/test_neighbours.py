@@ -55,6 +55,7 @@ def test_the_formula(model, padding_free):
                                    expected * gamma + beta, atol=2e-5)
 
 
+@pytest.mark.long
 def test_files(model, tmp_path):
     assert {variable.path: tuple(variable.shape) for variable in model.weights} == (
         parameter_shapes(model.config, {"task": "encoder"}))

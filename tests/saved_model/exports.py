@@ -41,19 +41,21 @@ def model_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", params=[
-    "bert", "albert", "electra", "gpt",
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("encoder", "roberta"))])
+    "bert", "albert", "gpt",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("electra", "encoder", "roberta"))])
 def each(request, exported):
     """An export of each family, with all signatures."""
     return exported(request.param)
 
 
-# Exports like another one: of its tokenizer's kind, or with its head.
-LONG = ("characters", "encoder", "left_to_right", "regressor", "roberta", "several")
+# Exports like another one: of its tokenizer's kind, or with a head of a kind whose answers
+# tests/tasks and tests/serving look at.
+LONG = ("characters", "electra", "encoder", "left_to_right", "ranker", "regressor", "roberta",
+        "several", "span", "tagger")
 
 
 @pytest.fixture(scope="session", params=[
-    pytest.param(name, marks=[pytest.mark.long] * (name in LONG))
+    pytest.param(name, marks=[pytest.mark.long] * (name in (*LONG, "albert")))
     for name in sorted(set(MODELS) - {"cased"})])
 def any_export(request, exported):
     """The float32 export of every model but one, which is exported in bfloat16 only."""

@@ -1,6 +1,7 @@
 """The exported model through TensorFlow's C library in a process without Python's TensorFlow."""
 
 import base64
+import functools
 import importlib.util
 import json
 import pathlib
@@ -58,23 +59,44 @@ def good_inputs(export):
             **{name: value.numpy().tolist() for name, value in ids.items()}}
 
 
+@pytest.fixture(scope="module")
+def asked(exported):
+    """`asked(name, dtype)` -> good requests and harmful cases, each with its answer.
+
+    All in one process, which takes seconds to start and to improve each graph.
+    """
+    @functools.cache
+    def ask(name, dtype):
+        export = exported(name, dtype)
+        everything = good_inputs(export)
+        good, cases = good_requests(export, everything), [*harmful(export, everything)]
+        found = answers(export.version, [*good, *(case[:2] for case in cases)])
+        return (list(zip(good, found[:len(good)], strict=True)),
+                list(zip(cases, found[len(good):], strict=True)))
+
+    return ask
+
+
+def good_requests(export, everything):
+    """`(signature, inputs)` of all signatures: several rows, one and none."""
+    requests = []
+    for name, function in export.call.signatures.items():
+        names = function.structured_input_signature[1]
+        rows = [slice(None), slice(1)] if "input_word_ids" in names else [
+            slice(None), slice(1), slice(0)]  # a list cannot tell an empty batch of ids
+        requests += [(name, {key: everything[key][some] for key in names}) for some in rows]
+    return requests
+
+
 @pytest.mark.parametrize(("name", "dtype", "tolerance"), [
     ("bert", "float32", 1e-5),
     *(pytest.param(*values, marks=pytest.mark.long) for values in (
         ("several", "float32", 1e-5), ("cased", "bfloat16", 0.02),
         ("left_to_right", "float32", 1e-5), ("gpt", "float32", 1e-5),
         ("regressor", "float32", 1e-5), ("span", "float32", 1e-5), ("tagger", "float32", 1e-5)))])
-def test_every_signature(name, dtype, tolerance, exported):
-    export = exported(name, dtype)
-    call, everything = export.call, good_inputs(export)
-    requests = []
-    for name, function in call.signatures.items():
-        names = function.structured_input_signature[1]
-        rows = [slice(None), slice(1)] if "input_word_ids" in names else [
-            slice(None), slice(1), slice(0)]  # a list cannot tell an empty batch of ids
-        requests += [(name, {key: everything[key][some] for key in names}) for some in rows]
-    for (signature, inputs), answer in zip(requests, answers(export.version, requests),
-                                           strict=True):
+def test_every_signature(name, dtype, tolerance, exported, asked):
+    call = exported(name, dtype).call
+    for (signature, inputs), answer in asked(name, dtype)[0]:
         expected = call(signature, **inputs)
         assert set(answer) == set(expected), answer
         for output, wanted in expected.items():
@@ -149,11 +171,8 @@ INVALID_ARGUMENT = 3
         "albert", "characters", "classifier", "electra", "encoder", "gpt", "left_to_right",
         "regressor", "roberta", "several", "span", "tagger"))
 ])
-def test_no_input_ends_the_process_or_is_misread(name, exported):
-    export = exported(name)
-    cases = [*harmful(export, good_inputs(export))]
-    for (signature, inputs, expected), answer in zip(cases, answers(
-            export.version, [case[:2] for case in cases]), strict=True):
+def test_no_input_ends_the_process_or_is_misread(name, asked):
+    for (signature, inputs, expected), answer in asked(name, "float32")[1]:
         told = f"{signature} of {str(inputs)[:300]}: {str(answer)[:500]}"
         if isinstance(expected, int):
             assert "code" not in answer, told

@@ -24,7 +24,7 @@ def kernels_of(function):
 def test_signatures_answer_the_same(exported):
     version = exported("cased", "bfloat16").version
     loaded = tf.saved_model.load(version)
-    for name in ("encode", "embed", "fill_mask"):
+    for name in ("encode", "fill_mask"):
         function = loaded.signatures[name]
         constant = with_constant_kernels(function)
         assert set(kernels_of(function)) <= {"ReadVariableOp", "Cast"}

@@ -106,7 +106,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def version(folder, texts):
-    with only_signatures("embed", "encode", "fill_mask"):
+    with only_signatures("embed", "encode"):
         return export_saved_model(folder, os.path.join(folder, "../served"), dtype="int8",
                                   calibration=texts, max_loss=0.1)
 
@@ -154,6 +154,7 @@ def test_what_is_stored_and_reported(version):
     assert 0 < report["int8"]["mean_loss"] <= report["int8"]["loss"] <= 0.1
 
 
+@pytest.mark.long
 def test_through_the_c_library(version):
     inputs = {"text": [text.replace("[MASK]", "fox") for text in TEXTS]}
     answer, = answers(version, [("embed", inputs)])
@@ -222,4 +223,3 @@ def test_without_vnni_it_is_refused_instead_of_computed_wrongly(version, folder,
     assert refused.value.code == "FAILED_PRECONDITION"
     monkeypatch.setattr(ops, "lacks_vnni", lambda: False)
     assert "encode" in read_signatures(version).specs
-    LoadedVersion(version).close()

@@ -205,6 +205,7 @@ def test_a_sentence_pair_has_the_probability_of_class_0(name, task, exported):
                                atol=1e-5)
 
 
+@pytest.mark.long
 def test_replaced_is_the_discriminator_of_every_token(exported):
     export = exported("electra")
     inputs = ids_of(export, TEXTS)
@@ -292,14 +293,14 @@ def test_bfloat16_answers_near_float32(name, exported):
     assert 0 < np.abs(given - expected).max() < 0.1 * np.abs(expected).max()
 
 
-def test_shared_weights_are_stored_once(exported):
-    for name in ("albert", "electra"):
-        export = exported(name)
-        stored = tf.train.list_variables(f"{export.version}/variables/variables")
-        shapes = sorted(tuple(shape) for path, shape in stored if "OBJECT_GRAPH" not in path)
-        served = [variable for variable in export.model.trainable_variables
-                  if not variable.path.startswith("generator")]
-        assert shapes == sorted(tuple(variable.shape) for variable in served)
+@pytest.mark.parametrize("name", ["albert", pytest.param("electra", marks=pytest.mark.long)])
+def test_shared_weights_are_stored_once(name, exported):
+    export = exported(name)
+    stored = tf.train.list_variables(f"{export.version}/variables/variables")
+    shapes = sorted(tuple(shape) for path, shape in stored if "OBJECT_GRAPH" not in path)
+    served = [variable for variable in export.model.trainable_variables
+              if not variable.path.startswith("generator")]
+    assert shapes == sorted(tuple(variable.shape) for variable in served)
 
 
 @pytest.mark.parametrize(("name", "dtype", "expected"), [
@@ -308,9 +309,12 @@ def test_shared_weights_are_stored_once(exported):
     pytest.param("roberta", "float32", {"mask_token": "<mask>", "lower_case": False},
                  marks=pytest.mark.long),
     ("albert", "float32", {"lower_case": True, "strip_accents": True}),
-    ("several", "float32", {"task": "classifier", "problem": "multi_label", "pair": True,
-                            "labels": ["no", "maybe", "네"], "pretokenize": None}),
-    ("tagger", "float32", {"task": "tagger", "pair": False, "labels": TAGS}),
+    ("classifier", "float32", {"task": "classifier", "labels": ["no", "maybe", "네"],
+                               "pretokenize": None}),
+    pytest.param("several", "float32", {"problem": "multi_label", "pair": True},
+                 marks=pytest.mark.long),
+    pytest.param("tagger", "float32", {"task": "tagger", "pair": False, "labels": TAGS},
+                 marks=pytest.mark.long),
 ])
 def test_describe_tells_each_row_what_a_client_needs(name, dtype, expected, exported):
     export = exported(name, dtype)

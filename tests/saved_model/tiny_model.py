@@ -93,7 +93,7 @@ MODELS = {
              (*_ALL, "fill_mask", "next_sentence", "count_tokens")),
     "cased": (lambda: word_piece(lower_case=False),
               lambda tokenizer: Pretrainer(config_of(tokenizer), None, seed=7),
-              (*_ALL, "fill_mask")),
+              (*_EVERY, "embed", "encode", "fill_mask")),
     "roberta": (byte_pair,
                 lambda tokenizer: Pretrainer(config_of(tokenizer, family="roberta"), None, seed=7),
                 (*_ALL, "fill_mask")),
@@ -175,13 +175,14 @@ def only_signatures(*names):
         yield
 
 
-def export_once(folder, name, dtype="float32"):
+def export_once(folder, name, dtype="float32", save=save_model):
     """The model folder of one of `MODELS` and its first version, made by whoever needs them first.
 
     Whether an export answers as its model is what they are made to test: `verify` need not.
 
     Args:
         folder: `made_once`.
+        save: writes the model; as `save_model`.
 
     Returns: two paths; the version's folder is that of no other model.
     """
@@ -190,7 +191,7 @@ def export_once(folder, name, dtype="float32"):
     with locks.held(own, wait=True):
         if not files.exists(served):
             with own_signatures(name), mock.patch.object(save_module, "verify"):
-                export_saved_model(save_model(model, name), served, dtype=dtype, top_k=TOP_K)
+                export_saved_model(save(model, name), served, dtype=dtype, top_k=TOP_K)
     return model, os.path.join(served, "1")
 
 

@@ -86,6 +86,16 @@ def task_models(made_once, tmp_path_factory):
     served.server.stop()
 
 
+@pytest.fixture(scope="session")
+def more_task_models(made_once, tmp_path_factory):
+    """`TaskModels` for tests of `make test-all`."""
+    from task_models import serve_tasks
+
+    served = serve_tasks(made_once, tmp_path_factory.mktemp("more"), ("regressor", "gpt"))
+    yield served
+    served.server.stop()
+
+
 @pytest.fixture
 def fake_versions(monkeypatch):
     """Versions are loaded as `fake_models.Loaded`."""

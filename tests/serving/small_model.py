@@ -1,6 +1,9 @@
 """A SavedModel that loads at once and whose answers tests can work out themselves."""
 
+import functools
 import pathlib
+import shutil
+import tempfile
 
 import tensorflow as tf
 
@@ -74,6 +77,17 @@ def _length(inputs):
     return tf.cast(tf.strings.length(parsed["text"]), tf.float32)
 
 
+@functools.cache
+def _saved(factor):
+    """A folder with the SavedModel of a factor, written once a process."""
+    small = _Small(factor)
+    folder = tempfile.TemporaryDirectory(prefix="small")
+    tf.saved_model.save(small, folder.name, signatures={
+        "serving_default": small.score, **{name: getattr(small, name) for name in (
+            "ids", "number", "whole", "hold", "classify", "regress")}})
+    return folder  # which goes when nothing refers to it
+
+
 def save_small(model_folder, version=1, factor=1.0, warm_up=None, batching=None):
     """Write a version.
 
@@ -86,10 +100,7 @@ def save_small(model_folder, version=1, factor=1.0, warm_up=None, batching=None)
     """
     model_folder = pathlib.Path(model_folder)
     folder = model_folder.with_name(f"{model_folder.name}-{version}-being-written")
-    small = _Small(factor)
-    tf.saved_model.save(small, str(folder), signatures={
-        "serving_default": small.score, **{name: getattr(small, name) for name in (
-            "ids", "number", "whole", "hold", "classify", "regress")}})
+    shutil.copytree(_saved(factor).name, folder)
     if warm_up is not None:
         (folder / "assets.extra").mkdir()
         write_warmup(str(folder / "assets.extra" / "tf_serving_warmup_requests"), warm_up)

@@ -3,9 +3,12 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
+import shutil
 import socket
+import tempfile
 import threading
 from typing import NamedTuple
 
@@ -109,8 +112,9 @@ def _sample_ids(input_word_ids, input_mask, input_type_ids, seed):
             "sequence_output": tf.repeat(tf.cast(input_type_ids, tf.float32)[..., None], 4, axis=2)}
 
 
-def save_small_model(base_path):
-    """Write the SavedModel's version; its signatures compute what the functions above say."""
+@functools.cache
+def _saved():
+    """A folder with the SavedModel, written once a process."""
     module = tf.Module()
 
     def text(*names):
@@ -136,8 +140,14 @@ def save_small_model(base_path):
     }
     functions = {name: tf.function(function).get_concrete_function(**inputs)
                  for name, (function, inputs) in table.items()}
-    tf.saved_model.save(module, os.path.join(base_path, str(VERSION)),
-                        {"serving_default": functions["embed"], **functions})
+    folder = tempfile.TemporaryDirectory(prefix="small")
+    tf.saved_model.save(module, folder.name, {"serving_default": functions["embed"], **functions})
+    return folder  # which goes when nothing refers to it
+
+
+def save_small_model(base_path):
+    """Write the SavedModel's version; its signatures compute what the functions above say."""
+    shutil.copytree(_saved().name, os.path.join(base_path, str(VERSION)))
 
 
 class Served(NamedTuple):

@@ -8,22 +8,18 @@ from tensorflow_serving.config import model_server_config_pb2
 from tiny_model import (
     SEQ_LENGTH,
     TAGS,
-    TOP_K,
     WORDS,
     Caller,
     config_of,
     export_once,
-    own_signatures,
 )
 
-from bert_tf.saved_model.save import export_saved_model
-from bert_tf.storage import files, locks
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-NAMES = ("bert", "classifier", "several", "regressor", "ranker", "span", "gpt")
+NAMES = ("bert", "classifier", "several", "ranker", "span", "morphemes")
 
 
 class _Callers(dict):
@@ -38,7 +34,7 @@ class _Callers(dict):
 
 @dataclasses.dataclass
 class TaskModels:
-    """Models `NAMES` of `tiny_model.MODELS`, and `morphemes`, a tagger of analysed text.
+    """Models of `tiny_model.MODELS`, and `morphemes`, a tagger of analysed text.
 
     Attributes:
         server: `Server` that serves them.
@@ -49,32 +45,31 @@ class TaskModels:
     call: _Callers
 
 
-def _export_morphemes(folder):
-    """The path of an exported tagger of text that is cut into morphemes."""
-    served = os.path.join(folder, "morphemes", "served")
-    with locks.held(os.path.join(folder, "morphemes"), wait=True):
-        if not files.exists(served):
-            vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
-            tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
-            preprocessor = WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)
-            model = os.path.join(folder, "morphemes", "model")
-            TokenClassifier(config_of(tokenizer), TAGS, seed=7,
-                            preprocessor=preprocessor).save_pretrained(
-                model, tokenizer)
-            with own_signatures("tagger"):
-                export_saved_model(model, served, top_k=TOP_K)
-    return os.path.join(served, "1")
+def _save_morphemes(folder, _):
+    """A tagger of text that is cut into morphemes."""
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS.split(), *"영화를재밌게봤다"])
+    tokenizer = Tokenizer(vocabulary, lower_case=True, pretokenize="morphemes")
+    preprocessor = WordPreprocessor(tokenizer, SEQ_LENGTH, stride=9)
+    TokenClassifier(config_of(tokenizer), TAGS, seed=7,
+                    preprocessor=preprocessor).save_pretrained(folder, tokenizer)
+    return folder
 
 
-def serve_tasks(made_once, folder):
-    """Start a server of all models, which are in the folder `made_once`: `TaskModels`.
+def _version(made_once, name):
+    """The path of the version of a model."""
+    if name == "morphemes":
+        return export_once(os.path.join(made_once, name), "tagger", save=_save_morphemes)[1]
+    return export_once(str(made_once), name)[1]
+
+
+def serve_tasks(made_once, folder, names=NAMES):
+    """Start a server of models, which are in the folder `made_once`: `TaskModels`.
 
     Args:
         folder: for the server's configuration.
     """
     config = model_server_config_pb2.ModelServerConfig()
-    versions = {name: export_once(str(made_once), name)[1] for name in NAMES}
-    versions["morphemes"] = _export_morphemes(str(made_once))
+    versions = {name: _version(made_once, name) for name in names}
     for name, version in versions.items():
         config.model_config_list.config.add(
             name=name, base_path=os.path.dirname(version), model_platform="tensorflow")

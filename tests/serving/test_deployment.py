@@ -38,12 +38,12 @@ def place(made_once, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(place):
-    """With the flags of `docker-compose.yml`, polling every second."""
+    """With the flags of `docker-compose.yml`, polling every second; warm-up takes long."""
     flags = yaml.safe_load((SERVING / "docker-compose.yml").read_text())[
         "services"]["serving"]["command"]
     flags = [flag.replace("/serving/", f"{place}/serving/").replace("_seconds=30", "_seconds=1")
              for flag in flags if "port=" not in flag]
-    running = Server(*flags)
+    running = Server(*flags, "--enable_model_warmup=false")
     yield running
     running.stop()
 

@@ -1,5 +1,6 @@
 """`python -m bert_tf.query` against served models of every task."""
 
+import functools
 import json
 import os
 import subprocess
@@ -19,12 +20,17 @@ def address(request, task_models):
 
 
 @pytest.fixture
-def run(address, capsys):
-    """`run(*arguments)` -> the results, a dict for each text."""
-    def run(*arguments):
+def run_at(capsys):
+    """`run_at(address, *arguments)` -> the results, a dict for each text."""
+    def run(address, *arguments):
         assert cli.run(query.main, [*arguments, "--address", address, "--format", "json"]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return run
+
+
+@pytest.fixture
+def run(address, run_at):
+    return functools.partial(run_at, address)
 
 
 def test_the_task_follows_from_the_model(run, address):
@@ -38,8 +44,6 @@ def test_the_task_follows_from_the_model(run, address):
         ask("classifier", "classify", "a fox")["probabilities"])
     [pair] = run("several", "a fox", "--pair", "the dog")
     assert pair["chosen"] == ask("several", "classify", "a fox", "the dog")["chosen"]
-    [number] = run("regressor", "a fox")
-    assert number["score"] == pytest.approx(ask("regressor", "regress", "a fox"))
     [answer] = run("span", "The fox jumps", "--question", "the fox")
     assert answer["answer"] == ask("span", "answer", "the fox", "The fox jumps")["answer"]
     [tags] = run("morphemes", "the lazy dog")
@@ -52,12 +56,20 @@ def test_the_task_follows_from_the_model(run, address):
     assert vector["embedding"] == pytest.approx(ask("bert", "embed", "The fox").tolist())
     [pair] = run("bert", "The fox", "--pair", "a dog")
     assert 0 <= pair["probability"] <= 1
-    [continued] = run("gpt", "The fox")
-    assert continued["text"] == "The fox"
-    assert continued["continuation"] == ask(
-        "gpt", "predict", "generate", text=["The fox"])[0]["text"]
     [encoded] = run("bert", "The fox", "--signature", "encode")
     assert encoded["tokens"] == ["[CLS]", "the", "fox", "[SEP]"]
+
+
+@pytest.mark.long
+def test_numbers_and_continuations(run_at, more_task_models):
+    address = more_task_models.server.address
+    [number] = run_at(address, "regressor", "a fox")
+    [continued] = run_at(address, "gpt", "The fox")
+    with Client(address, "regressor") as client:
+        assert number["score"] == pytest.approx(client.regress("a fox"))
+    with Client(address, "gpt") as client:
+        assert continued["continuation"] == client.predict("generate", text=["The fox"])[0]["text"]
+    assert continued["text"] == "The fox"
 
 
 def test_lines_of_standard_input(task_models):

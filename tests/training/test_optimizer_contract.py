@@ -39,14 +39,14 @@ def variables():
             for name, shape in (("kernel", (3, 4)), ("gamma", (4,)), ("bias", (4,)))]
 
 
-def gradients(steps=6):
+def gradients(steps=4):
     random = np.random.default_rng(1)
     return [[tf.constant(random.normal(size=shape), tf.float32)
              for shape in ((3, 4), (4,), (4,))] for _ in range(steps)]
 
 
 def run(optimizer, apply=None):
-    """The variables after six updates."""
+    """The variables after four updates."""
     weights = variables()
     for step in gradients():
         if apply is None:
@@ -57,7 +57,9 @@ def run(optimizer, apply=None):
     return [weight.numpy() for weight in weights]
 
 
-@pytest.fixture(params=OURS)
+# What is common to all is one class; their own updates are in `test_optimizers`.
+@pytest.fixture(params=[
+    "adamw", "muon", *(pytest.param(name, marks=pytest.mark.long) for name in ("lamb", "lion"))])
 def pair(request):
     """Makers of ours and of Keras' optimizer, which compute the same of the same options."""
     ours, theirs, same = OURS[request.param]
@@ -142,7 +144,8 @@ def decayed(optimizer, weights):
             if np.abs(weight.numpy()).sum() < np.abs(old).sum() - 1e-4}
 
 
-@pytest.mark.parametrize("decay", [None, 0, 0.0, 0.1])
+@pytest.mark.parametrize("decay", [
+    None, 0.1, *(pytest.param(decay, marks=pytest.mark.long) for decay in (0, 0.0))])
 @pytest.mark.parametrize("exclude", [
     lambda weights: {}, lambda weights: {"var_list": [weights[0]]},
     lambda weights: {"var_names": ["bias", "gam"]},

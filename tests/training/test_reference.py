@@ -40,7 +40,7 @@ class Trajectory:
 
 
 @pytest.mark.parametrize("devices", [
-    pytest.param("one_device", marks=pytest.mark.long), "mirrored"])
+    "one_device", pytest.param("mirrored", marks=pytest.mark.long)])
 def test_trajectory(shared, tmp_path, devices):
     from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 

@@ -11,11 +11,14 @@ from faults.kill_and_resume import read_metrics
 
 from bert_tf.errors import BertTfError
 from bert_tf.training.checkpoint import Checkpoints
+from bert_tf.training.loop import best_weights
 from bert_tf.training.signals import StopRequest
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
+# The first evaluation of a falling loss is the "best": patience ends the run after step 6.
 OPTIONS = {"train_steps": 8, "checkpoint_every": 3, "dropout": 0.1, "accumulate_steps": 2,
-           "eval_examples": 20, "eval_every": 4}
+           "eval_examples": 12, "eval_every": 2,
+           "judging": {"monitor": ("loss", max), "keep_best": True, "patience": 2}}
 
 
 def equal(one, other):
@@ -43,21 +46,26 @@ class FailingInput:
 
 
 @pytest.mark.parametrize("more", [
-    {"strategy": "one_device"},
+    {"strategy": "one_device", "accumulate_steps": 1},
     pytest.param({"optimizer": "muon", "ema_decay": 0.9}, marks=pytest.mark.long),
     pytest.param({"dtype": "bfloat16", "task": "replaced_tokens"}, marks=pytest.mark.long)])
-def test_stopped_run_equals_the_undisturbed_one(tiny, more):
-    """SIGTERM saves and says so; the same call goes on to the same bytes, logs included."""
+def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
+    """SIGTERM saves and says so; the same call goes on to the same bytes, logs included; the best
+    evaluation, its weights and patience are the same, too."""
+    if "strategy" in more:
+        request.getfixturevalue("eager")
     options = {**OPTIONS, **more}
     whole, result = tiny.train("whole", **options)
-    stopping = FailingInput(tiny.input(), 4, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert (result["step"], result["best"]["step"]) == (6, 2)
+    stopping = FailingInput(tiny.input(), 3, lambda: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt, match="is saved in .*step_0000000.; the same command"):
         tiny.train("stopped", data=stopping, **options)
     assert signal.getsignal(signal.SIGTERM) is before
-    assert 1 <= Checkpoints(str(tiny.root / "stopped/checkpoints")).steps()[-1] < 8
+    assert 1 <= Checkpoints(str(tiny.root / "stopped/checkpoints")).steps()[-1] < 6
     weights, resumed = tiny.train("stopped", **options)
     assert equal(weights, whole) and resumed == result
+    assert equal(*(best_weights(str(tiny.root / name)) for name in ("whole", "stopped")))
     assert read_metrics(tiny.root / "stopped/metrics.jsonl") == read_metrics(
         tiny.root / "whole/metrics.jsonl")
     assert tiny.train("stopped", **options)[1] == result  # finished: nothing to do
@@ -65,23 +73,23 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more):
 
 
 def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys, eager):
-    options = {"strategy": "one_device", "train_steps": 8, "checkpoint_every": 3}
+    options = {"strategy": "one_device", "train_steps": 3, "checkpoint_every": 1}
     whole, _ = tiny.train("run", **options)
     folder = tiny.root / "run/checkpoints"
-    assert sorted(os.listdir(folder)) == ["step_00000003", "step_00000006", "step_00000008"]
-    data = folder / "step_00000008/variables.data-00000-of-00001"
+    assert sorted(os.listdir(folder)) == ["step_00000001", "step_00000002", "step_00000003"]
+    data = folder / "step_00000003/variables.data-00000-of-00001"
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
     data.write_bytes(content)
-    os.truncate(folder / "step_00000006/variables.index", 10)
-    (folder / ".tmp-step_00000009-0123456789ab").mkdir()
+    os.truncate(folder / "step_00000002/variables.index", 10)
+    (folder / ".tmp-step_00000004-0123456789ab").mkdir()
     weights, _ = tiny.train("run", **options)
     assert equal(weights, whole)
     told = capsys.readouterr().out
-    assert "step_00000008/variables.data-00000-of-00001 is damaged" in told
-    assert "step_00000006/variables.index is damaged" in told
-    assert not (folder / ".tmp-step_00000009-0123456789ab").exists()
-    for step in (3, 6, 8):
+    assert "step_00000003/variables.data-00000-of-00001 is damaged" in told
+    assert "step_00000002/variables.index is damaged" in told
+    assert not (folder / ".tmp-step_00000004-0123456789ab").exists()
+    for step in (1, 2, 3):
         os.truncate(folder / f"step_{step:08d}/variables.index", 10)
     with pytest.raises(BertTfError, match="every checkpoint .* is damaged"):
         tiny.train("run", **options)

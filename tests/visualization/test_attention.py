@@ -19,6 +19,7 @@ from bert_tf.visualization.attention import attention, attention_page
 from bert_tf.visualization.single_page import script_json
 from bert_tf.visualization.source import load_encoder
 
+pytestmark = pytest.mark.graphs_as_written
 TEXT = "The quick <script>alert(1)</script> 안녕하세요 😀"
 PAIR = "</script> ㅋㅋ \u2028 the dog & fox"
 
@@ -44,7 +45,8 @@ def data_of(page):
 
 
 @pytest.mark.parametrize(("tokenizer", "values", "pair"), [
-    (word_piece, {}, PAIR), (word_piece, {}, None), (without_types, {}, PAIR),
+    (word_piece, {}, PAIR), pytest.param(word_piece, {}, None, marks=pytest.mark.long),
+    pytest.param(without_types, {}, PAIR, marks=pytest.mark.long),
     (byte_pair, {"family": "roberta", "type_vocab_size": 1}, "the dog"),
     (byte_pair, {"family": "gpt"}, None)])
 def test_probabilities_are_the_models(tokenizer, values, pair):

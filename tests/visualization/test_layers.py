@@ -14,6 +14,7 @@ from bert_tf.errors import BertTfError
 from bert_tf.visualization import layers
 from bert_tf.visualization.vectors import choices, embed
 
+pytestmark = pytest.mark.graphs_as_written
 TEXTS = ["the river bank", "river, tree", "the tree", "walks the river.", "tree trees", "the walk",
          "money rate", "bank rates", "the bank rate", "money, money", "the rate.", "banks"]
 LABELS = ["nature"] * 6 + ["돈"] * 6
@@ -164,6 +165,7 @@ def test_command(model, table, tmp_path, capsys):
         assert (np.abs(pixels - colour).sum(axis=-1) < 90).sum() > 40
 
 
+@pytest.mark.long  # that the tasks' files are read: tests/tasks
 def test_published_files(model, shared, tmp_path):
     output = tmp_path / "a.json"
     assert cli.run(visualize.main, [

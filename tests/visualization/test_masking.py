@@ -1,6 +1,7 @@
 """The example shown is the one that a training reads, and is masked by the documented rule."""
 
 import collections
+import functools
 import itertools
 import json
 import math
@@ -45,7 +46,8 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def made(corpus, tokenizer, tmp_path_factory):
-    """Function of `pairs` and further options: the folder of the records."""
+    """Function of `pairs` and further options: the folder of the records, made once."""
+    @functools.cache
     def make(**options):
         folder = tmp_path_factory.mktemp("made")
         return make_records([str(corpus)], tokenizer, str(folder), seed=SEED, **{
@@ -223,7 +225,8 @@ def test_the_files(corpus, tokenizer, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "begin"), [
-    ("roberta_tokens", "Ġ"), ("xlm_roberta_mlm", "▁"), ("modernbert_mlm", "Ġ")])
+    ("roberta_tokens", "Ġ"), ("xlm_roberta_mlm", "▁"),
+    pytest.param("modernbert_mlm", "Ġ", marks=pytest.mark.long)])
 def test_tokenizers_of_other_kinds(shared, tmp_path, name, begin):
     """Whole words are those of the blanks; sentences begin with one."""
     lines = ["one film after another", "and words, many words"]

@@ -13,6 +13,7 @@ from bert_tf.models.families import build_encoder
 from bert_tf.visualization import sharing
 from bert_tf.visualization.sharing import draw_distances, measure_layers
 
+pytestmark = pytest.mark.graphs_as_written
 TEXTS = ["The quick brown fox.", "dog", "안녕하세요 the lazy dog " * 8, "a café"]
 
 
@@ -40,8 +41,9 @@ def _by_hand(encoder, texts, window):
 
 
 @pytest.mark.parametrize("values", [
-    {"num_hidden_layers": 3},
-    {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1, "num_hidden_layers": 4}])
+    {"num_hidden_layers": 2},
+    pytest.param({"family": "albert", "embedding_size": 8, "num_hidden_groups": 1,
+                  "num_hidden_layers": 4}, marks=pytest.mark.long)])
 def test_means_over_all_tokens(values, monkeypatch):
     encoder = _encoder(**values)
     monkeypatch.setattr(sharing, "_BATCH", 3)  # batches of 3 texts and of 1
@@ -95,10 +97,7 @@ def test_the_command(tmp_path, capsys):
     for name, layers in (("one", 1), ("two", 2)):
         measured = measure_layers(_encoder(num_hidden_layers=layers), word_piece(), TEXTS[:3])
         np.testing.assert_allclose(made["models"][name]["degrees"], measured["degrees"], rtol=1e-4)
-    run("a.png")
-    run("b.png", "--angle")
-    first, second = (image.imread(tmp_path / f"{name}.png")[..., :3] for name in "ab")
-    half = first.shape[1] // 2
-    for picture in (first, second):
-        assert np.ptp(picture[:, :half]) > 0.5 < np.ptp(picture[:, half:])
-    assert np.any(first[:, half:] != second[:, half:])
+    run("a.png", "--angle")
+    picture = image.imread(tmp_path / "a.png")[..., :3]
+    half = picture.shape[1] // 2
+    assert np.ptp(picture[:, :half]) > 0.5 < np.ptp(picture[:, half:])

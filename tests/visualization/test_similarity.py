@@ -29,6 +29,7 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.visualization.similarity import compare, draw_similarity, row_name
 from bert_tf.visualization.word_vectors import Occurrence, occurrences, places_of
 
+pytestmark = pytest.mark.graphs_as_written
 
 @pytest.mark.parametrize(("word", "text", "found"), [
     ("bank", "Bank, banks and embankment: bank", ["Bank", "bank"]),
@@ -46,7 +47,7 @@ def test_places(word, text, found):
     assert places_of("Bank", "bank") == []
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=6)
 @given(some.lists(some.sampled_from(["the", "River", "bank", "banks", "은행에서", "나무", "x"]),
                   min_size=1, max_size=12), some.sampled_from([" ", ", ", "\t", " 😀 "]))
 def test_pieces_of_an_occurrence_are_those_of_its_characters(words, between):

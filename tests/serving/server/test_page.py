@@ -110,6 +110,7 @@ def test_compare_two_sentences(page):
     assert answer.locator("#cosine").inner_text() == f"{3 / (5 ** 0.5 * 5):.4f}"
 
 
+@pytest.mark.long
 def test_classify(page):
     choose(page, "predict")
     answer = run(page, text="0123456789" * 2)

@@ -98,24 +98,6 @@ def test_a_changed_configuration_file_is_taken(model_folder, tmp_path):
         server.stop()
 
 
-def test_requests_under_way_are_answered_after_sigterm(model_folder, tmp_path):
-    server = Server("--model_name=m", f"--model_base_path={model_folder}")
-    held = Held(tmp_path)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(server.predict, "m", "hold", text=[held.path])
-        held.wait()
-        server.process.terminate()
-
-        def refuses():
-            with socket.socket() as probe:
-                return probe.connect_ex(("localhost", server.port)) != 0
-
-        wait_until(refuses, "no new connections are taken")
-        held.release()
-        assert arrays(waiting.result())["batch"].tolist() == [1]
-    assert server.stop() == 0
-
-
 @pytest.fixture(scope="module")
 def pem(tmp_path_factory):
     """`pem(name)` -> key and certificate for localhost, each PEM text, self-signed."""
@@ -196,7 +178,7 @@ def limited(model_folder, tmp_path_factory):
                     f"--grpc_socket_path={path}",
                     "--grpc_channel_arguments=grpc.max_receive_message_length=2000000",
                     *([] if BINARY else ["--host=0.0.0.0", "--max_connections=3",
-                                         "--max_text_bytes=3"]))
+                                         "--max_text_bytes=300"]))
     yield server, path
     server.stop()
 
@@ -219,8 +201,8 @@ def test_a_server_takes_what_its_flags_allow_and_models_from_nobody(model_folder
     for port in (server.port, server.rest_port):
         socket.create_connection(("127.0.0.2", port), PATIENCE).close()
     assert arrays(server.predict("m", text=["abc"]))["length"] == [3]
-    with refused("INVALID_ARGUMENT", "a text of 4 bytes; expected at most 3"):
-        server.predict("m", text=["abcd"])
+    with refused("INVALID_ARGUMENT", "a text of 301 bytes; expected at most 300"):
+        server.predict("m", text=["a" * 301])
     request = model_server_config_pb2.ModelServerConfig()
     request.model_config_list.config.add(name="m", base_path=str(model_folder),
                                          model_platform="tensorflow")
@@ -238,3 +220,22 @@ def test_a_socket_and_a_large_message(limited):
     with refused("RESOURCE_EXHAUSTED", "larger than max"):
         server.predict("m", text=["x" * 3_000_000])
     assert arrays(server.predict("m", text=["abc"]))["length"] == [3]
+
+
+def test_requests_under_way_are_answered_after_sigterm(limited, tmp_path):
+    """The last of the tests of that server."""
+    server, _ = limited
+    held = Held(tmp_path)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(server.predict, "m", "hold", text=[held.path])
+        held.wait()
+        server.process.terminate()
+
+        def refuses():
+            with socket.socket() as probe:
+                return probe.connect_ex(("localhost", server.port)) != 0
+
+        wait_until(refuses, "no new connections are taken")
+        held.release()
+        assert arrays(waiting.result())["batch"].tolist() == [1]
+    assert server.stop() == 0
