@@ -25,6 +25,15 @@ def test_a_thread_gives_way_and_no_other():
         assert pool.submit(niceness).result() > niceness() == os.nice(0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities on Linux only")
+def test_a_server_that_gives_way_itself_gives_way_further():
+    """To set less than the process has needs privileges, and would put loading first."""
+    code = ("import os; from bert_tf.serving.server import priority; os.nice(12); "
+            "priority.lower_priority(); print(os.nice(0))")
+    told = subprocess.run([sys.executable, "-c", code], check=True, text=True, capture_output=True)
+    assert told.stdout.split() == ["19"]
+
+
 def test_collections_leave_out_what_was_imported():
     code = ("import gc, sys; from bert_tf.serving.server import priority; "
             "count = len(gc.get_objects()); priority.favor_requests(); "
