@@ -58,7 +58,8 @@ def test_every_page_is_on_the_site_once():
     assert {path.name for path in DOCS.glob("*.md")} <= set(pages)
 
 
-@pytest.mark.parametrize("korean", ["README.ko.md", "docs/korean.ko.md"])
+@pytest.mark.parametrize("korean", [
+    str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.ko.md"), *DOCS.glob("*.ko.md")])])
 def test_korean_pages_have_the_code_of_the_english_ones(korean):
     def code(path):
         return re.findall(r"^```[\s\S]*?^```$|(?<=\n\n)(?:^    .*\n)+", path.read_text(),
@@ -67,7 +68,7 @@ def test_korean_pages_have_the_code_of_the_english_ones(korean):
     path = ROOT / korean
     blocks = code(path)
     assert blocks == code(path.with_name(path.name.replace(".ko.md", ".md")))
-    assert len(blocks) >= 4
+    assert blocks
 
 
 def test_files_that_contributors_are_sent_to_exist():
