@@ -15,6 +15,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages of the site that stand elsewhere in the repository.
 _PROJECT = {"index.md": "README.md", "serving.md": "serving/README.md",
             "deployment.md": "serving/DEPLOYMENT.md",
+            "deployment.ko.md": "serving/DEPLOYMENT.ko.md",
             **{name: name for name in ("BUILD.md", "CHANGELOG.md", "CONTRIBUTING.md",
                                        "SECURITY.md")}}
 _PAGES = {path: name for name, path in _PROJECT.items()}

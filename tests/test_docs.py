@@ -59,7 +59,8 @@ def test_every_page_is_on_the_site_once():
 
 
 @pytest.mark.parametrize("korean", [
-    str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.ko.md"), *DOCS.glob("*.ko.md")])])
+    str(path.relative_to(ROOT)) for folder in (ROOT, DOCS, ROOT / "serving")
+    for path in sorted(folder.glob("*.ko.md"))])
 def test_korean_pages_have_the_code_of_the_english_ones(korean):
     def code(path):
         return re.findall(r"^```[\s\S]*?^```$|(?<=\n\n)(?:^    .*\n)+", path.read_text(),
