@@ -225,6 +225,15 @@ def make_callable(module, function):
     sys.modules[module].__class__ = Command
 
 
+@contextlib.contextmanager
+def nothing_kept():
+    """Let Ctrl-C say that nothing is kept; also a decorator of the `main` of such a command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing is kept, the same command begins anew") from None
+
+
 def _terminate(number, frame):
     raise KeyboardInterrupt
 

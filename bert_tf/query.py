@@ -60,16 +60,9 @@ def _seconds(text):
     return cli.number(text, float, lambda value: 0 < value < float("inf"), "seconds above 0")
 
 
+@cli.nothing_kept()
 def main(argv=None):
     arguments = _parser().parse_args(argv)
-    try:
-        _query(arguments)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("the same command begins again with the first text") from None
-
-
-def _query(arguments):
-    """Ask the server, and print what it answers."""
     try:
         from bert_tf.serving.client import Client, Tls
     except ModuleNotFoundError as error:

@@ -49,6 +49,7 @@ def _parser():
     return cli.parser_of("evaluate", __doc__, EvaluateConfig)
 
 
+@cli.nothing_kept()
 def main(argv=None):
     config = EvaluateConfig(**vars(_parser().parse_args(argv))).named()
     results = evaluate(config)
