@@ -48,6 +48,13 @@ def test_columns_without_names_are_carried_along(write_file):
     assert block.ids(rows.id) == ["one", "two"]
 
 
+def test_several_columns_without_a_name_in_the_header_have_their_numbers(write_file):
+    path = write_file("a.csv", ",text,,\n0,the film,,\n1,the end,x,\n")
+    (block,) = rows_of([path]).blocks(bad=None)
+    assert block.columns == {"id": ["2", "3"], "0": ["0", "1"], "text": ["the film", "the end"],
+                             "2": ["", "x"], "3": ["", ""]}
+
+
 def test_a_field_without_a_name_is_one_of_many(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"": 0, "text": "the film", "of": {"a": 1}}) + "\n")
