@@ -120,20 +120,17 @@ def path(text):
     return text
 
 
-def number(text, kind, right, expected):
-    """`kind(text)` if it is `right`, else say what is `expected`."""
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or not right(value):
-        raise argparse.ArgumentTypeError(explain(text, expected))
-    return value
-
-
 def within(limits):
     """Make an argument type: numbers of an `options.Range`."""
-    return lambda text: number(text, limits.kind, limits.contains, limits.expected)
+    def parsed(text):
+        try:
+            value = limits.kind(text)
+        except ValueError:
+            value = None
+        if value is None or not limits.contains(value):
+            raise argparse.ArgumentTypeError(explain(text, limits.expected))
+        return value
+    return parsed
 
 
 positive, natural = within(POSITIVE), within(NATURAL)
@@ -223,6 +220,27 @@ def make_callable(module, function):
         __call__ = staticmethod(function)
 
     sys.modules[module].__class__ = Command
+
+
+@contextlib.contextmanager
+def nothing_kept():
+    """Let Ctrl-C say that nothing is kept; also a decorator of the `main` of such a command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing is kept, the same command begins anew") from None
+
+
+@contextlib.contextmanager
+def serving_extra():
+    """Name the extra `serving` where a package of it that is imported is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in ("bert_tf", "tensorflow"):
+            raise
+        raise UsageError(explain(f"{error.name} is not installed",
+                                 attempt="pip install 'bert_tf[serving]'")) from error
 
 
 def _terminate(number, frame):

@@ -49,6 +49,7 @@ def _parser():
     return parser
 
 
+@cli.nothing_kept()
 def main(argv=None):
     parser = _parser()
     arguments = parser.parse_args(argv)

@@ -249,6 +249,7 @@ def _parser():
     return cli.parser_of("export", __doc__, ExportConfig)
 
 
+@cli.nothing_kept()
 def main(argv=None):
     export(ExportConfig(**vars(_parser().parse_args(argv))))
 

@@ -48,13 +48,8 @@ def main(argv=None):
         raise UsageError(explain("a gateway without models or protocols", "--models and --api"))
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    try:
+    with cli.serving_extra():
         from bert_tf.serving.gateway.run import run
-    except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] == "bert_tf":
-            raise
-        raise UsageError(explain(f"{error.name} is not installed",
-                                 attempt="pip install 'bert_tf[serving]'")) from error
     run(flags)
 
 

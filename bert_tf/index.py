@@ -151,6 +151,7 @@ def _parser():
     return cli.parser_of("index build", ACTIONS["build"], IndexConfig)
 
 
+@cli.nothing_kept()
 def _search(argv):
     arguments = _search_parser().parse_args(argv)
     index = open_index(arguments.index, arguments.model, arguments.verify or None)

@@ -186,6 +186,7 @@ def _parser():
     return cli.parser_of("learn_vocab", __doc__, LearnVocabConfig)
 
 
+@cli.nothing_kept()
 def main(argv=None):
     learn_vocab(LearnVocabConfig(**vars(_parser().parse_args(argv))))
 

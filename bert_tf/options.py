@@ -235,3 +235,9 @@ class TrainWriteOptions(WriteOptions):
 
     discard_checkpoints: bool = option(
         False, "with --overwrite: also where it deletes checkpoints")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.discard_checkpoints and not self.overwrite:
+            raise UsageError(explain("--discard_checkpoints without --overwrite",
+                                     attempt="--overwrite --discard_checkpoints"))

@@ -19,6 +19,7 @@ import sys
 
 from bert_tf import cli
 from bert_tf.errors import UsageError, explain
+from bert_tf.options import ABOVE_0
 from bert_tf.serving.wire.key_file import read_keys
 from bert_tf.serving.wire.results import outputs_of, plain, preferred, results_by_name
 from bert_tf.storage import files
@@ -43,7 +44,7 @@ def _parser():
     version.add_argument("--version", type=cli.natural, help="of the model (default: the latest)")
     version.add_argument("--label", help="name of a version in the server's configuration")
     add("--format", choices=("table", "json"), default="table", help="json: a line for each text")
-    add("--timeout", type=_seconds, default=60.0, help="seconds for each request")
+    add("--timeout", type=cli.within(ABOVE_0), default=60.0, help="seconds for each request")
     add("--batch_size", type=cli.positive, default=32, help="texts of a request")
     add("--pretokenize", choices=("morphemes", "none"),
         help="whether text is cut into Korean morphemes (default: as the model says)")
@@ -56,25 +57,11 @@ def _parser():
     return parser
 
 
-def _seconds(text):
-    return cli.number(text, float, lambda value: 0 < value < float("inf"), "seconds above 0")
-
-
+@cli.nothing_kept()
 def main(argv=None):
     arguments = _parser().parse_args(argv)
-    try:
-        _query(arguments)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("the same command begins again with the first text") from None
-
-
-def _query(arguments):
-    """Ask the server, and print what it answers."""
-    try:
+    with cli.serving_extra():
         from bert_tf.serving.client import Client, Tls
-    except ModuleNotFoundError as error:
-        raise UsageError(explain(f"{error.name} is not installed",
-                                 attempt="pip install 'bert_tf[serving]'")) from error
     keys = arguments.ca_file, arguments.cert_file, arguments.key_file
     with Client(arguments.address, arguments.model, version=arguments.version,
                 label=arguments.label, timeout=arguments.timeout,

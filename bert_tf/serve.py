@@ -11,7 +11,6 @@ import os
 import sys
 
 from bert_tf import cli
-from bert_tf.errors import UsageError, explain
 
 
 def main(argv=None):
@@ -24,13 +23,8 @@ def main(argv=None):
     # `import tensorflow` imports Keras where it can, which takes as long as all the rest. Serving
     # needs none; who asks for a page that shows attention, waits for it.
     kept_out = sys.modules.setdefault("keras", None) is None
-    try:
+    with cli.serving_extra():
         from bert_tf.serving.server import server
-    except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in ("bert_tf", "tensorflow"):
-            raise
-        raise UsageError(explain(f"{error.name} is not installed",
-                                 attempt="pip install 'bert_tf[serving]'")) from error
     if kept_out:
         del sys.modules["keras"]
     from bert_tf.visualization.served_attention import ServedAttention

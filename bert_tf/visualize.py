@@ -34,6 +34,7 @@ def _parser(view):
     return parser, module
 
 
+@cli.nothing_kept()
 def main(argv=None):
     words = sys.argv[1:] if argv is None else argv
     if not words or words[0] in ("-h", "--help"):

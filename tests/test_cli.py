@@ -9,11 +9,13 @@ import pytest
 from bert_tf import (
     __version__,
     cli,
+    convert,
     create_data,
     errors,
     evaluate,
     export,
     finetune,
+    index,
     learn_vocab,
     pretrain,
     query,
@@ -84,6 +86,19 @@ def test_a_stop_says_how_to_go_on(capsys):
     assert cli.run(stopped) == 130
     assert capsys.readouterr().err == (
         "\nstopped: what is finished is kept, the same command goes on from there\n")
+
+
+@pytest.mark.parametrize(("main", "words"), [
+    (convert.main, []), (evaluate.main, []), (export.main, []), (index.main, ["search"]),
+    (learn_vocab.main, []), (query.main, []), (visualize.main, ["positions"])])
+def test_a_stop_of_what_keeps_nothing(main, words, capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.Parser, "parse_args", stopped)
+    assert cli.run(main, words) == 130
+    assert capsys.readouterr().err == (
+        "\nstopped: nothing is kept, the same command begins anew\n")
 
 
 def test_output_that_nobody_takes(capsys, monkeypatch):

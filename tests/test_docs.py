@@ -41,6 +41,12 @@ def test_the_page_of_the_command_line_is_what_the_parsers_say(monkeypatch):
     assert re.findall(r"^## (\w+)$", page, flags=re.M) == list(cli.COMMANDS)
 
 
+def test_commands_of_several_lines_can_be_copied():
+    page = (DOCS / "command_line.md").read_text()
+    wrong = r"^    python.*[^\\\n]\n     +-.*|^    python.*\S {2,}\S.*"
+    assert re.findall(wrong, page, flags=re.M) == []
+
+
 def test_every_flag_of_a_command_is_in_its_table():
     module = _command_line()
     parser = module.find_parser("pretrain")

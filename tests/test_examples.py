@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -34,6 +35,14 @@ SAID = {
                            r"largest difference as served: (.*)": (0, 1e-4),
                            r"das brot ist alt: german \((.*)\)": (0.5, 1)},
 }
+
+
+@pytest.mark.parametrize("ending", ["", "_ko"])
+def test_new_reviews_are_new(ending, tmp_path):
+    runpy.run_path(str(EXAMPLES / "data" / "make_data.py"))["main"](str(tmp_path))
+    known, new = ((tmp_path / f"{name}{ending}.csv").read_text().splitlines()[1:]
+                  for name in ("reviews", "new_reviews"))
+    assert len(known) == len(new) == 200 and not set(known) & set(new)
 
 
 def test_every_program_is_here():

@@ -28,6 +28,17 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 170
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.ko.md"])
+def test_readme_names_all_commands_and_pages(name):
+    text = (ROOT / name).read_text()
+    (paragraph,) = re.findall(r"\n\n((?:.+\n)*.*`learn_vocab`, (?:.+\n)+)", text)
+    assert re.findall(r"`(\w+)`", paragraph)[:len(cli.COMMANDS)] == list(cli.COMMANDS)
+    linked = re.findall(r"\]\(([^)]*\.md)\)", text)
+    english = re.findall(r"\]\(([^)]*\.md)\)", (ROOT / "README.md").read_text())
+    assert {page.replace(".ko", "") for page in linked} == {
+        page.replace(".ko", "") for page in english}
+
+
 def _anchors(path):
     """What links to parts of a page may say: its headings, as GitHub and mkdocs write them."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.M)

@@ -1,8 +1,8 @@
 """Adapt an encoder to your own text: other vocabulary pieces, then more pre-training, exported.
 
-    python -m bert_tf.adapt --model MODEL --input 'texts/*.txt.gz' --output_dir runs/own
+    python -m bert_tf.adapt --model MODEL --input 'texts/*.txt.gz' --output_dir runs/own \\
         --new_pieces 8000
-    python -m bert_tf.adapt --model MODEL --input texts.txt --output_dir runs/small --drop_unused
+    python -m bert_tf.adapt --model MODEL --input texts.txt --output_dir runs/small --drop_unused \\
         --train_steps 0
 
 --new_pieces adds WordPiece pieces that the vocabulary lacks, learned from the text in the form that

@@ -34,7 +34,7 @@ class ExampleFormOptions(Options):
         None, "masked positions of an example at most (default: --masked_lm_prob of "
               "--max_seq_length)", POSITIVE)
     short_seq_prob: float = option(
-        0.1, "fraction of examples that are made shorter", FRACTION)
+        0.1, "fraction of examples that are made shorter; sentence_pair: none", FRACTION)
     split: str = option(
         "lines", "lines: a sentence a line, a blank line between documents; sentences: raw text, "
                  "split into sentences; none: every line, as it is, is a document",

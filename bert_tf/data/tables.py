@@ -90,7 +90,7 @@ def read_rows(path, columns, optional=(), form=AS_FOUND):
     for where, fields in (_csv_rows if quoted else _tsv_rows)(path, form, delimiter):
         if first is None:
             first = fields
-            header = [name.strip() for name in fields] if has_header else []
+            header = _header(fields) if has_header else []
             places = _places(where, header, len(fields), columns, optional)
             if has_header:
                 continue
@@ -120,8 +120,7 @@ def column_names(path, form=AS_FOUND):
     form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))
     quoted = form.delimiter != "\t" or suffix(path) == ".csv"
     fields = next(quoted_rows([first], form.delimiter), []) if quoted else first.split("\t")
-    names = [name.strip() for name in fields]
-    return (list(map(str, range(len(names)))) if form.header is False else names), form
+    return (list(map(str, range(len(fields)))) if form.header is False else _header(fields)), form
 
 
 def read_text_lines(path, form=AS_FOUND):
@@ -168,6 +167,13 @@ def _field_names(item):
         yield name
         if isinstance(value, dict):
             yield from (f"{name}.{inner}" for inner in value)
+
+
+def _header(fields):
+    """Return the names of the columns; of several without one, which have no other, the numbers."""
+    names = [name.strip() for name in fields]
+    return [name or str(place) for place, name in enumerate(names)] if (
+        names.count("") > 1) else names
 
 
 def _places(where, header, width, columns, optional):

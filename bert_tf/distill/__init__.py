@@ -1,7 +1,7 @@
 """Distill a model: unlabelled text and a teacher to a smaller, faster student, exported.
 
     python -m bert_tf.distill --teacher MODEL --input 'texts/*.txt.gz' --output_dir runs/small
-    python -m bert_tf.distill --teacher MODEL --input reviews.txt --output_dir runs/static
+    python -m bert_tf.distill --teacher MODEL --input reviews.txt --output_dir runs/static \\
         --static --hidden_size 256 --epochs 5
 
 The student has some of the teacher's layers, or is narrower (--hidden_size), or another model

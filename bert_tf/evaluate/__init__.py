@@ -1,7 +1,7 @@
 """Measure a fine-tuned model on labelled examples.
 
     python -m bert_tf.evaluate --model runs/mrpc --data test.txt
-    python -m bert_tf.evaluate --task retrieval --model runs/embedder --reranker runs/reranker \
+    python -m bert_tf.evaluate --task retrieval --model runs/embedder --reranker runs/reranker \\
         --corpus passages.tsv --data queries.jsonl
 
 The model is the folder of a finetune run, a model folder (save_pretrained), a version of a
@@ -49,6 +49,7 @@ def _parser():
     return cli.parser_of("evaluate", __doc__, EvaluateConfig)
 
 
+@cli.nothing_kept()
 def main(argv=None):
     config = EvaluateConfig(**vars(_parser().parse_args(argv))).named()
     results = evaluate(config)

@@ -1,9 +1,9 @@
 """Fine-tune a model on labelled examples: a table of text to a measured, exported model.
 
-    python -m bert_tf.finetune --task mrpc --init runs/bert_mini --train train.txt --dev 0.1
+    python -m bert_tf.finetune --task mrpc --init runs/bert_mini --train train.txt --dev 0.1 \\
         --output_dir runs/mrpc
-    python -m bert_tf.finetune --task classify --init MODEL --train reviews.csv --dev 0.1
-        --output_dir runs/reviews --text_column review --label_column stars --seeds 5
+    python -m bert_tf.finetune --task classify --init MODEL --train reviews.csv --dev 0.1 \\
+        --output_dir runs/reviews --text_column review --label_column stars --seeds 5 \\
         --learning_rate 2e-5 5e-5 1e-4
 
 Tasks with files of their own: cola mrpc sst2 stsb qqp mnli qnli rte wnli (GLUE), nsmc, polarity,

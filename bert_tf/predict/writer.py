@@ -4,6 +4,7 @@ Each format has `suffix`, `write` and `count_rows`. A file appears whole, and th
 same bytes.
 """
 
+import base64
 import json
 
 import numpy as np
@@ -155,4 +156,6 @@ def _line(row):
 
 
 def _plain(value):
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

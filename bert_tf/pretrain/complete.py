@@ -132,6 +132,9 @@ def _check_sources(options):
         raise UsageError("--init brings its own sizes; leave out --preset and --config")
     if options.stack and not options.init:
         raise UsageError("--stack repeats the layers of a trained model; name it with --init")
+    if options.split == "none" and not options.input:
+        raise UsageError("--split none without --input: Python's prose is split into sentences; "
+                         "leave --split out")
     if options.preset and options.config:
         raise UsageError("--preset and --config both give the sizes; leave one out")
     if options.vocab_size and (options.vocab or options.init):

@@ -2,6 +2,9 @@
 
 import tempfile
 
+import numpy as np
+
+from bert_tf.errors import BertTfError, explain
 from bert_tf.visualization.tokenizers import open_tokenizer
 
 MODEL = ("model or run folder, a checkpoint of any format that convert reads, or a version that "
@@ -23,10 +26,19 @@ def load_encoder(path, **options):
     Returns: `(encoder, tokenizer)`: the Keras model and what `load_tokenizer` gives.
 
     Raises:
-        BertTfError: a file is missing or damaged, there is no tokenizer that reads text, or a
-            SavedModel was not written by `bert_tf.export`.
+        BertTfError: a file is missing or damaged, there is no tokenizer that reads text, a
+            SavedModel was not written by `bert_tf.export`, or a weight is not finite.
         UsageError: no model of any format, or a SavedModel whose weights cannot be told apart.
     """
+    encoder, tokenizer = _load(path, options)
+    for weight in encoder.weights:
+        if not np.isfinite(weight.numpy()).all():
+            raise BertTfError(explain(f"{path}: {weight.path} holds NaN or infinite numbers",
+                                      "a model with finite weights"))
+    return encoder, tokenizer
+
+
+def _load(path, options):
     from bert_tf.converters.own_folder import own_folder
     from bert_tf.models.find import find_model
     from bert_tf.saved_model.exported_encoder import load_exported

@@ -113,7 +113,7 @@ def draw_runs(runs, metrics=None, axis="steps", smooth=None):
     for place, axes in enumerate(panels):
         axes.set_visible(place < len(metrics))
     for place, (axes, metric) in enumerate(zip(panels, metrics, strict=False)):
-        axes.set_title(metric.replace("_", " "))
+        axes.set_title(metric.replace("_", " "), parse_math=False)
         axes.grid(alpha=0.3)
         if place + columns >= len(metrics):  # the last of its column
             axes.set_xlabel(_X_LABELS[axis])

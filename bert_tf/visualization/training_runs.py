@@ -1,6 +1,7 @@
 """The log of a training run, read from its `metrics.jsonl`."""
 
 import json
+import math
 import os
 
 import numpy as np
@@ -10,6 +11,7 @@ from bert_tf.storage import files, manifest
 
 AXES = ("steps", "tokens", "seconds")
 _METRICS = "metrics.jsonl"
+_LARGEST = 1e300
 _LINE = '{"step": 10, "split": "train", "loss": 6.5, …} or {"restart": 10}'
 
 
@@ -37,7 +39,7 @@ def read_run(path):
         where = f"{path} line {number}"
         try:
             line = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 notes.append(f"{where} is truncated and skipped")
                 break
@@ -54,7 +56,7 @@ def read_run(path):
             raise BertTfError(explain(f"{where}: step {line['step']} after {rows[-1]['step']}",
                                       'a line {"restart": …} between'))
         rows.append(line)
-    if not any(kept.values()):
+    if not any(len(row) > 1 for rows in kept.values() for row in rows):
         raise BertTfError(explain(f"{path} holds no metrics", "the lines of a training"))
     return {"path": path, **{split: _columns(rows) for split, rows in kept.items()},
             "restarts": restarts, "lost": lost,
@@ -75,14 +77,18 @@ def _metrics_file(path):
 def _check(line, where):
     """Raise BertTfError unless a line is one of a training's."""
     def is_step(value):
-        return type(value) is int and value >= 0
+        return type(value) is int and 0 <= value < 2**53
+
+    def is_metric(name, value):  # that can be drawn
+        return name.isprintable() and (value is None or type(value) in (int, float)
+                                       and not _LARGEST < abs(value) < math.inf)
 
     if isinstance(line, dict):
         if set(line) == {"restart"} and is_step(line["restart"]):
             return
-        metrics = [value for name, value in line.items() if name not in ("step", "split")]
         if (is_step(line.get("step")) and line.get("split") in ("train", "eval")
-                and all(value is None or type(value) in (int, float) for value in metrics)):
+                and all(name == "split" or is_metric(name, value)
+                        for name, value in line.items())):
             return
     raise BertTfError(explain(f"{where}: not a line of metrics", _LINE))
 

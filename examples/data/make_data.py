@@ -55,13 +55,16 @@ LANGUAGES = {
 }
 
 
-def reviews(draw, words):
-    """Rows `(review, stars)`."""
-    for _ in range(ROWS):
+def reviews(draw, words, before=()):
+    """Rows `(review, stars)`, a list, none of them among those `before`."""
+    rows = []
+    while len(rows) < ROWS:
         stars = draw.choice(sorted(words["marks"]))
-        yield draw.choice(words["reviews"]).format(
+        row = draw.choice(words["reviews"]).format(
             part=draw.choice(words["parts"]), mark=draw.choice(words["marks"][stars]),
             year=draw.randint(1950, 2020)), stars
+        rows += [row] if row not in before else []
+    return rows
 
 
 def names(draw, words):
@@ -100,10 +103,12 @@ def main(folder="."):
     """Write all files into `folder`."""
     for ending, words in LANGUAGES.items():
         draw = random.Random(SEED)
+        rows = []
         for name in ("reviews", "new_reviews"):
+            rows = reviews(draw, words, rows)
             path = os.path.join(folder, f"{name}{ending}.csv")
             with open(path, "w", encoding="utf-8", newline="") as stream:
-                csv.writer(stream).writerows([("review", "stars"), *reviews(draw, words)])
+                csv.writer(stream).writerows([("review", "stars"), *rows])
         path = os.path.join(folder, f"entities{ending}.conll")
         with open(path, "w", encoding="utf-8") as stream:
             for sentence in entities(draw, words):

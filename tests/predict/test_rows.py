@@ -1,7 +1,9 @@
 """What is read of the input's rows, carried along and measured, without a model."""
 
+import datetime
 import gzip
 import json
+import types
 
 import pytest
 
@@ -10,6 +12,7 @@ from bert_tf.predict.carried import Carried
 from bert_tf.predict.measure import measure
 from bert_tf.predict.progress import count_rows
 from bert_tf.predict.rows import Rows
+from bert_tf.predict.writer import JsonLines
 
 QUESTIONS = ["question", "context"]
 
@@ -48,6 +51,13 @@ def test_columns_without_names_are_carried_along(write_file):
     assert block.ids(rows.id) == ["one", "two"]
 
 
+def test_several_columns_without_a_name_in_the_header_have_their_numbers(write_file):
+    path = write_file("a.csv", ",text,,\n0,the film,,\n1,the end,x,\n")
+    (block,) = rows_of([path]).blocks(bad=None)
+    assert block.columns == {"id": ["2", "3"], "0": ["0", "1"], "text": ["the film", "the end"],
+                             "2": ["", "x"], "3": ["", ""]}
+
+
 def test_a_field_without_a_name_is_one_of_many(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"": 0, "text": "the film", "of": {"a": 1}}) + "\n")
@@ -62,6 +72,20 @@ def test_ids_tell_files_of_one_name_apart(tmp_path):
         path.write_text("the film\n")
     (block,) = rows_of(paths).blocks(bad=None)
     assert block.columns["id"] == [f"{path}:1" for path in paths]
+
+
+def test_what_json_has_no_type_for(tmp_path):
+    pa, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    table = pa.table({"text": ["the film"], "key": [b"\xff\0"], "inner": [[b"a"]],
+                      "day": [datetime.date(2020, 1, 2)]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    rows = rows_of([tmp_path / "a.parquet"])
+    (block,) = rows.blocks(bad=None)
+    path = str(tmp_path / "out.jsonl")
+    JsonLines(rows, types.SimpleNamespace(columns=[])).write(path, block, {})
+    with open(path) as stream:
+        assert json.loads(stream.read()) == {
+            "id": "1", "text": "the film", "key": "/wA=", "inner": ["YQ=="], "day": "2020-01-02"}
 
 
 @pytest.mark.parametrize(("more", "fits"), [

@@ -94,6 +94,8 @@ def test_learning_rates(flags, rate):
     ("--stack 2", "--stack repeats the layers of a trained model; name it with --init"),
     ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
     ("--optimizer lion --epsilon 1e-8", "no meaning without --optimizer adamw or lamb or muon"),
+    ("--split none", "Python's prose is split into sentences; leave --split out"),
+    ("--discard_checkpoints", "without --overwrite; try --overwrite --discard_checkpoints"),
     ("--init folder", "has no tokenizer, with which examples are made"),
 ])
 def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, monkeypatch):

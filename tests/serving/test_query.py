@@ -120,16 +120,6 @@ def test_an_empty_key_file(flag, capsys):
     assert f"{flag}: an empty path; expected that of a file" in capsys.readouterr().err
 
 
-def test_a_stop_promises_nothing(capsys, monkeypatch):
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Client, "metadata", stopped)
-    assert cli.run(query.main, ["m", "a", "--address", "localhost:1"]) == 130
-    assert capsys.readouterr().err == (
-        "\nstopped: the same command begins again with the first text\n")
-
-
 def test_no_server(capsys):
     assert cli.run(query.main, ["m", "a", "--address", "localhost:1"]) == 1
     assert "error: no server answers at localhost:1" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from matplotlib import image
+from tiny_encoder import CONFIG, tokenizer
 
 from bert_tf import cli, visualize
 from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
@@ -50,3 +51,13 @@ def test_a_model_without_position_embeddings_is_refused():
         "num_attention_heads": 2, "intermediate_size": 8})
     with pytest.raises(UsageError, match="family 'deberta', whose attention knows distances"):
         position_table(build_encoder(config))
+
+
+def test_a_model_whose_training_diverged_is_refused(tmp_path, capsys):
+    model = build_encoder(CONFIG)
+    weight = model.weights[0]
+    weight.assign(np.full(weight.shape, np.nan))
+    model.save_pretrained(tmp_path / "model", tokenizer())
+    assert cli.run(visualize.main, ["positions", "--model", str(tmp_path / "model"), "--output",
+                                    str(tmp_path / "p.png")]) == 1
+    assert f"model: {weight.path} holds NaN or infinite numbers" in capsys.readouterr().err

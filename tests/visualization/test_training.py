@@ -104,6 +104,10 @@ def test_a_last_line_that_is_cut_short(run_folder):
     ('{"step": 30, "split": "test"}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": "9"}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": true}', "line 5: not a line of metrics"),
+    (f'{{"step": {2**70}, "split": "train"}}', "line 5: not a line of metrics"),
+    (f'{{"step": 30, "split": "train", "loss": {10**400}}}', "line 5: not a line of metrics"),
+    ('{"step": 30, "split": "train", "loss": 1' + "0" * 5000 + "}", "line 5: invalid JSON"),
+    ('{"step": 30, "split": "train", "\\ud800": 1}', "line 5: not a line of metrics"),
     ('{"restart": "5"}', "line 5: not a line of metrics"),
     ('{"step": 30, "split": "train", "loss": 9}', "line 5: step 30 after 30"),
     ("", "line 5: invalid JSON")])
@@ -113,8 +117,9 @@ def test_other_damage_is_named(run_folder, line, told):
 
 
 def test_what_is_no_run(run_folder, tmp_path):
-    with pytest.raises(BertTfError, match="holds no metrics"):
-        read_run(run_folder(['{"restart": 0}'], "empty"))
+    for name, line in (("empty", '{"restart": 0}'), ("bare", '{"step": 1, "split": "train"}')):
+        with pytest.raises(BertTfError, match="holds no metrics"):
+            read_run(run_folder([line], name))
     with pytest.raises(BertTfError, match="no such file"):
         read_run(str(tmp_path / "none"))
     (tmp_path / "tuned" / "trials" / "first").mkdir(parents=True)
@@ -141,24 +146,25 @@ def test_what_the_training_itself_writes(tmp_path):
 
 
 def test_panels(run_folder):
-    lines = [line.replace('"accuracy"', '"f1"').replace('"restart": 20', '"restart": 40')
+    lines = [line.replace('"accuracy"', '"$f1$"').replace('"restart": 20', '"restart": 40')
              for line in LINES if '"step": 30' not in line and '"step": 40' not in line]
     runs = {"first": read_run(run_folder()), "_2nd $x$": read_run(run_folder(lines, "other"))}
     figure = draw_runs(runs, smooth=3)
     panels = {axes.get_title(): axes for axes in figure.axes if axes.get_visible()}
-    assert list(panels) == ["loss", "accuracy", "f1", "learning rate", "tokens per second"]
+    assert list(panels) == ["loss", "accuracy", "$f1$", "learning rate", "tokens per second"]
 
     def drawn(title):
         """Of each line: colour, marker, dashes, width."""
         return [(line.get_color(), line.get_marker(), line.get_linestyle(), line.get_xdata())
                 for line in panels[title].lines]
 
+    assert not panels["$f1$"].title.get_parse_math()
     assert {colour for colour, *_ in drawn("accuracy")} == {"C0"}
-    assert {colour for colour, *_ in drawn("f1")} == {"C1"}
+    assert {colour for colour, *_ in drawn("$f1$")} == {"C1"}
     assert {colour for colour, *_ in drawn("loss")} == {"C0", "C1"}
     restarts = [(colour, x[0]) for colour, _, dashes, x in drawn("loss") if dashes == "--"]
     assert restarts == [("C0", 20), ("C0", 50), ("C1", 40), ("C1", 50)]
-    assert [list(x) for *_, dashes, x in drawn("f1") if dashes == "None"] == [[20, 55]]
+    assert [list(x) for *_, dashes, x in drawn("$f1$") if dashes == "None"] == [[20, 55]]
     smooth = [line for line in panels["loss"].lines
               if line.get_alpha() is None and line.get_linestyle() == "-"]
     np.testing.assert_allclose(smooth[0].get_ydata(), [8.5, 8, 7, 6])

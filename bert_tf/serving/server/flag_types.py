@@ -5,7 +5,10 @@ import ipaddress
 
 from bert_tf import cli
 from bert_tf.errors import explain
+from bert_tf.options import Range
 from bert_tf.serving.apis.settings import MAX_TOKENS, NAMES
+
+port = cli.within(Range(int, lambda value: 0 <= value < 2**16, "a port from 0 to 65535"))
 
 
 def add(group, name, kind, default, about):
@@ -28,11 +31,6 @@ def _truth(text):
 def names(text):
     """An argument type: names with commas between them, a tuple."""
     return tuple(filter(None, text.split(",")))
-
-
-def port(text):
-    """An argument type: the number of a port."""
-    return cli.number(text, int, lambda value: 0 <= value < 2**16, "a port from 0 to 65535")
 
 
 def host(text):

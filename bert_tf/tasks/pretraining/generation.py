@@ -28,8 +28,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     Args:
         model: a `LanguageModel`.
         input_word_ids: int32 `[batch, seq_length]`, of any length.
-        input_mask: int32 `[batch, seq_length]`, 1 for real tokens; padding is on the right and
-            every row has a real token.
+        input_mask: int32 `[batch, seq_length]`, 1 for real tokens, of which every row has one or
+            more; padding may be on either side.
         max_new_tokens: maximum of new tokens a row; an integer or a scalar tensor.
         top_k: 1 takes the most probable token; an integer or a scalar tensor, at least 1. More
             than the vocabulary has is all of it.
@@ -45,11 +45,12 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         generated; after that stands `config.padding_id`.
 
     Raises:
-        UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range, or a row has no
-            real token, where that can be known: not of arguments inside a graph.
+        UsageError: `top_k`, `temperature` or `max_new_tokens` is out of range, a row has no
+            real token, or ids and mask differ in shape, where that can be known: not of arguments
+            inside a graph.
     """
-    _check(input_mask, max_new_tokens, top_k, temperature)
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
+    _check(ids, mask, max_new_tokens, top_k, temperature)
     use_cache = use_cache and _can_be_cached(model.config)
     run = functools.partial(_generate, model, use_cache, may_slide or not use_cache)
     run = _compiled(model, (use_cache, may_slide), run)
@@ -86,12 +87,13 @@ def _can_be_cached(config):
 def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, temperature, seeds,
               streams, end_id):
     longest, padding_id = model.config.longest, model.config.padding_id
-    batch, prompts = tf.shape(ids)[0], tf.reduce_sum(mask, axis=1)
+    rows = tf.ragged.boolean_mask(ids, mask > 0)
+    batch, prompts = tf.shape(ids)[0], tf.cast(rows.row_lengths(), tf.int32)
     draws = _draws(seeds, streams, prompts, max_new_tokens)  # [B, new]
     every_row = tf.range(batch)
     # One cell more than may be filled: a row that has ended still points after itself.
     padding = tf.fill([batch, max_new_tokens + 1], padding_id)
-    tokens = tf.concat([tf.where(mask > 0, ids, padding_id), padding], 1)
+    tokens = tf.concat([rows.to_tensor(padding_id), padding], 1)
 
     def grow(logits, step, tokens, lengths, open_):
         """Put a token after every row that is open."""
@@ -131,7 +133,7 @@ def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, tem
             "output_mask": tf.cast(positions < lengths[:, tf.newaxis], tf.int32)}
 
 
-def _check(input_mask, max_new_tokens, top_k, temperature):
+def _check(ids, mask, max_new_tokens, top_k, temperature):
     """Refuse what is out of range, as far as it is known: inside a graph, only constants are."""
     for name, value, least in (("top_k", top_k, 1), ("max_new_tokens", max_new_tokens, 0)):
         known = tf.get_static_value(value)
@@ -141,8 +143,11 @@ def _check(input_mask, max_new_tokens, top_k, temperature):
     if known is not None and not known > 0:
         raise UsageError(explain(f"temperature={known}",
                                  "above 0; top_k=1 takes the most probable token"))
-    known = tf.get_static_value(input_mask)
-    empty = [] if known is None else np.flatnonzero(~np.any(known, axis=1))
+    if ids.shape.rank not in (None, 2) or not ids.shape.is_compatible_with(mask.shape):
+        raise UsageError(explain(f"input_word_ids {ids.shape} with input_mask {mask.shape}",
+                                 "both [batch, seq_length]"))
+    known = tf.get_static_value(mask)
+    empty = [] if known is None else np.flatnonzero(~np.any(known > 0, axis=1))
     if len(empty):
         raise UsageError(explain(f"row {empty[0]} of the prompts has no token",
                                  "at least one, such as [CLS]"))

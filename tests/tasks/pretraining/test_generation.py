@@ -177,12 +177,23 @@ def test_adapters_and_other_weights_are_seen_by_the_next_call(model):
     ({"top_k": 0}, "top_k=0"), ({"top_k": np.int64(0)}, "top_k=0"), ({"top_k": 1.5}, "top_k"),
     ({"temperature": 0.0}, "temperature"), ({"temperature": float("nan")}, "temperature"),
     ({"max_new_tokens": -1}, "max_new_tokens"),
+    ({"input_mask": np.ones((2, 3))}, r"input_word_ids \(2, 2\) with input_mask \(2, 3\)"),
+    ({"input_word_ids": [5, 5], "input_mask": [1, 1]}, r"both \[batch, seq_length\]"),
     ({"input_mask": np.array([[1, 1], [0, 0]])}, "row 1 of the prompts has no token")])
 def test_out_of_range(model, options, message):
     arguments = {"input_word_ids": np.full((2, 2), 5), "input_mask": np.ones((2, 2)),
                  "max_new_tokens": 2}
     with pytest.raises(UsageError, match=message):
         generate(model, **{**arguments, **options})
+
+
+def test_padding_on_the_left(model):
+    ids, mask = padded(PROMPTS)
+    expected = generate(model, ids, mask, 4)["output_word_ids"].numpy()
+    left = [np.stack([np.roll(row, -len(prompt)) for row, prompt in zip(
+        values, PROMPTS, strict=True)]) for values in (ids, mask)]
+    assert left[1][0].tolist() == [0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(generate(model, *left, 4)["output_word_ids"], expected)
 
 
 def test_prompts_of_every_size(model):
