@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.layers.dense import unflatten
+from bert_tf.layers.dense import add_bias, unflatten
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
 
@@ -43,7 +43,7 @@ class Conv(Layer):
             initializer=initializer)
         self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
 
-    def call(self, inputs, sequence_ids):
+    def call(self, inputs, sequence_ids, training=False):
         """Map `[…, in]` to `[…, units]`."""
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
         reach = self.kernel_size // 2
@@ -58,7 +58,7 @@ class Conv(Layer):
         joined = tf.concat(columns, -1)  # […, kernel_size in]
         tokens = tf.reshape(joined, [-1, joined.shape[-1]])
         flat_kernel = tf.reshape(kernel, [-1, self.units])
-        return unflatten(tf.nn.bias_add(tf.matmul(tokens, flat_kernel), bias), inputs)
+        return unflatten(add_bias(tf.matmul(tokens, flat_kernel), bias, training), inputs)
 
     def compute_output_shape(self, inputs_shape, sequence_ids_shape=None):
         """`[…, units]`."""

@@ -39,8 +39,8 @@ class Dense(keras.layers.Dense):
     def call(self, inputs, training=None):
         """Map `[…, in]` to `[…, units]`."""
         outputs = self._substituted(inputs)
-        return (self._mapped(inputs, tf.convert_to_tensor(self.kernel)) if outputs is None
-                else outputs)
+        return (self._mapped(inputs, tf.convert_to_tensor(self.kernel), training)
+                if outputs is None else outputs)
 
     def activated(self, inputs, activation, training=False):
         """What `activation`, a function of `activations`, makes of the layer's output."""
@@ -51,10 +51,10 @@ class Dense(keras.layers.Dense):
         outputs = substitutes().product(self, inputs, activation)
         return None if outputs is None else unflatten(outputs, inputs)
 
-    def _mapped(self, inputs, kernel):
+    def _mapped(self, inputs, kernel, training):
         outputs = tf.matmul(flatten(inputs, kernel.shape[0]), kernel)
         if self.use_bias:
-            outputs = tf.nn.bias_add(outputs, tf.convert_to_tensor(self.bias))
+            outputs = add_bias(outputs, tf.convert_to_tensor(self.bias), training)
         return unflatten(outputs, inputs)
 
     def _int8_call(self, inputs, training=None):
@@ -68,7 +68,8 @@ class Dense(keras.layers.Dense):
             # Rounding has no gradient: it is that of the inputs.
             rounded += tf.stop_gradient(tf.cast(whole, dtype) / tf.cast(scale, dtype) - inputs)
         scale = tf.convert_to_tensor(self.kernel_scale)
-        outputs = self._mapped(rounded, tf.cast(self._kernel, dtype) / tf.cast(scale, dtype))
+        outputs = self._mapped(rounded, tf.cast(self._kernel, dtype) / tf.cast(scale, dtype),
+                               training)
         if self.lora_enabled:
             down, up = (tf.cast(each, dtype) for each in (self.lora_kernel_a, self.lora_kernel_b))
             outputs += self.lora_alpha / self.lora_rank * (inputs @ down @ up)
@@ -91,6 +92,17 @@ class Dense(keras.layers.Dense):
         for name in set(config) - set(keras.Layer.get_config(self)) - kept:
             del config[name]
         return {**config, "initializer_range": self.initializer_range, "seed": self.seed}
+
+
+def add_bias(outputs, bias, training):
+    """Add `bias [D]` to `outputs [K, D]`.
+
+    The gradient of TensorFlow's own operation, which it fuses with products where none is taken,
+    adds up in bfloat16 on a CPU: of thousands of tokens it is off by a tenth and more.
+    """
+    if training and outputs.dtype == tf.bfloat16:
+        return outputs + bias
+    return tf.nn.bias_add(outputs, bias)
 
 
 def flatten(inputs, width):
