@@ -21,3 +21,11 @@ def check_rank(name, tensor, rank):
             f"{name} has rank {actual}, shape {tuple(tensor.shape)}; expected rank {rank}"
         )
     return tensor
+
+
+def check_shape(name, tensor, other, like):
+    """Raise ValueError unless `tensor` may be of the same shape as `like`, which is called `other`.
+    """
+    if not tensor.shape.is_compatible_with(like.shape):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(like.shape)}, "
+                         f"that of {other}")

@@ -154,10 +154,14 @@ def on_replicas(strategy, function):
     """Return the same for a batch, or none, for each replica."""
     import tensorflow as tf
 
+    def on_replica(texts):
+        # Here: replicas are threads, which have no context variables of the one that made them.
+        with for_inference(served_layer_norm):
+            return function(**texts)
+
     @tf.function(autograph=False, reduce_retracing=True)
     def run(texts):
-        with for_inference(served_layer_norm):
-            return strategy.run(lambda texts: function(**texts), args=(texts,))
+        return strategy.run(on_replica, args=(texts,))
 
     def ask(batches):
         tensors = [_tensors(texts) for texts in batches]

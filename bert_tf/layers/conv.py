@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.layers.dense import unflatten
+from bert_tf.layers.dense import add_bias, unflatten
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
 
@@ -58,7 +58,7 @@ class Conv(Layer):
         joined = tf.concat(columns, -1)  # […, kernel_size in]
         tokens = tf.reshape(joined, [-1, joined.shape[-1]])
         flat_kernel = tf.reshape(kernel, [-1, self.units])
-        return unflatten(tf.nn.bias_add(tf.matmul(tokens, flat_kernel), bias), inputs)
+        return unflatten(add_bias(tf.matmul(tokens, flat_kernel), bias), inputs)
 
     def compute_output_shape(self, inputs_shape, sequence_ids_shape=None):
         """`[…, units]`."""

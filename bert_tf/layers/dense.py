@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.layers.inference import own_gradient
 from bert_tf.layers.initializers import path_seed, truncated_normal
 from bert_tf.layers.substitutes import substitutes
 
@@ -54,7 +55,7 @@ class Dense(keras.layers.Dense):
     def _mapped(self, inputs, kernel):
         outputs = tf.matmul(flatten(inputs, kernel.shape[0]), kernel)
         if self.use_bias:
-            outputs = tf.nn.bias_add(outputs, tf.convert_to_tensor(self.bias))
+            outputs = add_bias(outputs, tf.convert_to_tensor(self.bias))
         return unflatten(outputs, inputs)
 
     def _int8_call(self, inputs, training=None):
@@ -91,6 +92,19 @@ class Dense(keras.layers.Dense):
         for name in set(config) - set(keras.Layer.get_config(self)) - kept:
             del config[name]
         return {**config, "initializer_range": self.initializer_range, "seed": self.seed}
+
+
+def add_bias(outputs, bias):
+    """Add `bias [D]` to `outputs [K, D]`."""
+    add = _add_bfloat16 if outputs.dtype == tf.bfloat16 else tf.nn.bias_add
+    return add(outputs, bias)
+
+
+@own_gradient
+def _add_bfloat16(outputs, bias):
+    """On a CPU the gradient of TensorFlow's operation adds up in bfloat16: of 4,096 tokens it is
+    off by 6 %, of 16,384 by 41 %."""
+    return tf.nn.bias_add(outputs, bias), lambda upstream: (upstream, tf.reduce_sum(upstream, 0))
 
 
 def flatten(inputs, width):

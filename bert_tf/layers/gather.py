@@ -22,7 +22,9 @@ def gather_rows(table, ids):
     rows, width = tf.shape(table)[0], table.shape[1]
 
     def gradient(upstream):
-        flat = tf.reshape(upstream, [-1, width])
-        return tf.math.unsorted_segment_sum(flat, tf.reshape(ids, [-1]), rows), None
+        # In half precision a CPU would stop adding at some hundreds.
+        flat = tf.cast(tf.reshape(upstream, [-1, width]), tf.float32)
+        total = tf.math.unsorted_segment_sum(flat, tf.reshape(ids, [-1]), rows)
+        return tf.cast(total, table.dtype), None
 
     return tf.gather(table, ids), gradient

@@ -93,7 +93,9 @@ class PaddingFree:
 
     def tokens(self, values):
         """`[batch, seq_length, …]` -> `[tokens, …]`."""
-        return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), self._places)
+        # Of this size, or it fails: places of another batch would be other tokens.
+        flat = tf.reshape(values, [self.batch * self.seq_length, *values.shape[2:]])
+        return tf.gather(flat, self._places)
 
     def restore(self, tokens):
         """`[tokens, width]` -> `[batch, seq_length, width]`, 0 at padding."""

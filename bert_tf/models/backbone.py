@@ -15,6 +15,7 @@ from bert_tf.layers.padding_free import PaddingFree
 from bert_tf.layers.pooling import Pooler, last_token, mean_of_tokens
 from bert_tf.layers.quantized import policy_of
 from bert_tf.models.encoder import Encoder
+from bert_tf.shapes import check_shape
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -114,6 +115,8 @@ class Backbone(Adaptable, keras.Layer):
         return_outputs = self.encoder_outputs if encoder_outputs is None else encoder_outputs
         # NumPy's integers are of 64 bits.
         inputs = {name: tf.cast(ids, tf.int32) for name, ids in inputs.items()}
+        for name in ("input_mask", "input_type_ids"):
+            check_shape(name, inputs[name], "input_word_ids", inputs["input_word_ids"])
         input_mask = inputs["input_mask"]
         layout = self._layout(input_mask)
         embeddings = self._embed(inputs, layout, training)

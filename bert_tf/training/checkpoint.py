@@ -20,7 +20,7 @@ class Checkpoints:
 
     Args:
         folder: made where absent; only the writing process creates files in it.
-        keep: number of newest checkpoints that `save` leaves.
+        keep: number of newest checkpoints that `save` leaves; None for all.
     """
 
     def __init__(self, folder, keep=3):
@@ -56,8 +56,16 @@ class Checkpoints:
             checksums.write_sealed(os.path.join(temporary, _STATE),
                                    {"step": step, **state, "files": facts})
         # A damaged checkpoint that the run went back before is later than `step`: not counted.
-        for old in [old for old in self.steps() if old <= step][:-self.keep]:
+        earlier = [old for old in self.steps() if old <= step]
+        for old in earlier[:-self.keep] if self.keep else ():
             self._discard(old)
+
+    def keep_only(self, step):
+        """Delete all checkpoints but that of `step`; of None all, and none where it is missing."""
+        steps = self.steps()
+        if step is None or step in steps:
+            for other in {*steps} - {step}:
+                self._discard(other)
 
     def _discard(self, step):
         if files.exists(self.path(step)):

@@ -145,6 +145,7 @@ class _Run:
         self.evaluator = evaluator
         self.checkpoints = Checkpoints(os.path.join(folder, "checkpoints"),
                                        config.keep_checkpoints)
+        self.bests = Checkpoints(os.path.join(folder, BEST), keep=None)
         self.folder = folder
         self.step = 0
         self.loss_scale = initial_loss_scale(config)
@@ -268,7 +269,7 @@ class _Run:
         self.no_better = 0
         self.best = {"step": self.step, **self.evaluation}
         if self.keep_best and is_chief(self.strategy):
-            Checkpoints(os.path.join(self.folder, BEST), keep=1).save(
+            self.bests.save(
                 self.step, {variable.path: variable.value for variable in self.model.weights}, {})
 
     def complete_table(self):
@@ -290,6 +291,13 @@ class _Run:
                  "no_better": self.no_better, "batch_size": self.config.batch_size,
                  "replicas": self.strategy.num_replicas_in_sync})
         self.saved_step = self.step
+        self.discard_weights()
+
+    def discard_weights(self):
+        """Delete the weights of all evaluations but the best that a checkpoint knows, or none: a
+        run that goes back to it need not find the same."""
+        if self.keep_best and is_chief(self.strategy):
+            self.bests.keep_only(self.best and self.best["step"])
 
     def compare(self, state):
         """Note what changed since a checkpoint; the data position is a number of batches."""
@@ -313,6 +321,7 @@ class _Run:
         check_agreement(self.strategy, found[1]["step"] if found else -1,
                         f"the step of the newest checkpoint in {self.checkpoints.folder}")
         if found is None:
+            self.discard_weights()
             return
         tensors, state = found
         self.compare(state)
@@ -324,3 +333,4 @@ class _Run:
                            for name, value in self.loss_scale.items()}
         self.evaluation, self.best = state["evaluation"], state["best"]
         self.no_better = state.get("no_better", 0)
+        self.discard_weights()

@@ -10,6 +10,8 @@ import re
 import keras
 import tensorflow as tf
 
+from bert_tf.errors import UsageError, explain
+
 # google-research/bert's optimization.py; `beta` and `gamma` lie under LayerNorm.
 NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -43,9 +45,18 @@ class DecoupledOptimizer(keras.optimizers.Optimizer):
         self.rates = tuple((pattern, float(factor)) for pattern, factor in rates)
 
     def build(self, variables):
-        """Create the state of each of the Keras `variables`, float32 zeros."""
+        """Create the state of each of the Keras `variables`, float32 zeros.
+
+        Raises:
+            UsageError: a variable is not float32.
+        """
         if self.built:
             return
+        for variable in variables:
+            if variable.dtype != "float32":
+                raise UsageError(explain(
+                    f"{variable.path} is {variable.dtype}", "float32",
+                    "a model of dtype='mixed_bfloat16', which computes in half precision alone"))
         super().build(variables)
         self.add_state(variables)
         self._decayed = [self._use_weight_decay(variable.value)

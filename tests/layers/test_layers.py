@@ -181,6 +181,27 @@ def test_layer_norm_keeps_float32_statistics():
     np.testing.assert_allclose(tf.cast(got, tf.float32), want, atol=0.02)
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_gradients_of_many_tokens_add_up_in_half_precision(policy):
+    """Each number is 1: a sum in bfloat16 stays at 256, one in float16 at 2048."""
+    dtype = policy.removeprefix("mixed_")
+    tokens, count = tf.ones((4096, 2), dtype), [4096, 4096]
+    output = Output(2, layer_norm_eps=None, dtype=policy)  # as layers call a Dense
+    output.build((None, 2))
+    conv = Conv(2, 1, dtype=policy)
+    conv.build((None, 2))
+    with tf.GradientTape() as tape:
+        total = (tf.reduce_sum(output(tokens, tokens, training=True))
+                 + tf.reduce_sum(conv(tokens, tf.ones(4096, tf.int32), training=True)))
+    for gradient in tape.gradient(total, [output.dense.bias.value, conv.bias.value]):
+        np.testing.assert_array_equal(gradient, count)
+    table = tf.ones((3, 2), dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(table)
+        rows = gather_rows(table, tf.zeros(4096, tf.int32))
+    np.testing.assert_array_equal(tape.gradient(rows, table)[0], count)
+
+
 def test_embedding_gradient_is_dense_and_adds_to_the_tied_decoders():
     table = tf.Variable(RANDOM.normal(size=(11, 8)).astype("float32"))
 

@@ -1,6 +1,7 @@
 """Tokens in a row and in rectangles: nothing is lost, nothing is mixed up."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,6 +47,14 @@ def test_what_goes_in_comes_out(mask):
             assert merged.shape == rows.shape
             wanted = 2 * np.cos(2 * rows) * (np.arange(len(rows)) < count)[:, None]
             np.testing.assert_allclose(tape.gradient(loss, rows), wanted, atol=1e-6)
+
+
+def test_values_of_another_batch_are_refused():
+    """Where shapes show only when a graph runs, too."""
+    layout = PaddingFree(tf.ones([2, 4], tf.int32), "float32")
+    for shape in ([2, 5], [1, 4], [3, 4]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="reshape"):
+            layout.tokens(tf.ones(shape))
 
 
 @settings(deadline=None, max_examples=12)

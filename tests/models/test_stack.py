@@ -152,6 +152,17 @@ def test_the_pooled_output_alone(family, changes):
         np.testing.assert_allclose(one, other, atol=2e-5 * max(1, np.abs(one).max()))
 
 
+def test_inputs_of_different_shapes_are_refused():
+    backbone = build_encoder(tiny("bert", num_hidden_layers=1)).backbone
+    for padding_free in (False, True):
+        backbone.padding_free = padding_free
+        for name in ("input_mask", "input_type_ids"):
+            for part in (np.s_[:, 1:], np.s_[:1]):
+                with pytest.raises(ValueError, match=rf"{name} has shape \(.*\); expected "
+                                                     r"\(.*\), that of input_word_ids"):
+                    backbone({**INPUTS, name: INPUTS[name][part]})
+
+
 @pytest.mark.parametrize(("family", "changes"), [
     ("bert", {}), *(pytest.param("bert", changes, marks=pytest.mark.long) for changes in (
         {"bilstm": True}, {"position_embedding": "sinusoidal"}, {"pooling": "last"},

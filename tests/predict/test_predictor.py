@@ -6,11 +6,15 @@ import functools
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 from harness import mirrored
 from tiny_model import TEXTS, Traced, export_once, save_model
 
 import bert_tf
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.layers.inference import layer_norm_for_inference
+from bert_tf.saved_model.served_layer_norm import served_layer_norm
+from bert_tf.text_signatures import on_replicas
 
 READ = [text for text in TEXTS if text]
 OTHERS = [*READ[1:], READ[0]]
@@ -99,6 +103,18 @@ def test_replicas_get_a_batch_each(made_once, exported, monkeypatch):
     for row, expected in zip(found, bert_tf.Predictor(path)(texts)["entities"], strict=True):
         for one, other in zip(row, expected, strict=True):
             close(one, other)
+
+
+def test_replicas_compute_as_one_does():
+    seen = []
+
+    def function(text):
+        seen.append(layer_norm_for_inference())
+        return {"length": tf.strings.length(text)}
+
+    [answer] = on_replicas(mirrored(2), function)([{"text": ["a", "bc"]}])
+    assert answer["length"].numpy().tolist() == [1, 2]
+    assert seen == [served_layer_norm] * 2
 
 
 @pytest.mark.parametrize("texts, message", [

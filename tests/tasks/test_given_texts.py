@@ -90,6 +90,24 @@ def test_names_of_labels_are_refused(classifiers, labels):
             call(analyse(TEXTS), labels, verbose=0)
 
 
+@pytest.mark.parametrize("problem, labels, told", [
+    ("single_label", [0, 2, 1], "2; expected whole numbers from 0 to 1, or below 0"),
+    ("single_label", pd.Series([0.0, 0.5, 1.0]), "0.5; expected whole"),
+    ("single_label", np.array([1, np.nan, 0]), "nan; expected whole"),
+    ("multi_label", [[0, 1], [1, 0], [2, 0]], "2; expected whole numbers from 0 to 1")])
+def test_labels_that_are_none_are_refused(problem, labels, told):
+    """A graph of XLA or of a GPU would take them for others."""
+    model = Classifier(CONFIG, labels=["no", "yes"], problem=problem)
+    model.compile()
+    inputs = {name: np.ones((3, 4), "int32")
+              for name in ("input_word_ids", "input_mask", "input_type_ids")}
+    for given in ((inputs, labels), (inputs, {"label_ids": labels}),
+                  ({**inputs, "label_ids": np.asarray(labels)},)):
+        for call in (model.fit, model.evaluate):
+            with pytest.raises(UsageError, match=f"label_ids such as {told}"):
+                call(*given, verbose=0)
+
+
 def test_fit_and_evaluate(classifiers, eager):
     ours, plain = classifiers
     labels = [0, 1, 0]

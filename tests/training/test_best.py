@@ -79,6 +79,21 @@ def test_patience_ends_the_run(tiny):
     assert result_again == result and equal(again, weights)
 
 
+@pytest.mark.parametrize("saved", [pytest.param(None, marks=pytest.mark.long), 3])
+def test_weights_are_those_of_the_best_that_is_told(tiny, saved):
+    """A run that goes back, with other replicas for instance, may not find its best again."""
+    options = {**OPTIONS, "train_steps": 5, "checkpoint_every": saved or 9,
+               "judging": {"monitor": ("f1", max), "keep_best": True}}
+    first = Judge(0.1, 0.5, 0.2, 0.9)
+    with pytest.raises(StopIteration):  # the weights of step 4 are kept, a checkpoint is not
+        tiny.train("run", judge=first, **options)
+    again = Judge(*(0.1, 0.5, 0.2)[saved or 0:], 0.3, 0.4)
+    _, result = tiny.train("run", judge=again, **options)
+    assert result["best"]["step"] == 2
+    assert equal(best_weights(str(tiny.root / "run")), first.seen[1])
+    assert os.listdir(tiny.root / "run/best") == ["step_00000002"]
+
+
 def test_what_is_frozen_stays_and_is_kept(tiny):
     def freeze(model):
         model.encoder.backbone.embeddings.trainable = False

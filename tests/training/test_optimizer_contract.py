@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.errors import UsageError
 from bert_tf.training.optimizers import AdamW, Lamb, Lion, Muon
 
 
@@ -198,6 +199,12 @@ def test_wrong_arguments_are_refused_as_by_keras(pair):
         for make in pair:
             with pytest.raises((ValueError, TypeError)):
                 make(**wrong)
+
+
+def test_variables_in_half_precision_are_refused(pair):
+    weights = [keras.Variable(np.ones((3, 4)), dtype="bfloat16", name="kernel")]
+    with pytest.raises(UsageError, match="kernel is bfloat16; expected float32; try a model of"):
+        pair[0]().build(weights)
 
 
 @pytest.mark.parametrize("options", [{}, {"use_ema": True},

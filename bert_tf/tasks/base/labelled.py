@@ -1,6 +1,7 @@
 """Base of the models that are trained on labelled text: one head on an encoder."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
@@ -42,6 +43,7 @@ class LabelledModel(TakesText, Objective):
     """
 
     label_keys = {}
+    num_classes = None  # labels are below it, where that is known
     with_transform = ("transform",)
 
     def __init__(self, encoder, head, num_labels, dropout=None, dtype=None, seed=None,
@@ -107,20 +109,44 @@ class LabelledModel(TakesText, Objective):
         return {task: tf.maximum(self._labels(batch, key), 0)
                 for task, key in self.label_keys.items()}
 
+    def _arrays(self, texts, *columns):
+        """See `TakesText`; labels that are none are refused, which a graph might take for others.
+
+        With a Keras loss they are whatever that takes.
+        """
+        texts, *columns = super()._arrays(texts, *columns)
+        if self.num_classes is not None and getattr(self, "loss", None) is None:
+            batch = self._with_labels(texts, columns[0] if columns else None)
+            for key in self.label_keys.values():
+                _check_values(key, batch.get(key), self.num_classes)
+        return (texts, *columns)
+
     def _labels(self, batch, key):
         return tf.reshape(tf.cast(batch[key], tf.int32), [-1])
 
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, in whichever way they were given."""
-        if y is not None and not isinstance(y, dict):
-            y = {next(iter(self.label_keys.values())): y}
         weights = {} if sample_weight is None else {"example_weights": sample_weight}
-        batch = {**(x if isinstance(x, dict) else {}), **(y or {}), **weights}
+        batch = {**self._with_labels(x, y), **weights}
         for key in self.label_keys.values():
             if key not in batch:
                 raise ValueError(f"{self.name} has no labels {key!r}; expected them in the inputs "
                                  "or, in a dict, beside them")
         return batch
+
+    def _with_labels(self, x, y):
+        if y is not None and not isinstance(y, dict):
+            y = {next(iter(self.label_keys.values())): y}
+        return {**(x if isinstance(x, dict) else {}), **(y or {})}
+
+
+def _check_values(name, values, count):
+    values = np.asarray(values if hasattr(values, "__array__") else [])
+    if values.dtype.kind in "iuf":
+        wrong = values[~((values < count) & (values == np.floor(values)))]
+        if wrong.size:
+            raise UsageError(explain(f"{name} such as {wrong.flat[0]}", f"whole numbers from 0 to "
+                                     f"{count - 1}, or below 0 where a label is to be ignored"))
 
 
 def _transform(config):

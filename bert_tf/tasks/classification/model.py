@@ -67,6 +67,12 @@ class Classifier(ScoresPairs, LabelledModel):
         self.labels = labels
         self.problem = problem
 
+    @property
+    def num_classes(self):
+        """See `LabelledModel`."""
+        return {"single_label": len(self.labels), "multi_label": 2, "regression": None
+                }[self.problem]
+
     def options(self):
         """See `Saved.options`."""
         return {"labels": list(self.labels), "problem": self.problem, **super().options()}

@@ -57,6 +57,11 @@ class TokenClassifier(LabelledModel):
         """See `Saved.options`."""
         return {"labels": list(self.labels), **super().options()}
 
+    @property
+    def num_classes(self):
+        """See `LabelledModel`."""
+        return len(self.labels)
+
     def call(self, batch, training=False):
         """Compute logits float32, `[b, seq_length, labels]` of ids and `[b, units, labels]` of
         text."""
