@@ -84,7 +84,9 @@ class DistillationRun:
         manifest.check_own(record, _MADE, "teacher")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
-        replace = self.options.overwrite or not files.exists(self.path("train_config.json"))
+        begun = (files.list_folder(self.path("teacher", "train"))
+                 or files.exists(self.path("train_config.json")))
+        replace = self.options.overwrite or not begun
         if manifest.finished(record, options, [*inputs, *read], replace,
                              self.options.verify_inputs):
             return

@@ -13,6 +13,8 @@ from tiny_model import only_signatures
 from bert_tf import cli, distill
 from bert_tf.distill import run as run_module
 from bert_tf.distill import teacher as teacher_module
+from bert_tf.distill.complete import complete
+from bert_tf.errors import UsageError
 from bert_tf.load import from_pretrained
 from bert_tf.storage import files, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
