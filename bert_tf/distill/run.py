@@ -127,6 +127,7 @@ class DistillationRun:
                 asked["train"].rows["input_word_ids"].values,
                 minlength=teacher.config.vocab_size), policy)
             model = Distiller(student, running, options, layers)
+        self.check_widths(student, teacher)
         self.describe(student, teacher, layers)
         features = self.own_features(texts, student, teacher, asked) if options.init else asked
         # What is refused is refused before the teacher is asked, which may take hours.
@@ -191,15 +192,19 @@ class DistillationRun:
             student.set_term_weights(learn_term_weights(texts["train"], own, length))
         return {name: self.features(part, student, length) for name, part in texts.items()}
 
+    def check_widths(self, student, teacher):
+        """Refuse a student whose vectors are longer than the teacher's."""
+        if student.saved_as == "embedder" and student.width > teacher.width:
+            raise UsageError(explain(f"a student with vectors of {student.width} and a teacher "
+                                     f"with vectors of {teacher.width}",
+                                     "no more than the teacher's"))
+
     def projected(self, answers, student):
         """The teacher's vectors in as many dimensions as the student's; logits as they are."""
-        width = getattr(student, "width", None) if student.saved_as == "embedder" else None
         taught = answers["train"].shape[1]
-        if width is None or width == taught:
+        width = student.width if student.saved_as == "embedder" else taught
+        if width == taught:
             return answers
-        if width > taught:
-            raise UsageError(explain(f"a student with vectors of {width} and a teacher with "
-                                     f"vectors of {taught}", "no more than the teacher's"))
         axes = output_axes(answers["train"], width)
         kept = np.sum((answers["dev"] @ axes)**2) / np.sum(answers["dev"]**2)
         print(f"of the teacher's {taught} dimensions {width} are learned, with {100 * kept:.1f} % "

@@ -129,6 +129,9 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--teacher", "{folder}/tagger"), 2, "a model for tagger"),
     (("--max_seq_length", "500"), 2, "--max_seq_length 500"),
     (("--static", "--teacher", "{folder}/classifier"), 2, "predicts labels"),
+    (("--teacher", "{folder}/tokens"), 2, "gives a vector for each token"),
+    (("--teacher", "{folder}/short", "--init", "{folder}/other"), 2,
+     "vectors of 16 and a teacher with vectors of 8"),
     (("--static", "--objectives", "similarities", "hidden"), 2, "could learn hidden"),
     *(pytest.param(*row, marks=pytest.mark.long) for row in (
         (("--hidden_size", "10", "--objectives", "relations", "--relation_heads", "4"), 2,
@@ -138,10 +141,14 @@ def test_kinds_of_students(folder, teacher, words, metric):
         (("--objectives", "similarities", "--teacher", "{folder}/classifier"), 2,
          "an embedder"))),
 ])
-def test_what_is_refused(words, code, message, folder, capsys, eager):
+def test_what_is_refused(words, code, message, folder, capsys, eager, monkeypatch):
+    monkeypatch.setattr(run_module, "teacher_outputs", None)  # it is not asked
     (folder / "one.txt").write_text("the film\n\nthe film\n")
     if not (folder / "tagger").exists():
         TokenClassifier(config(), labels=["O", "B-X"]).save_pretrained(str(folder / "tagger"))
+        embedder(1, pooling="none").save_pretrained(str(folder / "tokens"))
+        embedder(2, dense={"units": 8, "act": "linear", "use_bias": True}).save_pretrained(
+            str(folder / "short"))
         other = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "film", "the"]))
         SentenceEmbedder(config().replace(vocab_size=7), preprocessor=TextPreprocessor(other, 16)
                          ).save_pretrained(str(folder / "other"))
@@ -149,3 +156,17 @@ def test_what_is_refused(words, code, message, folder, capsys, eager):
     found = cli.run(distill.main, arguments(folder, *words, name="refused"))
     error = capsys.readouterr().err
     assert (found, error.count("error: ")) == (code, 1) and message in error, error
+
+
+def test_what_the_teacher_said_is_no_work_to_lose(folder):
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "asked")))
+    run_module.DistillationRun(options, None).claim([])
+    faster = run_module.DistillationRun(options.replace(learning_rate=1e-2), None)
+    faster.claim([])  # nothing was made
+    answers = folder / "asked" / "teacher" / "train" / "000000000.npy"
+    files.write_text(str(answers), "")
+    with pytest.raises(UsageError, match="learning_rate was 0.01, now 0.0001"):
+        run_module.DistillationRun(options, None).claim([])
+    faster.claim([])
+    assert answers.exists()
