@@ -13,6 +13,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.mine_negatives import mine_negatives
 from bert_tf.retrieval.bm25 import Bm25
 from bert_tf.retrieval.negatives import NegativeRule
+from bert_tf.storage import files
 from bert_tf.tasks.base.query_files import read_queries
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -80,6 +81,19 @@ def test_by_vectors_and_both(data, tmp_path, eager):
     assert not (tmp_path / "train.jsonl.vectors").exists()
     both = read(mine_negatives(**data, model=folder, bm25=True, negatives=8, overwrite=True))
     assert {*both[0]["negatives"]} == {PASSAGES[row] for row in kept}
+
+
+def test_into_a_store(data, tmp_path, monkeypatch, eager):
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    tokenizer = word_piece()
+    model = SentenceEmbedder(config_of(tokenizer), seed=1,
+                             preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH))
+    model.save_pretrained(str(tmp_path / "model"), tokenizer)
+    output = "memory://mined/train.jsonl"
+    assert mine_negatives(**data | {"output": output}, model=str(tmp_path / "model")) == output
+    assert len(list(read_queries(output))) == 3
+    assert files.list_folder("memory://mined") == ["train.jsonl", "train.jsonl.manifest.json"]
+    assert not [each for each in (tmp_path / "cache").iterdir() if each.is_dir()]
 
 
 def test_rule():
