@@ -88,7 +88,8 @@ def mine_negatives(config):
     if files.resolved(config.output) in map(files.resolved, inputs):
         raise UsageError(explain(f"--output {config.output} is one of the files that are read",
                                  attempt="another --output"))
-    with locks.held(os.path.dirname(config.output) or "."), _work(config.output) as work:
+    folder, name = os.path.split(config.output)
+    with locks.held(folder or ".", name=name), _work(config.output) as work:
         if files.exists(config.output) and not files.exists(record) and not config.overwrite:
             raise UsageError(explain(f"{config.output} exists, from elsewhere",
                                      attempt="another --output, or --overwrite"))

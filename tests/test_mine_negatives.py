@@ -13,7 +13,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.mine_negatives import mine_negatives
 from bert_tf.retrieval.bm25 import Bm25
 from bert_tf.retrieval.negatives import NegativeRule
-from bert_tf.storage import files
+from bert_tf.storage import files, locks
 from bert_tf.tasks.base.query_files import read_queries
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -126,6 +126,14 @@ def test_refused(data, tmp_path, options, error, message, capsys):
              for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])]
     assert cli.run(command.main, flags) == (2 if error is UsageError else 1)
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_other_outputs_in_a_folder_are_mined_at_the_same_time(data, tmp_path):
+    with locks.held(str(tmp_path), name="other.jsonl"):
+        mine_negatives(**data, bm25=True)
+    with locks.held(str(tmp_path), name="train.jsonl"), \
+            pytest.raises(BertTfError, match="train.jsonl is in use by process"):
+        mine_negatives(**data, bm25=True)
 
 
 @pytest.mark.parametrize("option", ["input", "corpus"])
