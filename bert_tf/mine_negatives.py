@@ -94,7 +94,7 @@ def mine_negatives(config):
             raise UsageError(explain(f"{config.output} exists, from elsewhere",
                                      attempt="another --output, or --overwrite"))
         if files.exists(config.output) and manifest.finished(
-                record, options, inputs, config.overwrite, config.verify_inputs):
+                record, options, inputs, config.overwrite, config.verify_inputs, config.output):
             print(f"{config.output} is there already, from the same queries and options")
             return config.output
         lines = _Mining(config, paths, options.get("model_digest"), work).lines()

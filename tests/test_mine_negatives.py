@@ -53,7 +53,8 @@ def test_by_bm25(data, capsys):
         (line["query"], tuple(line["negatives"])) for line in lines]
     mine_negatives(**data, bm25=True, negatives=3)
     assert "is there already" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="negatives was 3, now 1"):
+    with pytest.raises(UsageError, match=r"train.jsonl holds .*\(negatives was 3, now 1\); try "
+                                         "another output, or"):
         mine_negatives(**data, bm25=True, negatives=1)
     best = read(mine_negatives(**data, bm25=True, negatives=9, first_rank=2, last_rank=2,
                                overwrite=True))
