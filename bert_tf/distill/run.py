@@ -100,8 +100,8 @@ class DistillationRun:
         """`{"train", "dev"}`: lists of the different texts, the dev texts drawn from the seed."""
         texts = list(dict.fromkeys(text for piece in read_documents(inputs, "none")
                                    for text in piece.sentences))
-        held_out = max(1, round(self.options.dev * len(texts)))
-        if held_out >= len(texts):
+        held_out = min(max(1, round(self.options.dev * len(texts))), len(texts) - 1)
+        if len(texts) < 2:
             raise BertTfError(explain(f"{' '.join(self.options.input)} has "
                                       f"{len(texts)} different text(s)", "two or more"))
         order = np.random.default_rng(self.options.seed).permutation(len(texts))

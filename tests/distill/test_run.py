@@ -158,6 +158,13 @@ def test_what_is_refused(words, code, message, folder, capsys, eager, monkeypatc
     assert (found, error.count("error: ")) == (code, 1) and message in error, error
 
 
+def test_a_text_is_left_to_train_on(folder):
+    options = complete(distill.DistillConfig(
+        teacher="teacher", input="texts", output_dir="run", dev=0.999))
+    texts = run_module.DistillationRun(options, None).read_texts([str(folder / "texts.txt")])
+    assert len(texts["train"]) == 1 and len(texts["dev"]) > 1
+
+
 def test_what_the_teacher_said_is_no_work_to_lose(folder):
     options = complete(distill.DistillConfig(
         teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "asked")))
