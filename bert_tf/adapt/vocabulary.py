@@ -64,6 +64,7 @@ def write_adapted(checkpoint, options, paths, folder):
         after = PieceCounts(now).add_all(read_unchanged(paths))
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
+        _check_frequent(after, now.vocabulary, options)
         ids = _named(checkpoint)
         for found in (after, _read_elsewhere(now, checkpoint, paths)):
             ids |= {*np.flatnonzero(found.counts >= options.keep_at_least), *found.tried}
@@ -126,6 +127,15 @@ def _read_elsewhere(tokenizer, checkpoint, paths):
         prompt + form for text in read_unchanged(paths)
         for form in {text, " ".join(text.split()), *map(str.strip, text.split("\n"))}
         for prompt in prompts if prompt or form != text)
+
+
+def _check_frequent(found, vocabulary, options):
+    """Refuse to leave out all pieces."""
+    most = np.delete(found.counts, list(vocabulary.special_ids)).max(initial=0)
+    if most < options.keep_at_least:
+        raise BertTfError(explain(f"--drop_unused --keep_at_least {options.keep_at_least}: no "
+                                  f"piece is more than {most} times in the text",
+                                  attempt="a smaller number, or text in words that --model knows"))
 
 
 def _named(checkpoint):

@@ -178,6 +178,8 @@ def test_a_stopped_run_ends_with_the_same_bytes(folder, unexported, monkeypatch,
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--train_steps", "0"], 2, "nothing to do; expected --new_pieces, --drop_unused"),
     (["--keep_at_least", "2"], 2, "--keep_at_least without --drop_unused"),
+    (["--train_steps", "0", "--drop_unused", "--keep_at_least", "999"], 1,
+     "no piece is more than 80 times"),
     (["--new_pieces", "-1"], 2, "-1; expected a whole number of at least 0"),
     (["--strategy", "multi_worker"], 2, "try --train_steps 0, and then pretrain --init"),
     (["--model", "nowhere"], 2, "nowhere holds no model"),
