@@ -277,11 +277,12 @@ def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
     assert cli.run(adapt.main, words) == 1
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("text.jsonl", '{"text": "he\\n the"}'),
-    *(pytest.param(*row, marks=pytest.mark.long) for row in (
+@pytest.mark.parametrize(("name", "text", "split"), [
+    ("text.jsonl", '{"text": "he\\n the"}', "lines"),
+    ("text.txt", "he。 the\n", "sentences"),
+    *(pytest.param(*row, "lines", marks=pytest.mark.long) for row in (
         ("text.txt", " the\n"), ("text.jsonl", '{"text": " the\\nhe"}')))])
-def test_a_training_reads_texts_without_the_white_space_around_them(name, text, unexported,
+def test_a_training_reads_texts_without_the_white_space_around_them(name, text, split, unexported,
                                                                     tmp_path):
     tokenizer = byte_pair.BytePairTokenizer(
         [*byte_pair.SPECIAL_TOKENS, *byte_pair.byte_alphabet(), "he", "Ġt", "Ġthe", "the", "Ġhe"],
@@ -291,6 +292,6 @@ def test_a_training_reads_texts_without_the_white_space_around_them(name, text, 
     path = tmp_path / name
     path.write_text(text)
     run(tmp_path, "run", "--drop_unused", "--train_steps", "0", "--input", str(path),
-        model="model")
+        "--split", split, model="model")
     trimmed = load_tokenizer(str(tmp_path / "run" / "model"))
     assert [trimmed.vocabulary.tokens[number] for number in trimmed.tokenize(["the"])[0]] == ["the"]
