@@ -95,7 +95,8 @@ def learn_vocab(config):
             if not files.exists(record) and not config.overwrite:
                 raise UsageError(explain(f"{output} exists, from elsewhere",
                                          attempt="another --output, or --overwrite"))
-            if manifest.finished(record, options, paths, config.overwrite, config.verify_inputs):
+            if manifest.finished(record, options, paths, config.overwrite, config.verify_inputs,
+                                 output):
                 print(f"{output} is there already, from the same text and options")
                 return output
             if config.type != "wordpiece":

@@ -10,6 +10,7 @@ by BM25, or, with both, by the fusion of both (reciprocal ranks, margins by vect
 vectors are kept beside the output until it is written: an interrupted run resumes.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -22,7 +23,7 @@ from bert_tf import cli
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import POSITIVE, REQUIRED, Range, SeedOptions, WriteOptions, option, takes
 from bert_tf.retrieval.negatives import SAMPLINGS, NegativeRule, same_text
-from bert_tf.storage import files, locks, manifest
+from bert_tf.storage import files, locks, manifest, staging
 
 _RECORD, _WORK = ".manifest.json", ".vectors"  # after the output's name
 _AT_ONCE = 1024  # queries that are searched together
@@ -87,25 +88,37 @@ def mine_negatives(config):
     if files.resolved(config.output) in map(files.resolved, inputs):
         raise UsageError(explain(f"--output {config.output} is one of the files that are read",
                                  attempt="another --output"))
-    with locks.held(os.path.dirname(config.output) or "."):
+    folder, name = os.path.split(config.output)
+    with locks.held(folder or ".", name=name), _work(config.output) as work:
         if files.exists(config.output) and not files.exists(record) and not config.overwrite:
             raise UsageError(explain(f"{config.output} exists, from elsewhere",
                                      attempt="another --output, or --overwrite"))
         if files.exists(config.output) and manifest.finished(
-                record, options, inputs, config.overwrite, config.verify_inputs):
+                record, options, inputs, config.overwrite, config.verify_inputs, config.output):
             print(f"{config.output} is there already, from the same queries and options")
             return config.output
-        lines = _Mining(config, paths, options.get("model_digest")).lines()
+        lines = _Mining(config, paths, options.get("model_digest"), work).lines()
         files.write_json_lines(config.output, lines)
         manifest.write(record, options, inputs)
-        files.remove(config.output + _WORK)
+        files.remove(work)
     negatives = sum(len(line["negatives"]) for line in lines)
     print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")
     return config.output
 
 
+@contextlib.contextmanager
+def _work(output):
+    """Yield the folder of the corpus's vectors, beside the output; of a store a local one, as they
+    are mapped into memory."""
+    if not files.is_remote(output):
+        yield output + _WORK
+        return
+    with staging.workspace() as folder:
+        yield os.path.join(folder, _WORK)
+
+
 class _Mining:
-    def __init__(self, config, paths, digest):
+    def __init__(self, config, paths, digest, work):
         from bert_tf.retrieval.corpus import read_corpus
         from bert_tf.retrieval.fusion import reciprocal_rank_fusion
         from bert_tf.retrieval.search import of_length_1, rescored, search
@@ -119,7 +132,7 @@ class _Mining:
         self.keys = list(map(_key, self.texts))
         self.rows = {key: row for row, key in reversed(list(enumerate(self.keys)))}
         if config.model is not None:
-            self._embed(paths, digest)
+            self._embed(paths, digest, work)
         if config.bm25:
             from bert_tf.retrieval.bm25 import Bm25
 
@@ -141,14 +154,13 @@ class _Mining:
             raise BertTfError(explain(f"{self.config.input}: no query", "one or more"))
         return positives
 
-    def _embed(self, paths, digest):
+    def _embed(self, paths, digest, work):
         """Compute the vectors of queries, positives and, on disk, the corpus."""
         from bert_tf.embedder import Embedder
         from bert_tf.retrieval.build_index import build_index, stored_codes
         from bert_tf.retrieval.shards import Codes, shard_name
 
         embedder = Embedder(self.config.model, self.config.dtype)
-        work = self.config.output + _WORK
         made = build_index(
             work, {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
                    "approximate": False, "seed": 0, "texts": "without titles",

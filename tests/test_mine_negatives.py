@@ -13,6 +13,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.mine_negatives import mine_negatives
 from bert_tf.retrieval.bm25 import Bm25
 from bert_tf.retrieval.negatives import NegativeRule
+from bert_tf.storage import files, locks
 from bert_tf.tasks.base.query_files import read_queries
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -52,7 +53,8 @@ def test_by_bm25(data, capsys):
         (line["query"], tuple(line["negatives"])) for line in lines]
     mine_negatives(**data, bm25=True, negatives=3)
     assert "is there already" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="negatives was 3, now 1"):
+    with pytest.raises(UsageError, match=r"train.jsonl holds .*\(negatives was 3, now 1\); try "
+                                         "another output, or"):
         mine_negatives(**data, bm25=True, negatives=1)
     best = read(mine_negatives(**data, bm25=True, negatives=9, first_rank=2, last_rank=2,
                                overwrite=True))
@@ -80,6 +82,19 @@ def test_by_vectors_and_both(data, tmp_path, eager):
     assert not (tmp_path / "train.jsonl.vectors").exists()
     both = read(mine_negatives(**data, model=folder, bm25=True, negatives=8, overwrite=True))
     assert {*both[0]["negatives"]} == {PASSAGES[row] for row in kept}
+
+
+def test_into_a_store(data, tmp_path, monkeypatch, eager):
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    tokenizer = word_piece()
+    model = SentenceEmbedder(config_of(tokenizer), seed=1,
+                             preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH))
+    model.save_pretrained(str(tmp_path / "model"), tokenizer)
+    output = "memory://mined/train.jsonl"
+    assert mine_negatives(**data | {"output": output}, model=str(tmp_path / "model")) == output
+    assert len(list(read_queries(output))) == 3
+    assert files.list_folder("memory://mined") == ["train.jsonl", "train.jsonl.manifest.json"]
+    assert not [each for each in (tmp_path / "cache").iterdir() if each.is_dir()]
 
 
 def test_rule():
@@ -112,6 +127,14 @@ def test_refused(data, tmp_path, options, error, message, capsys):
              for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])]
     assert cli.run(command.main, flags) == (2 if error is UsageError else 1)
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_other_outputs_in_a_folder_are_mined_at_the_same_time(data, tmp_path):
+    with locks.held(str(tmp_path), name="other.jsonl"):
+        mine_negatives(**data, bm25=True)
+    with locks.held(str(tmp_path), name="train.jsonl"), \
+            pytest.raises(BertTfError, match="train.jsonl is in use by process"):
+        mine_negatives(**data, bm25=True)
 
 
 @pytest.mark.parametrize("option", ["input", "corpus"])

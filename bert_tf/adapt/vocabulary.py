@@ -8,7 +8,7 @@ import numpy as np
 from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.converters.vocabulary_surgery import with_vocabulary
-from bert_tf.data.documents import read_unchanged
+from bert_tf.data.documents import read_documents, read_unchanged
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
@@ -64,8 +64,9 @@ def write_adapted(checkpoint, options, paths, folder):
         after = PieceCounts(now).add_all(read_unchanged(paths))
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
+        _check_frequent(after, now.vocabulary, options)
         ids = _named(checkpoint)
-        for found in (after, _read_elsewhere(now, checkpoint, paths)):
+        for found in (after, _read_elsewhere(now, checkpoint, paths, options.split)):
             ids |= {*np.flatnonzero(found.counts >= options.keep_at_least), *found.tried}
         now, kept = trim(now, ids, options.keep_characters)
         if options.keep_at_least > 1:
@@ -118,14 +119,27 @@ def _learn(tokenizer, options, paths):
     return new
 
 
-def _read_elsewhere(tokenizer, checkpoint, paths):
-    """Count the pieces of the texts as they are read, too: line by line or joined, as a training
-    does, without the white space around them, and after each prompt of the model."""
+def _read_elsewhere(tokenizer, checkpoint, paths, split):
+    """Count the pieces of the texts as they are read, too: by line or sentence or joined, as a
+    training does, without the white space around them, and after each prompt of the model."""
     prompts = ("", *(checkpoint.task.get("prompts") or {}).values())
-    return PieceCounts(tokenizer).add_all(
+    counts = PieceCounts(tokenizer)
+    if split == "sentences":
+        counts.add_all(sentence for piece in read_documents(paths, split)
+                       for sentence in piece.sentences)
+    return counts.add_all(
         prompt + form for text in read_unchanged(paths)
         for form in {text, " ".join(text.split()), *map(str.strip, text.split("\n"))}
         for prompt in prompts if prompt or form != text)
+
+
+def _check_frequent(found, vocabulary, options):
+    """Refuse to leave out all pieces."""
+    most = np.delete(found.counts, list(vocabulary.special_ids)).max(initial=0)
+    if most < options.keep_at_least:
+        raise BertTfError(explain(f"--drop_unused --keep_at_least {options.keep_at_least}: no "
+                                  f"piece is more than {most} times in the text",
+                                  attempt="a smaller number, or text in words that --model knows"))
 
 
 def _named(checkpoint):

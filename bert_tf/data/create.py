@@ -88,7 +88,7 @@ def create_examples(config):
             inputs, config.split, config.dedupe, exclude,
             _useful(min(config.num_processes, os.cpu_count()), size), progress)
         facts = {"skipped": counts}
-        for line in told(counts) if progress else ():
+        for line in told(counts, config.split) if progress else ():
             print(line, file=sys.stderr)
     plan = Plan(sections, size, config.split, config.holdout, options, source, output_dir, skipped)
     splits = splits_of(make_shards(plan, config.num_processes, progress), options.pairs)

@@ -18,9 +18,11 @@ import typing
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.storage.json_texts import read_json_texts, read_text_blocks
+from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
+# Of JSON each bracket would be text, the others are none.
+_NO_TEXT = (".json", ".parquet", ".zip", ".bz2", ".xz", ".zst")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of
@@ -95,8 +97,7 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
     """
     document = 0
     for path in paths:
-        name = os.fspath(path).removesuffix(".gz")
-        read = _json_documents if name.endswith(".jsonl") else _plain_documents
+        read = _json_documents if is_json_lines(path) else _plain_documents
         first = document
         begun = False
         for sentences, is_end in read(path, split, max_characters):
@@ -174,6 +175,14 @@ def _sentences(lines, split, is_end=True):
     return sentences[:-1], sentences[-1:]
 
 
+def check_names(paths):
+    """Refuse files that are no text by their names: UsageError, before any is read."""
+    for path in paths:
+        if os.fspath(path).lower().removesuffix(".gz").endswith(_NO_TEXT):
+            raise UsageError(explain(f"{path} is no text, by its name", "plain text (.txt), or "
+                                     "objects with the field text, one a line (.jsonl)"))
+
+
 def expand_inputs(patterns, folder):
     """Return the paths of the texts that the user's `--input` names.
 
@@ -183,13 +192,15 @@ def expand_inputs(patterns, folder):
         folder: an existing or new folder.
 
     Raises:
-        UsageError: a pattern matches no file, or a pipe, which is empty when it is read again.
+        UsageError: a pattern matches no file, or a pipe, which is empty when it is read again, or
+            a file that is no text by its name.
     """
     spool = os.path.join(folder, STDIN_NAME)
     if "-" in patterns:
         with files.atomic_path(spool) as temporary, open(temporary, "wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
     paths = files.expand([spool if pattern == "-" else pattern for pattern in patterns])
+    check_names(paths)
     for path in paths:
         if not files.is_remote(path) and files.exists(path) and not files.is_file(path):
             raise UsageError(explain(f"{path} is a pipe or a device", "a file",

@@ -40,7 +40,7 @@ def in_order(tasks, work, start, arguments, num_processes, what):
             for _ in range(num_processes):
                 executor.submit(int)  # start them while the first tasks are read
         for task in tasks:
-            waiting.append((task, executor.submit(work, *task)))
+            waiting.append((task, executor.submit(_work, work, task)))
             if len(waiting) > num_processes + 1:
                 task, future = waiting.popleft()
                 yield task, future.result()
@@ -68,9 +68,22 @@ def _interrupts_ignored():
         signal.signal(signal.SIGINT, before)
 
 
+_failed = None  # what `start` raised here
+
+
 def _start(start, arguments):
+    global _failed
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    start(*arguments)
+    try:
+        start(*arguments)
+    except Exception as error:  # which would else be told as a process that died
+        _failed = error
+
+
+def _work(work, task):
+    if _failed:
+        raise _failed
+    return work(*task)
 
 
 def _die_with_parent():

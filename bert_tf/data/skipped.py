@@ -113,15 +113,15 @@ def read_kept(paths, split, skipped):
         first += piece.document + 1  # a file without any is an error
 
 
-def told(counts):
-    """Return a line for each kind of documents that `skipped_documents` counted."""
+def told(counts, split):
+    """Return a line for each kind of documents that `skipped_documents` counted under `split`."""
     lines = []
     if counts["exact_duplicates"] or counts["near_duplicates"]:
         lines.append(f"duplicates: {counts['exact_duplicates']:,} copies and "
                      f"{counts['near_duplicates']:,} near copies of {counts['documents']:,} "
                      "documents are skipped")
     for each in counts["excluded"]:
-        hint = "" if each["documents"] else (
+        hint = "" if each["documents"] or split == "none" else (
             " (a text is compared with whole documents; with --split none every line is one)")
         lines.append(f"excluded: {each['documents']:,} documents are among the {each['texts']:,} "
                      f"texts of {each['file']}{hint}")

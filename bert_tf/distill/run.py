@@ -84,7 +84,9 @@ class DistillationRun:
         manifest.check_own(record, _MADE, "teacher")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
-        replace = self.options.overwrite or not files.exists(self.path("train_config.json"))
+        begun = (files.list_folder(self.path("teacher", "train"))
+                 or files.exists(self.path("train_config.json")))
+        replace = self.options.overwrite or not begun
         if manifest.finished(record, options, [*inputs, *read], replace,
                              self.options.verify_inputs):
             return
@@ -98,8 +100,8 @@ class DistillationRun:
         """`{"train", "dev"}`: lists of the different texts, the dev texts drawn from the seed."""
         texts = list(dict.fromkeys(text for piece in read_documents(inputs, "none")
                                    for text in piece.sentences))
-        held_out = max(1, round(self.options.dev * len(texts)))
-        if held_out >= len(texts):
+        held_out = min(max(1, round(self.options.dev * len(texts))), len(texts) - 1)
+        if len(texts) < 2:
             raise BertTfError(explain(f"{' '.join(self.options.input)} has "
                                       f"{len(texts)} different text(s)", "two or more"))
         order = np.random.default_rng(self.options.seed).permutation(len(texts))
@@ -125,6 +127,7 @@ class DistillationRun:
                 asked["train"].rows["input_word_ids"].values,
                 minlength=teacher.config.vocab_size), policy)
             model = Distiller(student, running, options, layers)
+        self.check_widths(student, teacher)
         self.describe(student, teacher, layers)
         features = self.own_features(texts, student, teacher, asked) if options.init else asked
         # What is refused is refused before the teacher is asked, which may take hours.
@@ -189,15 +192,19 @@ class DistillationRun:
             student.set_term_weights(learn_term_weights(texts["train"], own, length))
         return {name: self.features(part, student, length) for name, part in texts.items()}
 
+    def check_widths(self, student, teacher):
+        """Refuse a student whose vectors are longer than the teacher's."""
+        if student.saved_as == "embedder" and student.width > teacher.width:
+            raise UsageError(explain(f"a student with vectors of {student.width} and a teacher "
+                                     f"with vectors of {teacher.width}",
+                                     "no more than the teacher's"))
+
     def projected(self, answers, student):
         """The teacher's vectors in as many dimensions as the student's; logits as they are."""
-        width = getattr(student, "width", None) if student.saved_as == "embedder" else None
         taught = answers["train"].shape[1]
-        if width is None or width == taught:
+        width = student.width if student.saved_as == "embedder" else taught
+        if width == taught:
             return answers
-        if width > taught:
-            raise UsageError(explain(f"a student with vectors of {width} and a teacher with "
-                                     f"vectors of {taught}", "no more than the teacher's"))
         axes = output_axes(answers["train"], width)
         kept = np.sum((answers["dev"] @ axes)**2) / np.sum(answers["dev"]**2)
         print(f"of the teacher's {taught} dimensions {width} are learned, with {100 * kept:.1f} % "

@@ -26,7 +26,7 @@ def student_config(teacher, options):
 
     Args:
         teacher: `ModelConfig`.
-        options: `DistillConfig`, complete.
+        options: `DistillConfig`, complete, of a static student with its `hidden_size`.
 
     Raises:
         UsageError: the teacher has no such layers, or is not wider.
@@ -34,7 +34,7 @@ def student_config(teacher, options):
     if options.static:
         return ModelConfig.from_dict({
             "family": "static", "vocab_size": teacher.vocab_size, "padding_id": teacher.padding_id,
-            "hidden_size": options.hidden_size or teacher.hidden_size,
+            "hidden_size": options.hidden_size,
             "max_position_embeddings": teacher.longest}), None
     layers = teacher.num_hidden_layers
     if options.hidden_size:
@@ -98,6 +98,8 @@ def build_student(teacher, options, counts, policy):
         return student, kept_layers(teacher.config.num_hidden_layers, layers)
     if options.static and teacher.saved_as != "embedder":
         raise UsageError(explain("--static with a teacher that predicts labels", "an embedder"))
+    if options.static and not options.hidden_size:
+        options = options.replace(hidden_size=min(teacher.config.hidden_size, teacher.width))
     config, kept = student_config(teacher.config, options)
     student = type(teacher)(
         config.replace(**dropout), **made, preprocessor=_preprocessor(teacher),
@@ -123,16 +125,16 @@ def _task_options(teacher, config, kept):
     options = teacher.options()
     if teacher.saved_as != "embedder":
         return options
-    top = teacher.config.num_hidden_layers
-    states = [0, *(layer + 1 for layer in kept)] if kept else [top]  # numbered as layers pooled
-    missing = [layer for layer in options["layers"] if layer not in states]
-    if missing:
-        raise UsageError(explain(f"the teacher pools layer {missing[0]}, which the student lacks",
-                                 f"--keep_layers with {missing[0] - 1}"))
-    layers = [states.index(layer) for layer in options["layers"]] if kept else [-1]
-    options = {**options, "layers": layers}
-    if kept is None:
+    if kept is None:  # a model of its own, whose last layer learns what the teacher pools
+        options = {**options, "layers": [-1]}
         options.pop("dense", None)
+    else:
+        states = [0, *(layer + 1 for layer in kept)]  # numbered as layers pooled
+        missing = [layer for layer in options["layers"] if layer not in states]
+        if missing:
+            raise UsageError(explain(f"the teacher pools layer {missing[0]}, which the student "
+                                     "lacks", f"--keep_layers with {missing[0] - 1}"))
+        options = {**options, "layers": [states.index(layer) for layer in options["layers"]]}
     if config is None:
         options.pop("special_ids")  # those of the tokenizer of --init, which may be another one
     elif config.family == "static":

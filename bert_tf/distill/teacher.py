@@ -38,6 +38,9 @@ def load_teacher(path, **options):
         raise UsageError(explain(f"--teacher {path} has no tokenizer that reads text"))
     if getattr(model.preprocessor, "pair", False):
         raise UsageError(explain(f"--teacher {path} reads pairs of texts", "one of single texts"))
+    if getattr(model, "pooling", None) and model.pooling.pooling == "none":
+        raise UsageError(explain(f"--teacher {path} gives a vector for each token",
+                                 "one that pools them"))
     model.trainable = False
     return model
 

@@ -1,7 +1,7 @@
 """The passages of a corpus: TSV, CSV, JSONL, a JSON list, Parquet, plain text, SQuAD's JSON.
 
 - A table has a column (JSON: a field) `text`, and may have `id` (or `_id`, as in BEIR) and `title`.
-- A `.tsv` or `.csv` whose first row names no column `text` has no header: its columns are `text`;
+- A `.tsv` or `.csv` whose first row names no such column has no header: its columns are `text`;
   `id` and `text`; or `id`, `text` and `title`.
 - Any other name: a passage a line; blank lines are passed over.
 - A `.json` object is SQuAD's or KorQuAD's: each paragraph is a passage, with its article's title.
@@ -96,8 +96,9 @@ def _table(path, form):
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
     first = next(rows)
     names = _WITHOUT_HEADER.get(len(first[1]))
-    if names is None:  # more columns, which only a header can tell apart
-        raise no_header
+    named = {*_IDS, "title"} & {value.strip() for value in first[1].values()}
+    if names is None or (named and len(names) > 1):
+        raise no_header  # more columns, which only a header can tell apart, or one without texts
     return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))
             for where, row in itertools.chain([first], rows))
 

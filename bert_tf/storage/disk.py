@@ -28,7 +28,8 @@ def explained(action, path):
     except IsADirectoryError as error:
         raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
     except (FileExistsError, NotADirectoryError) as error:
-        raise BertTfError(explain(f"cannot {action} {path}: a parent of this path is a file",
+        where = "it" if os.path.isfile(path) else "a parent of this path"
+        raise BertTfError(explain(f"cannot {action} {path}: {where} is a file",
                                   attempt="another path")) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -15,9 +15,14 @@ def read_text_blocks(path):
     Raises:
         BertTfError: as `files.read_line_blocks` or `read_json_texts`.
     """
-    if os.fspath(path).removesuffix(".gz").endswith(".jsonl"):
+    if is_json_lines(path):
         return ([text] for text in read_json_texts(path))
     return files.read_line_blocks(path)
+
+
+def is_json_lines(path):
+    """Return whether a file is of JSON lines, by its name."""
+    return os.fspath(path).lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def read_json_texts(path):

@@ -82,7 +82,7 @@ def fingerprint(options, digests=()):
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def finished(path, options, inputs=(), overwrite=False, verify=False):
+def finished(path, options, inputs=(), overwrite=False, verify=False, of=None):
     """Return the manifest at `path` if the same stage finished there, else None.
 
     Args:
@@ -91,6 +91,7 @@ def finished(path, options, inputs=(), overwrite=False, verify=False):
         inputs: files the stage reads.
         overwrite: take a different manifest for none.
         verify: read inputs above 64 MiB whole, also where size, time and samples are the same.
+        of: the file that the stage makes, where it makes one; None where it fills a folder.
 
     Raises:
         UsageError: another stage's result is there; the options that differ are named.
@@ -123,8 +124,8 @@ def finished(path, options, inputs=(), overwrite=False, verify=False):
     changed = [f"{key} was {before.get(key)!r}, now {now.get(key)!r}" for key in differ]
     what = "; ".join(changed) or "the input files changed"
     folder = os.path.dirname(path) or "."
-    raise UsageError(explain(f"{folder} holds the result of another run ({what})",
-                             attempt="another output folder, or --overwrite"))
+    raise UsageError(explain(f"{of or folder} holds the result of another run ({what})",
+                             attempt=f"another output{'' if of else ' folder'}, or --overwrite"))
 
 
 def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=False, *, option,

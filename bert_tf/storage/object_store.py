@@ -237,8 +237,13 @@ def rename(source, target):
         with explained("write", new):
             system.cp_file(system._strip_protocol(old), system._strip_protocol(new))
 
-    each(copy, [name for name in names if name not in MANIFESTS])
-    each(copy, [name for name in names if name in MANIFESTS])
+    last = [name for name in names if name in MANIFESTS]
+    if last:
+        write(f"{target}/{_MARK}", b"")  # as of an upload
+    each(copy, [name for name in names if name not in (*MANIFESTS, _MARK)])
+    each(copy, last)
+    if last:
+        _delete(system, f"{target}/{_MARK}")
     remove(source)
 
 

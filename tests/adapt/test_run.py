@@ -178,6 +178,8 @@ def test_a_stopped_run_ends_with_the_same_bytes(folder, unexported, monkeypatch,
 @pytest.mark.parametrize(("words", "code", "message"), [
     (["--train_steps", "0"], 2, "nothing to do; expected --new_pieces, --drop_unused"),
     (["--keep_at_least", "2"], 2, "--keep_at_least without --drop_unused"),
+    (["--train_steps", "0", "--drop_unused", "--keep_at_least", "999"], 1,
+     "no piece is more than 80 times"),
     (["--new_pieces", "-1"], 2, "-1; expected a whole number of at least 0"),
     (["--strategy", "multi_worker"], 2, "try --train_steps 0, and then pretrain --init"),
     (["--model", "nowhere"], 2, "nowhere holds no model"),
@@ -275,11 +277,12 @@ def test_white_space_is_text_to_bytes(name, unexported, tmp_path):
     assert cli.run(adapt.main, words) == 1
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("text.jsonl", '{"text": "he\\n the"}'),
-    *(pytest.param(*row, marks=pytest.mark.long) for row in (
+@pytest.mark.parametrize(("name", "text", "split"), [
+    ("text.jsonl", '{"text": "he\\n the"}', "lines"),
+    ("text.txt", "he。 the\n", "sentences"),
+    *(pytest.param(*row, "lines", marks=pytest.mark.long) for row in (
         ("text.txt", " the\n"), ("text.jsonl", '{"text": " the\\nhe"}')))])
-def test_a_training_reads_texts_without_the_white_space_around_them(name, text, unexported,
+def test_a_training_reads_texts_without_the_white_space_around_them(name, text, split, unexported,
                                                                     tmp_path):
     tokenizer = byte_pair.BytePairTokenizer(
         [*byte_pair.SPECIAL_TOKENS, *byte_pair.byte_alphabet(), "he", "Ġt", "Ġthe", "the", "Ġhe"],
@@ -289,6 +292,6 @@ def test_a_training_reads_texts_without_the_white_space_around_them(name, text, 
     path = tmp_path / name
     path.write_text(text)
     run(tmp_path, "run", "--drop_unused", "--train_steps", "0", "--input", str(path),
-        model="model")
+        "--split", split, model="model")
     trimmed = load_tokenizer(str(tmp_path / "run" / "model"))
     assert [trimmed.vocabulary.tokens[number] for number in trimmed.tokenize(["the"])[0]] == ["the"]

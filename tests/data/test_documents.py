@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.data.documents import expand_inputs, read_documents, split_sentences
+from bert_tf.data.term_weights import read_texts
 from bert_tf.errors import BertTfError, UsageError
 
 
@@ -48,7 +49,7 @@ def test_plain_text(write, name, split, expected):
     ("sentences", [["One.", "Two three."], ["Four."]]),
     ("none", [["One. Two three."], ["Four."]]),
 ])
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+@pytest.mark.parametrize("name", ["a.JSONL", "a.jsonl.gz"])
 def test_json_lines(write, name, split, expected):
     lines = [{"text": "One. Two\n\nthree.", "id": 1}, {"text": " \n"}, {"text": "Four."}]
     path = write(name, "\n".join(map(json.dumps, lines)) + "\n\n")
@@ -140,6 +141,15 @@ def test_expand_inputs_spools_standard_input(tmp_path, write, monkeypatch):
     assert documents(paths) == [["x"], ["from a pipe"]]
     with pytest.raises(UsageError, match="no file matches"):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["c4.json.gz", "texts.JSON", "texts.parquet"])
+def test_what_is_no_text_by_its_name_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(UsageError, match=f"{name} is no text, by its name; expected .*jsonl"):
+        expand_inputs([str(tmp_path / "*")], str(tmp_path))
+    with pytest.raises(UsageError, match=f"{name} is no text, by its name"):
+        next(read_texts([str(tmp_path / name)]))
 
 
 def test_a_pipe_cannot_be_read_again(tmp_path):

@@ -97,8 +97,11 @@ def test_texts_to_exclude(write_file):
     assert [text for _, text in left] == ["sun and moon.", "sky"]
     assert [(each["file"], each["texts"], each["documents"]) for each in counts["excluded"]] == [
         ("ratings.txt", 2, 1), ("dev.txt", 3, 2), ("dev.jsonl", 1, 1)]
-    assert skipped.told(counts)[0] == ("excluded: 1 documents are among the 2 texts of "
-                                       "ratings.txt")
+    assert skipped.told(counts, "lines")[0] == (
+        "excluded: 1 documents are among the 2 texts of ratings.txt")
+    counts["excluded"][0]["documents"] = 0
+    assert "with --split none" in skipped.told(counts, "lines")[0]
+    assert skipped.told(counts, "none")[0].endswith("of ratings.txt")
 
 
 def test_sentences_without_blanks_between_are_excluded(write_file):

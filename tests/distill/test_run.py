@@ -13,6 +13,8 @@ from tiny_model import only_signatures
 from bert_tf import cli, distill
 from bert_tf.distill import run as run_module
 from bert_tf.distill import teacher as teacher_module
+from bert_tf.distill.complete import complete
+from bert_tf.errors import UsageError
 from bert_tf.load import from_pretrained
 from bert_tf.storage import files, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -127,6 +129,9 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--teacher", "{folder}/tagger"), 2, "a model for tagger"),
     (("--max_seq_length", "500"), 2, "--max_seq_length 500"),
     (("--static", "--teacher", "{folder}/classifier"), 2, "predicts labels"),
+    (("--teacher", "{folder}/tokens"), 2, "gives a vector for each token"),
+    (("--teacher", "{folder}/short", "--init", "{folder}/other"), 2,
+     "vectors of 16 and a teacher with vectors of 8"),
     (("--static", "--objectives", "similarities", "hidden"), 2, "could learn hidden"),
     *(pytest.param(*row, marks=pytest.mark.long) for row in (
         (("--hidden_size", "10", "--objectives", "relations", "--relation_heads", "4"), 2,
@@ -136,10 +141,14 @@ def test_kinds_of_students(folder, teacher, words, metric):
         (("--objectives", "similarities", "--teacher", "{folder}/classifier"), 2,
          "an embedder"))),
 ])
-def test_what_is_refused(words, code, message, folder, capsys, eager):
+def test_what_is_refused(words, code, message, folder, capsys, eager, monkeypatch):
+    monkeypatch.setattr(run_module, "teacher_outputs", None)  # it is not asked
     (folder / "one.txt").write_text("the film\n\nthe film\n")
     if not (folder / "tagger").exists():
         TokenClassifier(config(), labels=["O", "B-X"]).save_pretrained(str(folder / "tagger"))
+        embedder(1, pooling="none").save_pretrained(str(folder / "tokens"))
+        embedder(2, dense={"units": 8, "act": "linear", "use_bias": True}).save_pretrained(
+            str(folder / "short"))
         other = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "film", "the"]))
         SentenceEmbedder(config().replace(vocab_size=7), preprocessor=TextPreprocessor(other, 16)
                          ).save_pretrained(str(folder / "other"))
@@ -147,3 +156,24 @@ def test_what_is_refused(words, code, message, folder, capsys, eager):
     found = cli.run(distill.main, arguments(folder, *words, name="refused"))
     error = capsys.readouterr().err
     assert (found, error.count("error: ")) == (code, 1) and message in error, error
+
+
+def test_a_text_is_left_to_train_on(folder):
+    options = complete(distill.DistillConfig(
+        teacher="teacher", input="texts", output_dir="run", dev=0.999))
+    texts = run_module.DistillationRun(options, None).read_texts([str(folder / "texts.txt")])
+    assert len(texts["train"]) == 1 and len(texts["dev"]) > 1
+
+
+def test_what_the_teacher_said_is_no_work_to_lose(folder):
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=str(folder / "asked")))
+    run_module.DistillationRun(options, None).claim([])
+    faster = run_module.DistillationRun(options.replace(learning_rate=1e-2), None)
+    faster.claim([])  # nothing was made
+    answers = folder / "asked" / "teacher" / "train" / "000000000.npy"
+    files.write_text(str(answers), "")
+    with pytest.raises(UsageError, match="learning_rate was 0.01, now 0.0001"):
+        run_module.DistillationRun(options, None).claim([])
+    faster.claim([])
+    assert answers.exists()

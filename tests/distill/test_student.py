@@ -88,6 +88,15 @@ def test_a_static_student_is_the_mean_of_weighed_token_vectors():
                                atol=1e-6)
 
 
+def test_a_student_of_other_layers_has_vectors_of_the_last_one_and_no_longer_than_the_teachers():
+    shorter = embedder(2, dense={"units": 8, "act": "linear", "use_bias": True})
+    assert build(shorter, static=True)[0].width == 8
+    several = embedder(2, layers=(1, -1))
+    student, _ = build(several, hidden_size=8)
+    assert student.pooling.layer_numbers == (2,) and several.width == 32
+    assert build(several, static=True)[0].width == 16
+
+
 def weighing():
     """A teacher that weighs terms by a corpus."""
     teacher = embedder(2, weighting="idf", mask_specials=True)

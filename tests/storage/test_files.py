@@ -67,6 +67,18 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "first" and os.listdir(path.parent) == ["file"]
 
 
+def test_a_file_where_a_folder_should_be_is_named(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("x")
+    with pytest.raises(BertTfError, match="cannot create .*/file: it is a file;"):
+        files.make_folder(str(path))
+    with pytest.raises(BertTfError, match="cannot create .*/x: a parent of this path is a file;"):
+        files.make_folder(str(path / "x"))
+    with pytest.raises(BertTfError, match="cannot write .*/file: it is a file;"), \
+            files.atomic_path(str(path)) as temporary:
+        files.make_folder(temporary)
+
+
 def test_a_folder_never_replaces_another(tmp_path):
     path = tmp_path / "folder"
     for expected in (None, "cannot write"):

@@ -129,6 +129,20 @@ def test_a_folder_is_gone_before_any_part_of_it_is(monkeypatch, store, call):
     assert not store
 
 
+@pytest.mark.parametrize("call", [2, 4])
+def test_what_a_killed_move_left_is_known(monkeypatch, store, call):
+    monkeypatch.setattr(object_store, "_AT_ONCE", 1)
+    _fill("memory://bucket/model")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        _die_at(patch, "cp_file", call)
+        files.rename("memory://bucket/model", "memory://bucket/moved")
+    assert "/bucket/moved/a" in store
+    files.clean_temporary("memory://bucket")
+    assert len(store) == 5 and _read("memory://bucket/model") == WHOLE
+    files.rename("memory://bucket/model", "memory://bucket/moved")
+    assert len(store) == 5 and _read("memory://bucket/moved") == WHOLE
+
+
 def test_a_half_uploaded_checkpoint_is_none(monkeypatch, store):
     kept = Checkpoints("memory://bucket/run/checkpoints", keep=2)
     weights = {"weights": np.arange(5.0)}
