@@ -132,9 +132,8 @@ def test_the_commands_of_readme_are_understood():
     assert ran == ["pretrain", "finetune", "evaluate", "serve", "query", "query"]
 
 
-@pytest.mark.parametrize("name", [
-    "README.md", pytest.param("docs/python.md", marks=pytest.mark.long),
-    pytest.param("docs/embeddings.md", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md", "docs/embeddings.md"])
 def test_python_of_a_page_runs(name, tmp_path, monkeypatch):
     """Blocks that need a running server apart; later blocks use the names of earlier ones."""
     monkeypatch.chdir(tmp_path)

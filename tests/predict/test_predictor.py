@@ -47,8 +47,8 @@ def of_entities(model, found):
 
 
 @pytest.mark.parametrize("name, exported, check", [
-    ("several", True, of_pairs),
-    pytest.param("several", False, of_pairs, marks=pytest.mark.long),
+    *(pytest.param("several", exported, of_pairs, marks=pytest.mark.long)
+      for exported in (True, False)),
     pytest.param("span", False, of_questions, marks=pytest.mark.long),
     pytest.param("span", True, of_questions, marks=pytest.mark.long),
     pytest.param("tagger", False, of_entities, marks=pytest.mark.long),

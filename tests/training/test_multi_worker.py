@@ -63,6 +63,7 @@ def test_two_workers_equal_one(tiny):
     assert moved > 1e-3
 
 
+@pytest.mark.long
 def test_other_number_of_replicas(tiny, eager):
     """It is noted; another batch, which would move the position in the data, is refused."""
     whole = tiny.train("whole", "one_device", train_steps=3, schedule=1e-3)[0]

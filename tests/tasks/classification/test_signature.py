@@ -154,6 +154,7 @@ def test_long_texts_are_read_as_in_training(reading, tmp_path):
     assert np.abs(expected - head)[:2].max() > 1e-3  # what is after the window counts
 
 
+@pytest.mark.long
 def test_a_window_may_be_chosen_anew(tmp_path):
     model = classifier({"long": "windows", "stride": 9})
     call = traced(model, tmp_path, seq_length=8)

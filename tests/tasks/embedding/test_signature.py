@@ -88,6 +88,7 @@ def test_the_statistics_of_a_corpus_are_needed(model_folder, tmp_path):
         export_saved_model(str(tmp_path / "unlearned"), out)
 
 
+@pytest.mark.long
 def test_the_command(model_folder, tmp_path, capsys):
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS))
     flags = ["--model", model_folder, "--export_dir", str(tmp_path / "out"),

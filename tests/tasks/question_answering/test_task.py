@@ -151,6 +151,7 @@ def test_what_is_no_better_than_no_model_is_noted(answers, note):
     assert made[0].given() == {"question": "what", "context": "fine", "gold": ["fine"]}
 
 
+@pytest.mark.long
 def test_fit_learns_to_answer():
     """In the plain Keras way, on batches by length; and the features of windows."""
     kind, made = make(), examples(200)
