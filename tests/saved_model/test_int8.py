@@ -196,6 +196,7 @@ def test_the_loss_is_of_the_components_that_are_stored(folder, texts):
     assert served[4].int8_report["loss"] != served[None].int8_report["loss"]
 
 
+@needs_vnni
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["albert", "electra", "gpt", "roberta", "several", "tagger"])
 def test_every_family(name, texts, tmp_path):
