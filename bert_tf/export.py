@@ -147,6 +147,7 @@ def export(config):
 def _export(config, embedding):
     from bert_tf.converters.own_folder import own_path
     from bert_tf.saved_model.save import EXPORT, export_saved_model
+    from bert_tf.storage.export_dirs import export_dir_of
     from bert_tf.storage.processor import lacks_vnni
 
     if config.dtype == "int8" and lacks_vnni():
@@ -154,7 +155,7 @@ def _export(config, embedding):
               "measured with that; export and serve int8 where there is AVX512-VNNI or AVX-VNNI")
 
     name = hub.repository(config.model)
-    export_dir = config.export_dir or (name and os.path.join("saved_models", files.base_name(name)))
+    export_dir = config.export_dir or (name and export_dir_of(files.base_name(name)))
     with own_path(config.model) as model:
         version = export_saved_model(
             model, export_dir, dtype=config.dtype, seq_length=config.max_seq_length,

@@ -21,7 +21,7 @@ from bert_tf.storage import files
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
-# Of JSON each bracket would be text, the others are none.
+# JSON would be read as text, brackets and all; the others hold no plain text.
 _NO_TEXT = (".json", ".parquet", ".zip", ".bz2", ".xz", ".zst")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks

@@ -27,9 +27,12 @@ def export_dir_beside(output_dir, given=None):
     Raises:
         UsageError: it is the run folder, or as of `export_dir_of`.
     """
-    name = files.base_name(output_dir)
+    name, run = files.base_name(output_dir), files.resolved(output_dir)
     export_dir = export_dir_of(name, given)
-    if files.resolved(export_dir) == files.resolved(output_dir):
-        raise UsageError(explain(f"--export_dir {export_dir} is the run folder",
-                                 attempt=f"--export_dir {os.path.join('saved_models', name)}"))
+    if files.resolved(export_dir) == run:
+        usual = os.path.join("saved_models", name)
+        raise UsageError(explain(
+            f"--export_dir {export_dir} is the run folder",
+            attempt="another --output_dir" if files.resolved(usual) == run
+            else f"--export_dir {usual}"))
     return export_dir

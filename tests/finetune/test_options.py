@@ -68,6 +68,7 @@ def test_ranking_and_embedding_both_have_a_loss(task, loss):
     (["--task", "conll", "--long", "windows"], "--long windows is for classification"),
     (["--stride", "9"], "--stride 9 with --long head; try --long windows"),
     (["--export_dir", "runs/y[1]"], r"--export_dir runs/y\[1\]; expected no \*, \? or \["),
+    (["--output_dir", "saved_models/x"], "saved_models/x is the run folder; try another --output"),
     (["--export_dir", "./runs/x/"], "is the run folder; try --export_dir saved_models/x"),
     (["--dev", "2"], "--dev 2; expected a file, or a fraction between 0 and 1"),
     (["--task", "cola", "--multi_label"], "several labels a text with task='cola'"),

@@ -39,7 +39,7 @@ class Batching:
 
 
 def batching_of(flags):
-    """The server's `Batching` by its flags; None where requests are not merged.
+    """Return the server's `Batching` by its flags; None where requests are not merged.
 
     Raises:
         UsageError: parameters without batching, or as of `read_batching`.
@@ -54,7 +54,7 @@ def batching_of(flags):
 
 
 def read_batching(path, shared=None):
-    """The `Batching` that a file of `BatchingParameters` says.
+    """Return the `Batching` that a file of `BatchingParameters` says.
 
     Args:
         path: of the file.
@@ -95,7 +95,7 @@ def read_batching(path, shared=None):
 
 
 def model_batching(version, shared):
-    """The `Batching` of a version's own `batching_params.pbtxt`; without that file None.
+    """Return the `Batching` of a version's own `batching_params.pbtxt`; without that file None.
 
     For `--enable_per_model_batching_parameters` (`servables/tensorflow/
     saved_model_bundle_factory.cc`): threads and their name are those of the `shared` one.

@@ -10,20 +10,11 @@ from bert_tf.serving.server.batching import Batching, model_batching, read_batch
 pytest.importorskip("tensorflow_serving", reason="the extra [serving] is not installed")
 
 
-@pytest.fixture
-def written(tmp_path):
-    """`written(text)` -> path of a file with it."""
-    def write(text, name="some.config"):
-        (tmp_path / name).write_text(text)
-        return str(tmp_path / name)
-
-    return write
-
-
-def test_a_model_s_own_batching_shares_the_threads(written, tmp_path):
+def test_a_model_s_own_batching_shares_the_threads(write_file, tmp_path):
     shared = Batching(threads=3, thread_pool="pool")
     assert model_batching(str(tmp_path), shared) is None
-    written("max_batch_size { value: 4 } num_batch_threads { value: 9 }", "batching_params.pbtxt")
+    write_file("batching_params.pbtxt",
+               "max_batch_size { value: 4 } num_batch_threads { value: 9 }")
     own = model_batching(str(tmp_path), shared)
     assert (own.max_batch_size, own.threads, own.thread_pool) == (4, 3, "pool")
 
@@ -37,7 +28,7 @@ def test_a_model_s_own_batching_shares_the_threads(written, tmp_path):
     ("max_batch_size { value: 8 } allowed_batch_sizes: [4, 1, 8]", "increasing"),
     ("max_batch_size { value: 8 } max_execution_batch_size { value: 9 } "
      "enable_large_batch_splitting { value: true }", "at most max_batch_size, 8")])
-def test_batching_parameters_that_cannot_be(written, text, expected):
-    path = written(text)
+def test_batching_parameters_that_cannot_be(write_file, text, expected):
+    path = write_file("batching.config", text)
     with pytest.raises(UsageError, match=re.escape(path) + ".*" + expected):
         read_batching(path)

@@ -13,16 +13,6 @@ def _settings(*flags):
     return config.settings(config.parser("").parse_args([*flags]))
 
 
-@pytest.fixture
-def written(tmp_path):
-    """`written(text)` -> path of a file with it."""
-    def write(text, name="some.config"):
-        (tmp_path / name).write_text(text)
-        return str(tmp_path / name)
-
-    return write
-
-
 def test_defaults_are_those_of_tensorflow_serving():
     settings = _settings("--model_base_path=/models/m")
     model, = settings.models.model_config_list.config
@@ -45,7 +35,7 @@ def test_hosts():
         _settings("--model_base_path=/m", "--host=nowhere.example")
 
 
-def test_protocols_of_other_servers(written):
+def test_protocols_of_other_servers(write_file):
     flags = ["--model_base_path=/m", "--rest_api_port=8501"]
     assert _settings(*flags).apis is _settings(*flags).keys is None
     apis = _settings(*flags, "--api=openai,tei", "--max_request_tokens=5",
@@ -56,9 +46,9 @@ def test_protocols_of_other_servers(written):
         _settings(*flags, "--api=openai,soap")
     with pytest.raises(UsageError, match="--api without --rest_api_port"):
         _settings(flags[0], "--api=tei")
-    assert _settings(*flags, f"--api_key_file={written('key')}").keys is not None
+    assert _settings(*flags, f"--api_key_file={write_file('keys', 'key')}").keys is not None
     with pytest.raises(UsageError, match="holds no key"):
-        _settings(*flags, f"--api_key_file={written('')}")
+        _settings(*flags, f"--api_key_file={write_file('keys', '')}")
 
 
 @pytest.mark.parametrize("given, expected", [
@@ -83,22 +73,24 @@ def test_flags_without_effect_are_taken_and_said(flag, caplog):
     ("monitoring_config_file=FILE", "without --rest_api_port"),
     ("enable_per_model_batching_parameters", "without --enable_batching"),
     ("model_base_path=/m", "beside --model_config_file")])
-def test_flags_that_need_another_are_taken_and_said(flag, where, written, caplog):
-    models = written("model_config_list { }", "models")
-    flag = flag.replace("FILE", written("prometheus_config { enable: true }"))
+def test_flags_that_need_another_are_taken_and_said(flag, where, write_file, caplog):
+    models = write_file("models", "model_config_list { }")
+    flag = flag.replace("FILE", write_file("monitoring", "prometheus_config { enable: true }"))
     _settings(f"--model_config_file={models}", f"--{flag}")
     record, = caplog.records
     assert record.getMessage() == f"--{flag.partition('=')[0]} has no effect {where}"
 
 
-def test_the_files_are_read(written):
-    models = written('model_config_list { config { name: "m" base_path: "/m" '
-                     'model_platform: "tensorflow" version_labels { key: "stable" value: 2 } } }')
-    batching = written("max_batch_size { value: 32 } batch_timeout_micros { value: 5000 }\n"
-                       "max_enqueued_batches { value: 7 } num_batch_threads { value: 3 }\n"
-                       "allowed_batch_sizes: [1, 8, 32] pad_variable_length_inputs: true\n"
-                       "thread_pool_name { value: 'pool' }", "batching")
-    monitoring = written("prometheus_config { enable: true }", "monitoring")
+def test_the_files_are_read(write_file):
+    models = write_file("models", 'model_config_list { config { name: "m" base_path: "/m" '
+                        'model_platform: "tensorflow" '
+                        'version_labels { key: "stable" value: 2 } } }')
+    batching = write_file("batching", "max_batch_size { value: 32 }\n"
+                          "batch_timeout_micros { value: 5000 }\n"
+                          "max_enqueued_batches { value: 7 } num_batch_threads { value: 3 }\n"
+                          "allowed_batch_sizes: [1, 8, 32] pad_variable_length_inputs: true\n"
+                          "thread_pool_name { value: 'pool' }")
+    monitoring = write_file("monitoring", "prometheus_config { enable: true }")
     settings = _settings(f"--model_config_file={models}", "--enable_batching",
                          f"--batching_parameters_file={batching}",
                          f"--monitoring_config_file={monitoring}",
