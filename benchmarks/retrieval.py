@@ -28,6 +28,17 @@ MINED = 20  # passages of BM25 that negatives are drawn from
 LEAST = 0.03  # MRR@10 that reranking adds
 
 
+def every_question(path, output):
+    """Write a copy in which the questions without an answer count, too: they were written for
+    their paragraph."""
+    squad = files.read_json(path)
+    for article in squad["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                question["is_impossible"] = False
+    files.write_json(output, squad)
+
+
 def mine(path, output):
     """Write the questions of a file with BM25's best other paragraphs as negatives."""
     passages = list(read_corpus(path))
@@ -57,6 +68,7 @@ def main():
     add("--batch_size", type=int, default=16, help="questions of a step")
     add("--negatives", type=int, default=4, help="beside each paragraph")
     add("--learning_rate", type=float, default=5e-5)
+    add("--unanswerable", action="store_true", help="train by the questions without an answer, too")
     add("--max_seq_length", type=int, default=256)
     add("--loss", default="listwise")
     add("--dtype", default="bfloat16", help="of the reranker's training")
@@ -68,7 +80,10 @@ def main():
         folder = files.make_folder(arguments.folder or temporary)
         data = os.path.join(arguments.shared, "data", "squad_v2")
         train = os.path.join(folder, "train.jsonl")
-        mine(os.path.join(data, "small_train.json"), train)
+        questions = os.path.join(data, "small_train.json")
+        if arguments.unanswerable:
+            every_question(questions, questions := os.path.join(folder, "questions.json"))
+        mine(questions, train)
         run("finetune", "--task", "rank", "--init", minilm.weights(), "--train", train,
             "--dev", 0.1, "--output_dir", os.path.join(folder, "reranker"),
             "--export_dir", os.path.join(folder, "served"),
