@@ -14,10 +14,10 @@ import bert_tf
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages of the site that stand elsewhere in the repository.
 _PROJECT = {"index.md": "README.md", "serving.md": "serving/README.md",
-            "deployment.md": "serving/DEPLOYMENT.md",
+            "serving.ko.md": "serving/README.ko.md", "deployment.md": "serving/DEPLOYMENT.md",
             "deployment.ko.md": "serving/DEPLOYMENT.ko.md",
-            **{name: name for name in ("BUILD.md", "CHANGELOG.md", "CONTRIBUTING.md",
-                                       "SECURITY.md")}}
+            **{name: name for name in ("BUILD.md", "BUILD.ko.md", "CHANGELOG.md",
+                                       "CONTRIBUTING.md", "SECURITY.md", "SECURITY.ko.md")}}
 _PAGES = {path: name for name, path in _PROJECT.items()}
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 _log = logging.getLogger("mkdocs.plugins.bert_tf")
