@@ -12,6 +12,8 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # As on two cores: an operation that a test holds back leaves a thread for others on one core, too.
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
+# The kernels of the commands, which some tests run in processes of their own.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # Tests of tf-models-official need Keras 2 beside Keras 3; both find their own backend.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
