@@ -28,3 +28,10 @@ def test_of_classes(shape, scale):
 def test_of_yes_and_no():
     nats = cross_entropy(tf.constant([1, 0]), tf.constant([0.0, 2.0]))
     np.testing.assert_allclose(nats, [np.log(2), np.log1p(np.exp(2))], rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (3,)])  # of classes; of yes and no
+def test_a_label_that_is_none_is_told_where_a_graph_would_take_it_for_another(shape):
+    compiled = tf.function(cross_entropy, jit_compile=True)
+    nats = compiled(tf.constant([0, 2, -1]), tf.ones(shape))
+    np.testing.assert_array_equal(np.isnan(nats), [False, True, True])
