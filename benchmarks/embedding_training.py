@@ -219,6 +219,8 @@ def main():
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--memory_of", type=int, nargs=2, metavar=("PAIRS", "PARTS"))
     arguments = parser.parse_args()
+    if not arguments.data and not arguments.memory and not arguments.memory_of:
+        parser.error("nothing to measure: --data or --memory")
     if arguments.memory_of:
         return step_memory(*arguments.memory_of)
     if arguments.memory:
