@@ -1,7 +1,9 @@
-"""What programs of benchmarks/ have in common."""
+"""Programs of benchmarks/: what they are held to, and what is left of those that were stopped."""
 
+import os
 import pathlib
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -44,3 +46,22 @@ def test_mixtures_that_a_killed_process_left_are_made_again(tmp_path, monkeypatc
         vector_search.mixtures(vectors, 5, str(tmp_path / "again.npy"))
     found = vector_search.mixtures(vectors, 5, str(tmp_path / "again.npy"))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_training_that_was_stopped_is_measured_from_its_beginning(tmp_path, monkeypatch):
+    import finetune
+
+    settings = ("cola/minilm", "ours", 0.1, 2, 1)
+    bench = finetune.Bench(types.SimpleNamespace(limit=None), str(tmp_path))
+    left = tmp_path / "cola/minilm/ours/learning_rate_0.1_epochs_2_seed_1/run/checkpoints"
+    left.mkdir(parents=True)
+
+    def ours(self, row, folder, *_):
+        assert os.listdir(folder) == []
+        metrics = dict.fromkeys(finetune.find_task(row.task).metrics, 0.5)
+        return {"epoch": 1, "metrics": metrics, "seconds": 2.0, "wall": 3.0}
+
+    monkeypatch.setattr(finetune.Bench, "ours", ours)
+    made = bench.trained(*settings)
+    monkeypatch.setattr(finetune.Bench, "ours", None)
+    assert bench.trained(*settings) == made
