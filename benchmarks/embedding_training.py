@@ -73,6 +73,7 @@ def _computed():
 def ours(arguments, train, dev, folder, seed):
     """`{"seconds", "mrr@10", …}` of one `bert_tf.finetune`."""
     out = os.path.join(folder, f"ours_{seed}")
+    files.remove(out)  # a training that is there, or its beginning, would take no time
     computed = run(arguments.core, [
         sys.executable, "-m", "bert_tf.finetune", "--task", "embed", "--train", train, "--dev",
         dev, "--init", os.path.join(folder, "init"), "--output_dir", out, "--export_dir",
@@ -206,7 +207,7 @@ def main():
     parser.add_argument("--init", help="model folder or run of ours (default: all-MiniLM-L6-v2)")
     parser.add_argument("--peer_python", help="an interpreter with sentence-transformers")
     parser.add_argument("--output", help="JSON file with the result")
-    parser.add_argument("--folder", help="where trainings are kept (default: a temporary one)")
+    parser.add_argument("--folder", help="where trainings stay (default: a temporary one)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch_size", type=int, default=32)
@@ -219,6 +220,8 @@ def main():
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--memory_of", type=int, nargs=2, metavar=("PAIRS", "PARTS"))
     arguments = parser.parse_args()
+    if not arguments.data and not arguments.memory and not arguments.memory_of:
+        parser.error("nothing to measure: --data or --memory")
     if arguments.memory_of:
         return step_memory(*arguments.memory_of)
     if arguments.memory:

@@ -10,7 +10,7 @@ number of epochs) is tried with the first seed, the best of each side with all s
 training the best epoch counts. `seconds` are of training and evaluation without start-up, `wall`
 is the whole process (ours also exports a SavedModel).
 
-With --folder finished trainings are kept, so that the same command goes on where it stood.
+With --folder finished trainings are kept, so that the same command goes on with the next one.
 """
 
 import argparse
@@ -179,6 +179,7 @@ class Bench:
         folder = self.path(name, side, f"learning_rate_{rate:g}_epochs_{epochs}_seed_{seed}{limit}")
         record = os.path.join(folder, "measured.json")
         if not files.exists(record):
+            files.remove(folder)  # of a stopped training the time of the rest alone would count
             files.write_json(record, {"learning_rate": rate, "epochs": epochs, "seed": seed,
                                       **getattr(self, side)(ROWS[name], files.make_folder(folder),
                                                             rate, epochs, seed)})

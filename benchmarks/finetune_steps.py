@@ -133,7 +133,7 @@ def main():
     files.write_json(arguments.output, {
         "flags": vars(arguments), "rows": found, "versions": {
             package: importlib.metadata.version(package) for package in ("tensorflow", "keras")}})
-    apart = [name for name, each in found.items() if each["difference"] > MOST]
+    apart = [name for name, each in found.items() if not each["difference"] <= MOST]
     for name in apart:
         print(f"FAILED: {name} differs by more than {MOST:g}")
     return 1 if apart else 0

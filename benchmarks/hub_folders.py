@@ -95,7 +95,7 @@ def row(source, work, peer):
     ours.write(load_format(find_format(str(source))).read(str(source)), str(work / "ours"))
     served = hub_models.saved_model_error(source, work / "ours", work / "served")
     before, after = hub_models.two_steps(source, work / "ours")
-    states, logits = (f"{max(each):.1e}" if each else "" for each in of_kind.values())
+    states, logits = (f"{np.max(each):.1e}" if each else "" for each in of_kind.values())
     back = way_back(source, checkpoint, work / "hf")
     return (f"| `{source.name}` | {states} | {logits} | {served:.1e} | {before:.3f} → {after:.3f} "
             f"| {back} {peer.read(source, work)}|")

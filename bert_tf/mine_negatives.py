@@ -7,7 +7,8 @@
 Input is what finetune --task embed and --task rank read; so is the output, JSONL of {"query",
 "positive", "negatives"}, a line for each positive. Passages are searched by the vectors of a model,
 by BM25, or, with both, by the fusion of both (reciprocal ranks, margins by vectors). The corpus's
-vectors are kept beside the output until it is written: an interrupted run resumes.
+vectors are kept beside the output, unless that is in an object store, until it is written: an
+interrupted run resumes.
 """
 
 import contextlib
@@ -113,7 +114,7 @@ def _work(output):
     if not files.is_remote(output):
         yield output + _WORK
         return
-    with staging.workspace() as folder:
+    with cli.nothing_kept(), staging.workspace() as folder:
         yield os.path.join(folder, _WORK)
 
 

@@ -97,6 +97,21 @@ def test_into_a_store(data, tmp_path, monkeypatch, eager):
     assert not [each for each in (tmp_path / "cache").iterdir() if each.is_dir()]
 
 
+@pytest.mark.parametrize("folder, told", [("", "what is finished is kept"),
+                                          ("memory://stopped/", "nothing is kept")])
+def test_what_a_stop_keeps(data, tmp_path, folder, told, monkeypatch, capsys):
+    """What comes into a store works in the cache."""
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_Mining", stopped)
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    data["output"] = folder + "train.jsonl" if folder else data["output"]
+    assert cli.run(command.main, [
+        "--bm25", *(word for name, value in data.items() for word in (f"--{name}", value))]) == 130
+    assert f"stopped: {told}" in capsys.readouterr().err
+
+
 def test_rule():
     generator = np.random.default_rng(0)
     scores = np.array([.9, .8, .7, .6, .5, -.2])

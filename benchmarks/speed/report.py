@@ -21,9 +21,9 @@ class Targets:
         self.held = []
 
     def check(self, what, value, least=None, most=None):
-        """Print a value and keep it; bounds may be None."""
+        """Print a value and keep it; bounds may be None, and NaN is within none."""
         value = float(value)
-        missed = (least is not None and value < least) or (most is not None and value > most)
+        missed = not ((least is None or value >= least) and (most is None or value <= most))
         self.held.append({"what": what, "value": value, "least": least, "most": most,
                           "missed": missed})
         print(f"{what:76}{value:10.5g}  {_bounds(least, most)}{' FAILED' if missed else ''}")

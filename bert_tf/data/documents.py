@@ -92,9 +92,11 @@ def read_documents(paths, split="lines", max_characters=1 << 20):
         Piece.
 
     Raises:
+        UsageError: a file is no text by its name.
         BertTfError: a file is missing, unreadable, not UTF-8, or holds no text at all; a line of a
             `.jsonl` file is no object with a string `text`. File and line are named.
     """
+    check_names(paths)
     document = 0
     for path in paths:
         read = _json_documents if is_json_lines(path) else _plain_documents

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import tqdm
 
-from bert_tf.data.documents import check_names, read_documents
+from bert_tf.data.documents import read_documents
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
@@ -89,9 +89,7 @@ def read_texts(paths):
     """Yield the texts of files, plain (one a line) or `.jsonl` (field `text`), either also `.gz`.
 
     Raises:
-        UsageError: a file is no text by its name.
         BertTfError: see `read_documents`.
     """
-    check_names(paths)
     for document in read_documents(paths, split="none"):
         yield from document.sentences

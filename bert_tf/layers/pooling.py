@@ -53,9 +53,9 @@ def last_token(sequence_output, input_mask):
 
     Args:
         sequence_output: `[batch, seq_length, hidden]`.
-        input_mask: int32 `[batch, seq_length]`, 1 for real tokens; padding is on the right.
+        input_mask: int32 `[batch, seq_length]`, 1 for real tokens, wherever padding is.
 
-    Returns: `[batch, hidden]`.
+    Returns: `[batch, hidden]`; of a sequence without a real token the first one.
     """
-    last = tf.maximum(tf.reduce_sum(input_mask, axis=1) - 1, 0)
+    last = tf.reduce_max(tf.where(input_mask > 0, tf.range(tf.shape(input_mask)[1]), 0), axis=1)
     return tf.gather(sequence_output, last, batch_dims=1)

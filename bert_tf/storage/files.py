@@ -337,9 +337,6 @@ def append_text(path, text):
         stream.write(text)
 
 
-
-
-
 def each(function, paths):
     """Return `[function(path) for path in paths]`; of paths in a store several at a time."""
     paths = list(paths)

@@ -148,8 +148,9 @@ def test_what_is_no_text_by_its_name_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UsageError, match=f"{name} is no text, by its name; expected .*jsonl"):
         expand_inputs([str(tmp_path / "*")], str(tmp_path))
-    with pytest.raises(UsageError, match=f"{name} is no text, by its name"):
-        next(read_texts([str(tmp_path / name)]))
+    for read in (read_texts, read_documents):
+        with pytest.raises(UsageError, match=f"{name} is no text, by its name"):
+            next(read([str(tmp_path / name)]))
 
 
 def test_a_pipe_cannot_be_read_again(tmp_path):

@@ -83,6 +83,16 @@ def test_padding_changes_nothing(pooling):
                                   pool(pooling=pooling)[0])
 
 
+@pytest.mark.parametrize("pooling", ["mean", "max", "mean_max", "sep"])
+def test_padding_may_be_on_the_left(pooling):
+    def turned(rows):
+        return np.stack([np.roll(row, 7 - length, 0)
+                         for row, length in zip(rows, LENGTHS, strict=True)])
+
+    vectors, _ = pool([turned(STATES[-1])], turned(IDS), turned(MASK), pooling=pooling)
+    np.testing.assert_allclose(vectors, pool(pooling=pooling)[0], atol=1e-6)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "max", "mean_max"])
 def test_a_row_of_padding_is_0_and_so_is_its_gradient(pooling):
     layer = VectorPooling(3, 20, pooling, normalize=True)

@@ -9,11 +9,18 @@ def cross_entropy(labels, logits):
     Args:
         labels: class numbers, or 0 and 1.
         logits: float32 `[…, classes]`, or `[…]`: of label 1.
+
+    Returns: NaN where a label is none, which XLA and GPUs would take for another one.
     """
     if len(logits.shape) == len(labels.shape):
-        return tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits)
-    flat = tf.reshape(logits, [-1, tf.shape(logits)[-1]])
-    return tf.reshape(_of_rows(flat, tf.reshape(labels, [-1])), tf.shape(labels))
+        classes = 2
+        nats = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits)
+    else:
+        classes = tf.shape(logits)[-1]
+        flat = tf.reshape(logits, [-1, classes])
+        nats = tf.reshape(_of_rows(flat, tf.reshape(labels, [-1])), tf.shape(labels))
+    labels = tf.cast(labels, tf.int32)
+    return tf.where((labels >= 0) & (labels < classes), nats, float("nan"))
 
 
 @tf.custom_gradient

@@ -94,8 +94,9 @@ class Objective(OnEncoder, keras.Model):
             batch: with labels.
         """
         labels, weights = self.labels_of(outputs, batch), self.weights_of(batch)
-        return {task: tf.reduce_sum(weights[task] * cross_entropy(
-            labels[task], outputs[f"{task}_logits"])) for task in self.tasks}
+        return {task: tf.reduce_sum(tf.math.multiply_no_nan(
+            cross_entropy(labels[task], outputs[f"{task}_logits"]), weights[task]))
+            for task in self.tasks}
 
     def metric_sums(self, outputs, batch):
         """Return `{"<task>_accuracy": (sum, weight)}`, float32 scalars: correct predictions and

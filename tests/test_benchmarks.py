@@ -1,0 +1,67 @@
+"""Programs of benchmarks/: what they are held to, and what is left of those that were stopped."""
+
+import os
+import pathlib
+import sys
+import types
+
+import numpy as np
+import pytest
+
+BENCHMARKS = str(pathlib.Path(__file__).resolve().parents[1] / "benchmarks")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    yield
+    for name in [name for name, module in sys.modules.items()
+                 if str(getattr(module, "__file__", "")).startswith(BENCHMARKS)]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("value, missed", [(1.0, False), (0.9, True), (2.1, True),
+                                           (float("nan"), True)])
+def test_a_target_is_missed_outside_its_bounds(value, missed, capsys):
+    from speed.report import Targets
+
+    targets = Targets()
+    targets.check("without bounds", value)
+    targets.check("with bounds", value, least=1.0, most=2.0)
+    assert [each["missed"] for each in targets.held] == [False, missed]
+    assert len(targets.lines()) == missed == capsys.readouterr().out.count("FAILED")
+
+
+def test_mixtures_that_a_killed_process_left_are_made_again(tmp_path, monkeypatch):
+    import vector_search
+
+    vectors = np.random.default_rng(1).standard_normal((9, 4)).astype("float32")
+    expected = vector_search.mixtures(vectors, 5, str(tmp_path / "whole.npy"))
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped, pytest.raises(KeyboardInterrupt):
+        stopped.setattr(vector_search, "of_length_1", stop)
+        vector_search.mixtures(vectors, 5, str(tmp_path / "again.npy"))
+    found = vector_search.mixtures(vectors, 5, str(tmp_path / "again.npy"))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_training_that_was_stopped_is_measured_from_its_beginning(tmp_path, monkeypatch):
+    import finetune
+
+    settings = ("cola/minilm", "ours", 0.1, 2, 1)
+    bench = finetune.Bench(types.SimpleNamespace(limit=None), str(tmp_path))
+    left = tmp_path / "cola/minilm/ours/learning_rate_0.1_epochs_2_seed_1/run/checkpoints"
+    left.mkdir(parents=True)
+
+    def ours(self, row, folder, *_):
+        assert os.listdir(folder) == []
+        metrics = dict.fromkeys(finetune.find_task(row.task).metrics, 0.5)
+        return {"epoch": 1, "metrics": metrics, "seconds": 2.0, "wall": 3.0}
+
+    monkeypatch.setattr(finetune.Bench, "ours", ours)
+    made = bench.trained(*settings)
+    monkeypatch.setattr(finetune.Bench, "ours", None)
+    assert bench.trained(*settings) == made
