@@ -81,7 +81,7 @@ class DistillationRun:
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         record, options = self.path("run.json"), self.options.stored()
-        manifest.check_own(record, _MADE, "teacher")
+        manifest.check_own(record, _MADE, "objectives")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
         begun = (files.list_folder(self.path("teacher", "train"))
