@@ -65,8 +65,11 @@ def read_retrieval(options):
         places = collections.defaultdict(list)
         for row, passage in enumerate(corpus):
             places[passage.text].append(row)
-        found = [(example.where, example.id, example.query,
-                  dict.fromkeys(example.positives, 1)) for example in examples]
+        positives = collections.defaultdict(dict)  # of a query those of all its examples
+        for example in examples:
+            positives[example.query].update(dict.fromkeys(example.positives, 1))
+        found = [(example.where, example.id, example.query, positives[example.query])
+                 for example in examples]
     else:
         if corpus is None:
             raise UsageError(explain(f"{options.data} names passages by their ids",

@@ -179,6 +179,13 @@ def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, messa
     assert not (tmp_path / "out" / "results.json").exists()
 
 
+def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
+    (tmp_path / "q.tsv").write_text("query\tpassage\nend\tpoor actor end\nend\tthe great end\n")
+    assert measure(folder, tmp_path / "out", tmp_path / "q.tsv") == 0
+    assert files.read_json(str(tmp_path / "out" / "results.json"))["metrics"] == {
+        "mrr@10": 1, "ndcg@10": 1, "map": 1, "recall@1": 0.5}
+
+
 def test_queries_without_their_passage_are_skipped_and_counted(folder, tmp_path):
     (tmp_path / "q.jsonl").write_text('{"query": "end", "positive_ids": ["d9"]}\n'
                                       '{"query": "music", "positive_ids": ["d1"]}\n')
