@@ -186,12 +186,17 @@ def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
         "mrr@10": 1, "ndcg@10": 1, "map": 1, "recall@1": 0.5}
 
 
-def test_queries_without_their_passage_are_skipped_and_counted(folder, tmp_path):
-    (tmp_path / "q.jsonl").write_text('{"query": "end", "positive_ids": ["d9"]}\n'
-                                      '{"query": "music", "positive_ids": ["d1"]}\n')
+def test_invalid_queries_are_skipped_and_counted(folder, tmp_path, capsys):
+    (tmp_path / "q.jsonl").write_text(
+        '{"query": "end", "positive_ids": ["d9"]}\nno JSON\n{"query": "", "positive_ids": "d1"}\n'
+        '{"query": "end", "positive_ids": []}\n{"query": "music", "positive_ids": ["d1"]}\n'
+        '{"id": null, "query": "story", "positive_ids": ["d 2"]}\n')
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl") == 1
+    assert "4 of 6 examples are invalid; try correcting them, or --skip_bad_rows" in (
+        capsys.readouterr().err)
     assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--skip_bad_rows") == 0
     results = files.read_json(str(tmp_path / "out" / "results.json"))
-    assert (results["examples"], results["left_out"]) == (1, 1)
+    assert (results["examples"], results["left_out"]) == (2, 4)
 
 
 def test_fusion_by_the_formula():
