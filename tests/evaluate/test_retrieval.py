@@ -115,13 +115,16 @@ def test_systems_beside_each_other(folder, tmp_path, eager):
 def test_a_query_does_not_find_itself(folder, tmp_path, eager):
     (tmp_path / "q.jsonl").write_text('{"query": "poor actor end", "positive_ids": ["d4"]}\n'
                                       '{"query": "the great end", "positive_ids": ["d4"]}\n')
-    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--depth", "3",
-                   model=str(folder / "embedder")) == 0
-    first, second = map(json.loads, files.read_lines(str(tmp_path / "out" / "predictions.jsonl")))
-    found = {name: [each["id"] for each in ranked] for name, ranked in first["rankings"].items()}
-    assert found["bm25"] == ["d4"]
-    assert sorted(found["embedder"]) == sorted(found["hybrid"]) == ["d 2", "d1", "d4"]
-    assert "d4" in [each["id"] for each in second["rankings"]["embedder"]]  # judged relevant
+    (tmp_path / "twelve.tsv").write_text(CORPUS + "".join(f"e{n}\tmusic\t\n" for n in range(8)))
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--depth", "11",
+                   model=str(folder / "embedder"), corpus=tmp_path / "twelve.tsv") == 0
+    def found(query, system):
+        lines = files.read_lines(str(tmp_path / "out" / "rankings" / f"{system}.trec"))
+        return sorted(line.split()[2] for line in lines if line.startswith(f"{query} "))
+
+    others = sorted(["d%202", "d1", "d4", *(f"e{n}" for n in range(8))])
+    assert found(0, "bm25") == ["d4"] and found(0, "embedder") == found(0, "hybrid") == others
+    assert "d4" in found(1, "bm25")  # judged relevant
 
 
 def test_systems_fused_by_scores(folder, tmp_path, eager):
@@ -160,6 +163,7 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
     ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
      (), 1, "q.jsonl line 2: the query id '1' a second time"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--rerank", "5"), 2, "--rerank without --rerank"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--depth", "9"), 2, "at least 10, for mrr@10"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--vector_weight", "0.3"), 2, "--model is bm2"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--corpus", "nowhere.tsv"), 2, "nowhere.tsv"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--reranker", "labels"), 2,
