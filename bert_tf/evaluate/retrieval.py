@@ -39,6 +39,10 @@ class RetrievalEvaluation(Evaluation):
         options = self.options
         if options.reranker is None and options.rerank is not None:
             raise UsageError(explain("--rerank without --reranker", "both of them"))
+        count, depth = options.rerank or 0, options.depth or _DEPTH
+        if count > depth:
+            raise UsageError(explain(f"--rerank {count} of {depth} passages that are found",
+                                     attempt=f"--depth {count}"))
         if options.vector_weight is not None and options.model == BM25:
             raise UsageError("--vector_weight is for vectors beside BM25, and --model is bm25; "
                              "omit it")

@@ -163,6 +163,8 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
     ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
      (), 1, "q.jsonl line 2: the query id '1' a second time"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--rerank", "5"), 2, "--rerank without --rerank"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--reranker", "labels", "--rerank", "200"), 2,
+     "--rerank 200 of 100 passages that are found; try --depth 200"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--depth", "9"), 2, "at least 10, for mrr@10"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--vector_weight", "0.3"), 2, "--model is bm2"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--corpus", "nowhere.tsv"), 2, "nowhere.tsv"),
