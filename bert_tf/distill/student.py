@@ -70,13 +70,12 @@ def _narrower(teacher, width, layers):
         intermediate_size=teacher.intermediate_size * width // teacher.hidden_size)
 
 
-def build_student(teacher, options, counts, policy):
+def build_student(teacher, options, policy):
     """Build the student, with what it can have of the teacher's weights.
 
     Args:
         teacher: of `load_teacher`.
-        options: `DistillConfig`, complete.
-        counts: int `[vocab_size]`, how often each token occurs in the text.
+        options: `DistillConfig`, complete; a static student's table is for `fill_table` to fill.
         policy: Keras dtype policy.
 
     Returns: `(student, layers)`: the Keras model, of the teacher's class; for each of its layers
@@ -105,7 +104,6 @@ def build_student(teacher, options, counts, policy):
         config.replace(**dropout), **made, preprocessor=_preprocessor(teacher),
         **_task_options(teacher, config, kept))
     if options.static:
-        _fill_table(student, teacher, counts)
         return student, ()
     if kept is None:
         _project_embeddings(student, teacher)
@@ -176,18 +174,20 @@ def _project_embeddings(student, teacher):
             variable.assign(values if width == values.shape[1] else values @ axes)
 
 
-def _fill_table(student, teacher, counts):
+def fill_table(student, teacher, counts, axes):
     """Give a static student the teacher's vectors of single tokens, frequent ones made short.
 
     Tulkens and van Dongen 2024, "Model2Vec"; weights by smooth inverse frequency (Arora et al.
     2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", equation 3).
+
+    Args:
+        student: of `build_student`.
+        teacher: of `load_teacher`.
+        counts: int `[vocab_size]`, how often each token occurs in the text.
+        axes: float `[teacher's width, width]`, those along which the teacher's vectors of texts
+            are learned.
     """
-    vectors = token_vectors(teacher)
-    width = student.config.hidden_size
-    if width > vectors.shape[1]:
-        raise UsageError(explain(f"--hidden_size {width} with a teacher of vectors of "
-                                 f"{vectors.shape[1]}", f"at most {vectors.shape[1]}"))
-    vectors = vectors @ output_axes(vectors, width)
+    vectors = token_vectors(teacher) @ axes
     frequency = counts[:len(vectors)] / max(1, counts.sum())
     weights = _RARE / (_RARE + frequency)
     (table,) = student.encoder.weights
@@ -203,7 +203,7 @@ def scale_table(student, features, answers):
     and shorter than what a mean of many needs, and tokens that the text lacks are not learned.
 
     Args:
-        student: of `build_student`.
+        student: of `build_student`, its table filled.
         features: `Features` of the train texts.
         answers: float32 `[n, width]`, the teacher's.
     """
