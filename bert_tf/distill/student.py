@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from bert_tf.config import ModelConfig
+from bert_tf.distill.config import refuse_layers
 from bert_tf.distill.projection import principal_axes
 from bert_tf.distill.teacher import token_vectors
 from bert_tf.errors import UsageError, explain
@@ -37,6 +38,9 @@ def student_config(teacher, options):
             "hidden_size": options.hidden_size,
             "max_position_embeddings": teacher.longest}), None
     layers = teacher.num_hidden_layers
+    if not layers:
+        raise UsageError(explain("a static teacher, which has no layers that a student could have",
+                                 attempt="--static, or another --teacher"))
     if options.hidden_size:
         return _narrower(teacher, options.hidden_size, options.num_hidden_layers or layers), None
     kept = options.keep_layers or kept_layers(layers, min(
@@ -88,9 +92,14 @@ def build_student(teacher, options, policy):
     dropout = {} if options.dropout is None else {
         "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
     if options.init:
-        student = from_pretrained(options.init, teacher.saved_as, dropout, **made, **_task_options(
-            teacher, None, None))
+        def begun(**task_options):
+            return from_pretrained(options.init, teacher.saved_as, dropout, **made, **task_options)
+
+        student = begun(**_task_options(teacher, None, own_tokens=True))
         layers = student.config.num_hidden_layers
+        if not layers:
+            refuse_layers(f"--init {options.init}", options.objectives)
+            student = begun(**_task_options(teacher, None, own_tokens=True, static=True))
         if layers > teacher.config.num_hidden_layers:
             raise UsageError(explain(f"--init {options.init} has {layers} layers", "at most the "
                                      f"teacher's {teacher.config.num_hidden_layers}"))
@@ -102,7 +111,7 @@ def build_student(teacher, options, policy):
     config, kept = student_config(teacher.config, options)
     student = type(teacher)(
         config.replace(**dropout), **made, preprocessor=_preprocessor(teacher),
-        **_task_options(teacher, config, kept))
+        **_task_options(teacher, kept, static=options.static))
     if options.static:
         return student, ()
     if kept is None:
@@ -118,8 +127,15 @@ def _preprocessor(teacher):
     return type(own)(own.tokenizer, **own.reading())
 
 
-def _task_options(teacher, config, kept):
-    """Return the options of the student's class: the teacher's, as far as they fit."""
+def _task_options(teacher, kept, own_tokens=False, static=False):
+    """Return the options of the student's class: the teacher's, as far as they fit.
+
+    Args:
+        teacher: of `load_teacher`.
+        kept: the teacher's layers in the student, None where there are none.
+        own_tokens: whether the student's tokenizer may be another one.
+        static: whether the student has no layers.
+    """
     options = teacher.options()
     if teacher.saved_as != "embedder":
         return options
@@ -133,9 +149,9 @@ def _task_options(teacher, config, kept):
             raise UsageError(explain(f"the teacher pools layer {missing[0]}, which the student "
                                      "lacks", f"--keep_layers with {missing[0] - 1}"))
         options = {**options, "layers": [states.index(layer) for layer in options["layers"]]}
-    if config is None:
-        options.pop("special_ids")  # those of the tokenizer of --init, which may be another one
-    elif config.family == "static":
+    if own_tokens:
+        options.pop("special_ids")  # those of the tokenizer of --init
+    if static:
         # Special tokens say nothing where none sees another.
         options |= {"pooling": "mean", "mask_specials": True, "weighting": None}
     return options

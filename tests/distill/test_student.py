@@ -189,6 +189,24 @@ def test_a_narrower_static_student_begins_along_the_axes_that_it_learns(eager):
     assert cosines.mean() > 0.8
 
 
+def test_a_student_that_begins_from_a_static_one_stays_one(tmp_path):
+    static(embedder(2))[0].save_pretrained(str(tmp_path))
+    teacher = embedder(2, pooling="cls")
+    student, layers = build(teacher, init=str(tmp_path))
+    assert layers == () and student.pooling.pooling == "mean"  # of [CLS] all texts have one vector
+    assert student.options()["mask_specials"] and len(student.encoder.weights) == 1
+    with pytest.raises(UsageError, match="has no layers that could learn relations"):
+        build(teacher, init=str(tmp_path), objectives=("output", "relations"))
+
+
+def test_a_static_teacher_has_no_layers_to_give():
+    teacher, _ = static(embedder(2))
+    for values in ({}, {"hidden_size": 8}, {"num_hidden_layers": 1}, {"keep_layers": (0,)}):
+        with pytest.raises(UsageError, match="a static teacher.*try --static"):
+            build(teacher, **values)
+    assert build(teacher, static=True, hidden_size=8)[0].width == 8
+
+
 def test_rows_that_no_token_is_of_stay_empty_in_a_static_student():
     small = embedder(2)
     teacher = SentenceEmbedder(small.config.replace(vocab_size=small.config.vocab_size + 3),
