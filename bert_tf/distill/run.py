@@ -174,22 +174,27 @@ class DistillationRun:
                              None, None)
 
     def own_features(self, texts, student, teacher, features):
-        """`Features` by the student's tokenizer, where that is another one.
+        """`Features` by the student's tokenizer and of its length, where these are others.
 
         Statistics of its tokens, by which the teacher's kind may weigh them, are learned.
         """
         own = getattr(student.preprocessor, "tokenizer", None)
         if own is None:
             raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
+        length = self.seq_length(student, self.options.init)
+        unlike, attempt = ("whose tokens are not the teacher's",
+                           f"--objectives {' or '.join(OF_OUTPUT)}")
         if same_tokenizer(own, teacher.preprocessor.tokenizer):
             copy_term_weights(student, teacher)
-            return features
+            taught = self.seq_length(teacher, self.options.teacher)
+            if taught <= length:
+                return features
+            unlike = f"which reads {length} tokens of a text where the teacher reads {taught}"
+            attempt = f"--max_seq_length {length}"
         further = [name for name in self.options.objectives if name not in OF_OUTPUT]
         if further:
-            raise UsageError(explain(
-                f"--objectives {' '.join(further)} with --init {self.options.init}, whose tokens "
-                "are not the teacher's", attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
-        length = self.seq_length(student, self.options.init)
+            raise UsageError(explain(f"--objectives {' '.join(further)} with --init "
+                                     f"{self.options.init}, {unlike}", attempt=attempt))
         if lacks_term_weights(student):
             student.set_term_weights(learn_term_weights(texts["train"], own, length))
         return {name: self.features(part, student, length) for name, part in texts.items()}

@@ -136,6 +136,21 @@ def test_a_student_with_a_tokenizer_of_its_own_has_special_tokens_and_statistics
     np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 32).idf)
 
 
+def test_a_student_of_fewer_positions_reads_less_of_a_text(tmp_path):
+    SentenceEmbedder(config(num_hidden_layers=1, max_position_embeddings=4),
+                     preprocessor=TextPreprocessor(tokenizer(), 4)).save_pretrained(str(tmp_path))
+    teacher, asked = embedder(1), options(init=str(tmp_path))
+    student, _ = build(teacher, init=str(tmp_path))
+    run = DistillationRun(asked, None)
+    found = run.own_features({"train": TEXTS}, student, teacher, None)["train"]
+    assert max(map(len, found.rows["input_word_ids"])) == 4
+    for values, message in (({"objectives": ("hidden",)}, "4 tokens .*try --max_seq_length 4"),
+                            ({"max_seq_length": 5}, "--max_seq_length 5 with .*3 to 4")):
+        with pytest.raises(UsageError, match=message):
+            DistillationRun(asked.replace(**values), None).own_features(
+                {"train": TEXTS}, student, teacher, None)
+
+
 def test_principal_axes_are_the_singular_vectors():
     vectors = np.random.default_rng(1).normal(size=(50, 6)) * [1, 9, 3, 2, 5, 1]
     axes = principal_axes(vectors, 3)
