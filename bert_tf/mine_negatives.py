@@ -119,6 +119,7 @@ def _work(output):
 
 class _Mining:
     def __init__(self, config, paths, digest, work):
+        from bert_tf.retrieval.bm25 import Bm25
         from bert_tf.retrieval.corpus import read_corpus
         from bert_tf.retrieval.fusion import reciprocal_rank_fusion
         from bert_tf.retrieval.search import of_length_1, rescored, search
@@ -131,12 +132,10 @@ class _Mining:
         self.texts = [passage.text for passage in read_corpus(paths)]
         self.keys = list(map(_key, self.texts))
         self.rows = {key: row for row, key in reversed(list(enumerate(self.keys)))}
+        if config.bm25:
+            self.bm25 = Bm25(self.texts, progress=True)
         if config.model is not None:
             self._embed(paths, digest, work)
-        if config.bm25:
-            from bert_tf.retrieval.bm25 import Bm25
-
-            self.bm25 = Bm25(self.texts, progress=True)
 
     def _read_queries(self):
         from bert_tf.data.tables import BadRow

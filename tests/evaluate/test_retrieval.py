@@ -1,12 +1,14 @@
 """Retrieval from the command line: every form of queries, systems beside each other, refusals."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from sentiment import MARKS, config, tokenizer
 
 from bert_tf import cli, evaluate
+from bert_tf.evaluate import retrieval
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -183,6 +185,15 @@ def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, messa
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_a_missing_package_is_told_before_vectors_are_computed(folder, tmp_path, capsys,
+                                                               monkeypatch):
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    monkeypatch.setattr(retrieval, "Embedder", None)
+    assert measure(folder, tmp_path / "out", "squad.json", model=str(folder / "embedder"),
+                   corpus=None) == 2
+    assert "pip install 'bert_tf[search]'" in capsys.readouterr().err
 
 
 def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
