@@ -120,6 +120,7 @@ def _work(output):
 
 class _Mining:
     def __init__(self, config, paths, digest, work):
+        from bert_tf.retrieval.bm25 import Bm25
         from bert_tf.retrieval.corpus import read_corpus
         from bert_tf.retrieval.fusion import reciprocal_rank_fusion
         from bert_tf.retrieval.search import of_length_1, rescored, search
@@ -130,26 +131,23 @@ class _Mining:
         self.positives = self._read_queries()  # {query: {positive: None}}
         # Without titles, which positives have not either.
         self.texts = [passage.text for passage in read_corpus(paths)]
+        self.none = _key("")  # of a passage that is a title alone
         self.keys = list(map(_key, self.texts))
         self.rows = {key: row for row, key in reversed(list(enumerate(self.keys)))}
+        if config.bm25:
+            self.bm25 = Bm25(self.texts, progress=True)
         if config.model is not None:
             self._embed(paths, digest, work)
-        if config.bm25:
-            from bert_tf.retrieval.bm25 import Bm25
-
-            self.bm25 = Bm25(self.texts, progress=True)
 
     def _read_queries(self):
+        from bert_tf.data.table_form import AS_FOUND
         from bert_tf.data.tables import BadRow
-        from bert_tf.tasks.base.query_files import read_queries
+        from bert_tf.tasks.ranking.datasets import read_ranked
 
         positives = {}
-        for example in read_queries(self.config.input):
+        for example in read_ranked(self.config.input, {}, AS_FOUND):
             if isinstance(example, BadRow):
                 raise example
-            if not example.positives or example.is_labelled_pair:
-                raise BertTfError(explain(f"{example.where}: no positive for the query",
-                                          "queries with texts that match them"))
             positives.setdefault(example.query, {}).update(dict.fromkeys(example.positives))
         if not positives:
             raise BertTfError(explain(f"{self.config.input}: no query", "one or more"))
@@ -229,7 +227,7 @@ class _Mining:
         return scores, rows, positives
 
     def _lines_of(self, query, scores, rows, positive_scores, generator):
-        taken = {_key(text) for text in (query, *self.positives[query])}
+        taken = {self.none, *(_key(text) for text in (query, *self.positives[query]))}
         kept = []  # neither positives nor a text a second time
         for place, row in enumerate(rows.tolist()):
             if row >= 0 and self.keys[row] not in taken:

@@ -84,6 +84,24 @@ def test_by_vectors_and_both(data, tmp_path, eager):
     assert {*both[0]["negatives"]} == {PASSAGES[row] for row in kept}
 
 
+def test_a_passage_that_is_a_title_alone_is_no_negative(data, tmp_path, eager):
+    tokenizer = word_piece()
+    SentenceEmbedder(config_of(tokenizer), seed=1, preprocessor=TextPreprocessor(
+        tokenizer, SEQ_LENGTH)).save_pretrained(str(tmp_path / "model"), tokenizer)
+    (tmp_path / "corpus.tsv").write_text("text\ttitle\n\tfox\n" + "".join(
+        f"{text}\t\n" for text in PASSAGES))
+    data["corpus"] = str(tmp_path / "corpus.tsv")
+    lines = read(mine_negatives(**data, model=str(tmp_path / "model"), negatives=9))
+    assert all(each.strip() for line in lines for each in line["negatives"])
+
+
+def test_judged_passages_are_read_as_a_reranker_reads_them(data, tmp_path):
+    (tmp_path / "judged.tsv").write_text("query\tpassage\tlabel\nquick fox\tthe quick fox\t2\n"
+                                         "quick fox\tthe lazy dog\t0\n")
+    [line] = read(mine_negatives(**data | {"input": str(tmp_path / "judged.tsv")}, bm25=True))
+    assert line["positive"] == "the quick fox" and "the quick brown fox" in line["negatives"]
+
+
 def test_into_a_store(data, tmp_path, monkeypatch, eager):
     monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
     tokenizer = word_piece()

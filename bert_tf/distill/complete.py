@@ -1,6 +1,6 @@
 """Fill in the options of a distillation, and refuse those that make no sense together."""
 
-from bert_tf.distill.config import OF_OUTPUT, OF_VECTORS
+from bert_tf.distill.config import OF_VECTORS, refuse_layers
 from bert_tf.errors import UsageError, explain
 
 _LEARNING_RATES = {"static": 5e-3, "hidden_size": 5e-4}
@@ -29,11 +29,8 @@ def complete(options):
                                  attempt="omitting --hidden_size"))
     options = options.replace(objectives=options.objectives or (
         OF_VECTORS if options.static else ("output",)))
-    of_layers = [name for name in options.objectives if name not in OF_OUTPUT]
-    if options.static and of_layers:
-        raise UsageError(explain("--static has no layers that could learn "
-                                 f"{' and '.join(of_layers)}",
-                                 attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
+    if options.static:
+        refuse_layers("--static", options.objectives)
     if len(set(options.objectives)) < len(options.objectives):
         raise UsageError(explain(f"--objectives {' '.join(options.objectives)}", "each once"))
     return options.with_folders("teacher", "init").replace(

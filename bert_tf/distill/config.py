@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bert_tf.errors import UsageError, explain
 from bert_tf.options import (
     ABOVE_0,
     FRACTION,
@@ -19,6 +20,15 @@ from bert_tf.training.run_options import RunOptions
 OF_VECTORS = ("directions", "similarities")  # objectives of embedders
 OF_OUTPUT = ("output", *OF_VECTORS)  # those for which the teacher runs once only
 OBJECTIVES = (*OF_OUTPUT, "hidden", "relations")
+
+
+def refuse_layers(student, objectives):
+    """Raise UsageError where a student without layers is to learn what only layers can."""
+    of_layers = [name for name in objectives if name not in OF_OUTPUT]
+    if of_layers:
+        raise UsageError(explain(f"{student} has no layers that could learn "
+                                 f"{' and '.join(of_layers)}",
+                                 attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

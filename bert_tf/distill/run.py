@@ -19,6 +19,7 @@ from bert_tf.distill.distiller import Distiller
 from bert_tf.distill.student import (
     build_student,
     copy_term_weights,
+    fill_table,
     lacks_term_weights,
     output_axes,
     scale_table,
@@ -81,7 +82,7 @@ class DistillationRun:
     def claim(self, inputs):
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         record, options = self.path("run.json"), self.options.stored()
-        manifest.check_own(record, _MADE, "teacher")
+        manifest.check_own(record, _MADE, "objectives")
         read = [path for given in (self.options.teacher, self.options.init) if given
                 for path in model_files(given)]
         begun = (files.list_folder(self.path("teacher", "train"))
@@ -123,9 +124,7 @@ class DistillationRun:
             # Another copy of the teacher where it runs with every batch, on every replica.
             running = teacher if self.strategy.num_replicas_in_sync == 1 else load_teacher(
                 options.teacher, dtype=policy, seed=options.seed)
-            student, layers = build_student(running, options, np.bincount(
-                asked["train"].rows["input_word_ids"].values,
-                minlength=teacher.config.vocab_size), policy)
+            student, layers = build_student(running, options, policy)
             model = Distiller(student, running, options, layers)
         self.check_widths(student, teacher)
         self.describe(student, teacher, layers)
@@ -133,8 +132,11 @@ class DistillationRun:
         # What is refused is refused before the teacher is asked, which may take hours.
         answers = {name: teacher_outputs(teacher, part, self.path("teacher", name))
                    for name, part in asked.items()}
-        answers = self.projected(answers, student)
+        answers, axes = self.projected(answers, student)
         if options.static:
+            counts = np.bincount(asked["train"].rows["input_word_ids"].values,
+                                 minlength=teacher.config.vocab_size)
+            fill_table(student, teacher, counts, axes)
             scale_table(student, features["train"], answers["train"])
         data = {}
         for name, part in features.items():
@@ -172,22 +174,27 @@ class DistillationRun:
                              None, None)
 
     def own_features(self, texts, student, teacher, features):
-        """`Features` by the student's tokenizer, where that is another one.
+        """`Features` by the student's tokenizer and of its length, where these are others.
 
         Statistics of its tokens, by which the teacher's kind may weigh them, are learned.
         """
         own = getattr(student.preprocessor, "tokenizer", None)
         if own is None:
             raise UsageError(f"--init {self.options.init} has no tokenizer that reads text")
+        length = self.seq_length(student, self.options.init)
+        unlike, attempt = ("whose tokens are not the teacher's",
+                           f"--objectives {' or '.join(OF_OUTPUT)}")
         if same_tokenizer(own, teacher.preprocessor.tokenizer):
             copy_term_weights(student, teacher)
-            return features
+            taught = self.seq_length(teacher, self.options.teacher)
+            if taught <= length:
+                return features
+            unlike = f"which reads {length} tokens of a text where the teacher reads {taught}"
+            attempt = f"--max_seq_length {length}"
         further = [name for name in self.options.objectives if name not in OF_OUTPUT]
         if further:
-            raise UsageError(explain(
-                f"--objectives {' '.join(further)} with --init {self.options.init}, whose tokens "
-                "are not the teacher's", attempt=f"--objectives {' or '.join(OF_OUTPUT)}"))
-        length = self.seq_length(student, self.options.init)
+            raise UsageError(explain(f"--objectives {' '.join(further)} with --init "
+                                     f"{self.options.init}, {unlike}", attempt=attempt))
         if lacks_term_weights(student):
             student.set_term_weights(learn_term_weights(texts["train"], own, length))
         return {name: self.features(part, student, length) for name, part in texts.items()}
@@ -200,16 +207,17 @@ class DistillationRun:
                                      "no more than the teacher's"))
 
     def projected(self, answers, student):
-        """The teacher's vectors in as many dimensions as the student's; logits as they are."""
+        """`(answers, axes)`: the teacher's vectors in as many dimensions as the student's, and
+        along which axes; logits as they are."""
         taught = answers["train"].shape[1]
         width = student.width if student.saved_as == "embedder" else taught
-        if width == taught:
-            return answers
         axes = output_axes(answers["train"], width)
+        if width == taught:
+            return answers, axes
         kept = np.sum((answers["dev"] @ axes)**2) / np.sum(answers["dev"]**2)
         print(f"of the teacher's {taught} dimensions {width} are learned, with {100 * kept:.1f} % "
               "of the squared length")
-        return {name: values @ axes for name, values in answers.items()}
+        return {name: values @ axes for name, values in answers.items()}, axes
 
     def describe(self, student, teacher, layers):
         """Tell how large both are."""

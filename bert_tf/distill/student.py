@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from bert_tf.config import ModelConfig
+from bert_tf.distill.config import refuse_layers
 from bert_tf.distill.projection import principal_axes
 from bert_tf.distill.teacher import token_vectors
 from bert_tf.errors import UsageError, explain
@@ -37,6 +38,9 @@ def student_config(teacher, options):
             "hidden_size": options.hidden_size,
             "max_position_embeddings": teacher.longest}), None
     layers = teacher.num_hidden_layers
+    if not layers:
+        raise UsageError(explain("a static teacher, which has no layers that a student could have",
+                                 attempt="--static, or another --teacher"))
     if options.hidden_size:
         return _narrower(teacher, options.hidden_size, options.num_hidden_layers or layers), None
     kept = options.keep_layers or kept_layers(layers, min(
@@ -70,13 +74,12 @@ def _narrower(teacher, width, layers):
         intermediate_size=teacher.intermediate_size * width // teacher.hidden_size)
 
 
-def build_student(teacher, options, counts, policy):
+def build_student(teacher, options, policy):
     """Build the student, with what it can have of the teacher's weights.
 
     Args:
         teacher: of `load_teacher`.
-        options: `DistillConfig`, complete.
-        counts: int `[vocab_size]`, how often each token occurs in the text.
+        options: `DistillConfig`, complete; a static student's table is for `fill_table` to fill.
         policy: Keras dtype policy.
 
     Returns: `(student, layers)`: the Keras model, of the teacher's class; for each of its layers
@@ -89,9 +92,14 @@ def build_student(teacher, options, counts, policy):
     dropout = {} if options.dropout is None else {
         "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
     if options.init:
-        student = from_pretrained(options.init, teacher.saved_as, dropout, **made, **_task_options(
-            teacher, None, None))
+        def begun(**task_options):
+            return from_pretrained(options.init, teacher.saved_as, dropout, **made, **task_options)
+
+        student = begun(**_task_options(teacher, None, own_tokens=True))
         layers = student.config.num_hidden_layers
+        if not layers:
+            refuse_layers(f"--init {options.init}", options.objectives)
+            student = begun(**_task_options(teacher, None, own_tokens=True, static=True))
         if layers > teacher.config.num_hidden_layers:
             raise UsageError(explain(f"--init {options.init} has {layers} layers", "at most the "
                                      f"teacher's {teacher.config.num_hidden_layers}"))
@@ -103,9 +111,8 @@ def build_student(teacher, options, counts, policy):
     config, kept = student_config(teacher.config, options)
     student = type(teacher)(
         config.replace(**dropout), **made, preprocessor=_preprocessor(teacher),
-        **_task_options(teacher, config, kept))
+        **_task_options(teacher, kept, static=options.static))
     if options.static:
-        _fill_table(student, teacher, counts)
         return student, ()
     if kept is None:
         _project_embeddings(student, teacher)
@@ -120,8 +127,15 @@ def _preprocessor(teacher):
     return type(own)(own.tokenizer, **own.reading())
 
 
-def _task_options(teacher, config, kept):
-    """Return the options of the student's class: the teacher's, as far as they fit."""
+def _task_options(teacher, kept, own_tokens=False, static=False):
+    """Return the options of the student's class: the teacher's, as far as they fit.
+
+    Args:
+        teacher: of `load_teacher`.
+        kept: the teacher's layers in the student, None where there are none.
+        own_tokens: whether the student's tokenizer may be another one.
+        static: whether the student has no layers.
+    """
     options = teacher.options()
     if teacher.saved_as != "embedder":
         return options
@@ -135,9 +149,9 @@ def _task_options(teacher, config, kept):
             raise UsageError(explain(f"the teacher pools layer {missing[0]}, which the student "
                                      "lacks", f"--keep_layers with {missing[0] - 1}"))
         options = {**options, "layers": [states.index(layer) for layer in options["layers"]]}
-    if config is None:
-        options.pop("special_ids")  # those of the tokenizer of --init, which may be another one
-    elif config.family == "static":
+    if own_tokens:
+        options.pop("special_ids")  # those of the tokenizer of --init
+    if static:
         # Special tokens say nothing where none sees another.
         options |= {"pooling": "mean", "mask_specials": True, "weighting": None}
     return options
@@ -176,18 +190,20 @@ def _project_embeddings(student, teacher):
             variable.assign(values if width == values.shape[1] else values @ axes)
 
 
-def _fill_table(student, teacher, counts):
+def fill_table(student, teacher, counts, axes):
     """Give a static student the teacher's vectors of single tokens, frequent ones made short.
 
     Tulkens and van Dongen 2024, "Model2Vec"; weights by smooth inverse frequency (Arora et al.
     2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", equation 3).
+
+    Args:
+        student: of `build_student`.
+        teacher: of `load_teacher`.
+        counts: int `[vocab_size]`, how often each token occurs in the text.
+        axes: float `[teacher's width, width]`, those along which the teacher's vectors of texts
+            are learned.
     """
-    vectors = token_vectors(teacher)
-    width = student.config.hidden_size
-    if width > vectors.shape[1]:
-        raise UsageError(explain(f"--hidden_size {width} with a teacher of vectors of "
-                                 f"{vectors.shape[1]}", f"at most {vectors.shape[1]}"))
-    vectors = vectors @ output_axes(vectors, width)
+    vectors = token_vectors(teacher) @ axes
     frequency = counts[:len(vectors)] / max(1, counts.sum())
     weights = _RARE / (_RARE + frequency)
     (table,) = student.encoder.weights
@@ -203,7 +219,7 @@ def scale_table(student, features, answers):
     and shorter than what a mean of many needs, and tokens that the text lacks are not learned.
 
     Args:
-        student: of `build_student`.
+        student: of `build_student`, its table filled.
         features: `Features` of the train texts.
         answers: float32 `[n, width]`, the teacher's.
     """

@@ -5,11 +5,20 @@ import os
 
 from bert_tf.errors import UsageError
 from bert_tf.finetune.config import AnswerOptions, TableOptions
-from bert_tf.options import FRACTION_ABOVE_0, POSITIVE, REQUIRED, Options, WriteOptions, option
+from bert_tf.options import (
+    FRACTION_ABOVE_0,
+    POSITIVE,
+    REQUIRED,
+    Options,
+    Range,
+    WriteOptions,
+    option,
+)
 from bert_tf.storage import files, hub
 
 RETRIEVAL = "retrieval"
 BM25 = "bm25"
+_MEASURED = Range(int, lambda value: value >= 10, "a whole number of at least 10, for mrr@10")
 _TRAINED = "as the model was trained"
 
 
@@ -27,7 +36,7 @@ class RetrievalOptions(Options):
         None, "cross-encoder that ranks anew what was found", metavar="PATH")
     rerank: int | None = option(None, "passages of a query that it reads", POSITIVE, metavar="N",
                                 otherwise=50)
-    depth: int | None = option(None, "passages of a query that are found", POSITIVE, metavar="N",
+    depth: int | None = option(None, "passages of a query that are found", _MEASURED, metavar="N",
                                otherwise=100)
     vector_weight: float | None = option(
         None, "fuse vectors and BM25 by scores scaled to 0 to 1: X of the vectors' and 1 - X of "

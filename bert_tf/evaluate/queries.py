@@ -12,11 +12,12 @@ import dataclasses
 import json
 
 from bert_tf.data.table_form import suffix
-from bert_tf.data.tables import BadRow, column_names, read_rows
+from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.corpus import Passage, read_corpus
 from bert_tf.storage import files
 from bert_tf.tasks.base.query_files import find_columns
+from bert_tf.tasks.base.read_examples import bad_rows_message
 from bert_tf.tasks.base.text_files import check_text
 from bert_tf.tasks.registry import find_task
 
@@ -65,37 +66,44 @@ def read_retrieval(options):
         places = collections.defaultdict(list)
         for row, passage in enumerate(corpus):
             places[passage.text].append(row)
-        found = [(example.where, example.id, example.query,
-                  dict.fromkeys(example.positives, 1)) for example in examples]
+        positives = collections.defaultdict(dict)  # of a query those of all its examples
+        for example in examples:
+            positives[example.query].update(dict.fromkeys(example.positives, 1))
+        found = [(example.where, example.id, example.query, positives[example.query])
+                 for example in examples]
     else:
         if corpus is None:
             raise UsageError(explain(f"{options.data} names passages by their ids",
                                      "the passages", "--corpus"))
         places = {passage.id: [row] for row, passage in enumerate(corpus)}
         found = by_ids
-    queries, missing = _resolved(found, places)
-    if missing and not options.skip_bad_rows:
-        raise missing[0]
+    queries, bad = _resolved(found, places)
+    if bad and not options.skip_bad_rows:
+        raise BadRow(bad_rows_message(options.data, bad, len(found)))
     if not queries:
         raise BertTfError(explain(f"{options.data}: no query with a relevant passage",
                                   "one or more"))
-    return queries, corpus, examples, left_out + len(missing)
+    return queries, corpus, examples, left_out + len(bad)
 
 
 def _resolved(found, places):
-    """Return queries whose relevant passages are all in the corpus, and an error for each other."""
-    queries, missing = [], []
-    for where, id, text, relevant in found:
+    """Return queries whose relevant passages are all in the corpus, and a BadRow for each other."""
+    queries, bad = [], []
+    for each in found:
+        if isinstance(each, BadRow):
+            bad.append(each)
+            continue
+        where, id, text, relevant = each
         absent = next((name for name in relevant if not places.get(name)), None)
         if absent is None:
             queries.append(RelevantQuery(id, text, {
                 row: relevance for name, relevance in relevant.items() for row in places[name]}))
         else:
             shown = absent if len(absent) <= 60 else absent[:59] + "…"
-            missing.append(BertTfError(explain(
+            bad.append(BadRow(explain(
                 f"{where}: the passage {shown!r}, relevant to the query {id!r}, is not in the "
-                "corpus", "all relevant passages there", "--skip_bad_rows")))
-    return queries, missing
+                "corpus", "all relevant passages there")))
+    return queries, bad
 
 
 def _own_corpus(path, form, examples):
@@ -108,8 +116,8 @@ def _own_corpus(path, form, examples):
 
 
 def _with_ids(options, form):
-    """Return `[(where, id, text, {passage id: 1})]` of a file with the ids of positives, else
-    None."""
+    """Return `[(where, id, text, {passage id: 1})]` of a file with the ids of positives, a BadRow
+    in place of an invalid one; of another file None."""
     path = options.data
     if suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
         return None
@@ -121,15 +129,15 @@ def _with_ids(options, form):
         raise UsageError(explain(f"{path}: no column of queries among {', '.join(names)}",
                                  "a column query", "--text_column"))
     id = columns.id or ("_id" if "_id" in names else None)
-    found, seen = [], set()
-    rows = read_rows(path, [columns.query, _IDS], [id] if id else [], form)
-    for number, (where, row) in enumerate(rows):
-        if isinstance(row, BadRow):
-            raise row
+    seen = set()
+
+    def query(number, where, row):
+        given = row.get(id)
         ids = _listed(where, row[_IDS])
-        found.append((where, _new(where, str(row.get(id, number)), seen),
-                      check_text(where, row[columns.query], "query"), dict.fromkeys(ids, 1)))
-    return found
+        return (where, _new(where, str(number if given is None else given), seen),
+                check_text(where, row[columns.query], "query"), dict.fromkeys(ids, 1))
+
+    return list(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form), query))
 
 
 def _judged(options, form):
@@ -190,19 +198,18 @@ def _listed(where, value):
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
-            raise BertTfError(explain(f"{where}: {_IDS} begins with [ and is no JSON list")) from (
-                None)
+        except (ValueError, RecursionError):
+            raise BadRow(explain(f"{where}: {_IDS} begins with [ and is no JSON list")) from None
     values = value if isinstance(value, list) else [value]
     ids = [str(each) for each in values if each is not None and str(each).strip()]
     if not ids:
-        raise BertTfError(explain(f"{where}: no {_IDS}", "the id of a relevant passage"))
+        raise BadRow(explain(f"{where}: no {_IDS}", "the id of a relevant passage"))
     return ids
 
 
 def _new(where, id, seen):
     if id in seen:
-        raise BertTfError(explain(f"{where}: the query id {id!r} a second time",
-                                  "an id of its own for each query"))
+        raise BadRow(explain(f"{where}: the query id {id!r} a second time",
+                             "an id of its own for each query"))
     seen.add(id)
     return id

@@ -16,7 +16,7 @@ from bert_tf.evaluate.systems import Reranker, find, without
 from bert_tf.finetune.results import PREDICTIONS
 from bert_tf.finetune.trained_on import trained_on_notes
 from bert_tf.models.find import find_model
-from bert_tf.retrieval.bm25 import Bm25
+from bert_tf.retrieval.bm25 import Bm25, library
 from bert_tf.retrieval.fusion import reciprocal_rank_fusion, weighted_fusion
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.retrieval.run_file import run_lines
@@ -39,6 +39,10 @@ class RetrievalEvaluation(Evaluation):
         options = self.options
         if options.reranker is None and options.rerank is not None:
             raise UsageError(explain("--rerank without --reranker", "both of them"))
+        count, depth = options.rerank or 0, options.depth or _DEPTH
+        if count > depth:
+            raise UsageError(explain(f"--rerank {count} of {depth} passages that are found",
+                                     attempt=f"--depth {count}"))
         if options.vector_weight is not None and options.model == BM25:
             raise UsageError("--vector_weight is for vectors beside BM25, and --model is bm25; "
                              "omit it")
@@ -67,7 +71,8 @@ class RetrievalEvaluation(Evaluation):
             found[name] = system()
             seconds[name] = round(time.monotonic() - started, 1)
 
-        # A model that is of no use is refused before anything takes long.
+        # What is missing, or of no use, is refused before anything takes long.
+        library()
         embedder = None if options.model == BM25 else Embedder(options.model)
         reranker = options.reranker and Reranker(options.reranker)
         if embedder:

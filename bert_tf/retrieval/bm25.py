@@ -45,7 +45,7 @@ class Bm25:
     """
 
     def __init__(self, texts, terms="auto", k1=1.5, b=0.75, progress=False):
-        bm25s = _library()
+        bm25s = library()
         texts = text_list(texts, "passages")
         self.terms = _chosen_terms(check_choice("terms", terms, TERMS), texts)
         self.size = len(texts)
@@ -120,7 +120,8 @@ def _chosen_terms(terms, texts):
     return "morphemes"
 
 
-def _library():
+def library():
+    """Import bm25s; UsageError where it is not installed."""
     try:
         import bm25s
     except ImportError as error:

@@ -40,7 +40,7 @@ class ServedIndexes:
 
         Raises:
             UsageError: there is no such index, or the vector is not one of its model's.
-            BertTfError: the vector is not finite.
+            BertTfError: the index is damaged.
         """
         if name not in self._indexes:
             raise UsageError(explain(f"no index {name!r}", f"one of {' '.join(self._indexes)}"))

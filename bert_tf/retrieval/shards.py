@@ -7,6 +7,7 @@ begin; `shard.json`, how they are stored; `checksums.json`.
 
 import dataclasses
 import json
+import mmap
 import os
 
 import numpy as np
@@ -89,7 +90,8 @@ class Codes:
 
 
 class Passages:
-    """The passages of all shards, read one by one.
+    """The passages of all shards, mapped like their vectors: as they were when it was made, also
+    where the index is built again meanwhile.
 
     Args:
         folders: of the shards, in order.
@@ -97,6 +99,7 @@ class Passages:
 
     def __init__(self, folders):
         self._paths = [os.path.join(folder, _PASSAGES) for folder in folders]
+        self._lines = list(map(_mapped_bytes, self._paths))
         self._offsets = [_mapped(os.path.join(folder, _OFFSETS), np.int64, 1)
                          for folder in folders]
         self._starts = np.cumsum([0, *(len(offsets) - 1 for offsets in self._offsets)])
@@ -108,15 +111,19 @@ class Passages:
         """Return a `Passage`."""
         shard = int(np.searchsorted(self._starts, row, side="right")) - 1
         start, end = self._offsets[shard][row - self._starts[shard]:][:2].tolist()
-        path = self._paths[shard]
-        with files.explained("read", path), open(path, "rb") as stream:
-            stream.seek(start)
-            line = stream.read(end - start)
         try:
-            return Passage(**json.loads(line))
+            return Passage(**json.loads(self._lines[shard][start:end]))
         except (TypeError, ValueError) as error:
-            raise BertTfError(explain(f"{path} is damaged at byte {start}",
+            raise BertTfError(explain(f"{self._paths[shard]} is damaged at byte {start}",
                                       attempt="building the index again")) from error
+
+
+def _mapped_bytes(path):
+    with files.explained("read", path), open(path, "rb") as stream:
+        try:
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            raise BertTfError(f"{path} is damaged: {error}") from error
 
 
 def _mapped(path, dtype, ndim):

@@ -151,14 +151,15 @@ class VectorIndex:
         return scores, rows
 
     def _queries(self, queries):
-        queries = np.asarray(queries, np.float32)
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            queries = np.asarray(queries, np.float32)
         dimensions = self.manifest["options"]["dimensions"]
         if queries.ndim != 2 or queries.shape[1] < self.width or (
                 dimensions is None and queries.shape[1] != self.width):
             raise UsageError(explain(f"queries {queries.shape} for vectors of {self.width}",
                                      "[q, width] of the index's model"))
         if not np.isfinite(queries).all():
-            raise BertTfError("queries: numbers that are not finite")
+            raise UsageError("queries: numbers that are not finite")
         return VectorCode(dimensions).encode(of_length_1(queries))
 
 

@@ -15,8 +15,9 @@ from bert_tf.distill import run as run_module
 from bert_tf.distill import teacher as teacher_module
 from bert_tf.distill.complete import complete
 from bert_tf.errors import UsageError
+from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.load import from_pretrained
-from bert_tf.storage import files, variables
+from bert_tf.storage import files, manifest, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tasks.token_classification.model import TokenClassifier
@@ -177,3 +178,14 @@ def test_what_the_teacher_said_is_no_work_to_lose(folder):
         run_module.DistillationRun(options, None).claim([])
     faster.claim([])
     assert answers.exists()
+
+
+def test_a_run_of_finetune_is_left_alone(folder):
+    run = str(folder / "finetuned")
+    files.make_folder(os.path.join(run, "trials"))
+    manifest.write(os.path.join(run, "run.json"), FinetuneConfig(
+        task="embed", train="pairs.tsv", dev="0.1", output_dir=run).stored())
+    options = complete(distill.DistillConfig(
+        teacher=str(folder / "embedder"), input="texts", output_dir=run, overwrite=True))
+    with pytest.raises(UsageError, match="already holds run.json, not written by this command"):
+        run_module.DistillationRun(options, None).claim([])

@@ -12,7 +12,13 @@ from bert_tf.distill.complete import complete
 from bert_tf.distill.config import DistillConfig
 from bert_tf.distill.projection import principal_axes
 from bert_tf.distill.run import DistillationRun
-from bert_tf.distill.student import build_student, kept_layers, scale_table, student_config
+from bert_tf.distill.student import (
+    build_student,
+    fill_table,
+    kept_layers,
+    scale_table,
+    student_config,
+)
 from bert_tf.errors import UsageError
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
@@ -30,7 +36,14 @@ def options(**values):
 
 
 def build(teacher, **values):
-    return build_student(teacher, options(**values), COUNTS, "float32")
+    return build_student(teacher, options(**values), "float32")
+
+
+def static(teacher, counts=COUNTS):
+    """A static student of the teacher's width, and its table."""
+    student, _ = build(teacher, static=True)
+    fill_table(student, teacher, counts, np.eye(teacher.width))
+    return student, *student.encoder.weights
 
 
 def test_layers_are_spaced_evenly_and_end_with_the_last():
@@ -74,8 +87,7 @@ def test_a_narrower_student_keeps_the_scalar_products_of_embeddings():
 
 def test_a_static_student_is_the_mean_of_weighed_token_vectors():
     teacher = embedder(2)
-    student, _ = build(teacher, static=True)
-    (table,) = student.encoder.weights
+    student, table = static(teacher)
     vocabulary = teacher.preprocessor.tokenizer.vocabulary
     for token in (5, 9):
         ids = np.array([[vocabulary.cls_id, token, vocabulary.sep_id]])
@@ -117,11 +129,26 @@ def test_a_student_with_a_tokenizer_of_its_own_has_special_tokens_and_statistics
     SentenceEmbedder(config(num_hidden_layers=1).replace(vocab_size=7, padding_id=2),
                      preprocessor=TextPreprocessor(own, 16)).save_pretrained(str(tmp_path))
     teacher, asked = weighing(), options(init=str(tmp_path))
-    student, _ = build_student(teacher, asked, COUNTS, "float32")
+    student, _ = build_student(teacher, asked, "float32")
     assert student.options()["special_ids"] == [own.vocabulary.cls_id, own.vocabulary.sep_id]
     DistillationRun(asked, None).own_features({"train": TEXTS}, student, teacher, None)
     idf, _ = student.pooling.term_weights.get_weights()
     np.testing.assert_array_equal(idf, learn_term_weights(TEXTS, own, 32).idf)
+
+
+def test_a_student_of_fewer_positions_reads_less_of_a_text(tmp_path):
+    SentenceEmbedder(config(num_hidden_layers=1, max_position_embeddings=4),
+                     preprocessor=TextPreprocessor(tokenizer(), 4)).save_pretrained(str(tmp_path))
+    teacher, asked = embedder(1), options(init=str(tmp_path))
+    student, _ = build(teacher, init=str(tmp_path))
+    run = DistillationRun(asked, None)
+    found = run.own_features({"train": TEXTS}, student, teacher, None)["train"]
+    assert max(map(len, found.rows["input_word_ids"])) == 4
+    for values, message in (({"objectives": ("hidden",)}, "4 tokens .*try --max_seq_length 4"),
+                            ({"max_seq_length": 5}, "--max_seq_length 5 with .*3 to 4")):
+        with pytest.raises(UsageError, match=message):
+            DistillationRun(asked.replace(**values), None).own_features(
+                {"train": TEXTS}, student, teacher, None)
 
 
 def test_principal_axes_are_the_singular_vectors():
@@ -166,20 +193,47 @@ def test_windows_stay_windows():
     assert student_config(teacher, options(keep_layers=(0, 1, 5)))[1] == (0, 1, 5)
 
 
+def test_a_narrower_static_student_begins_along_the_axes_that_it_learns(eager):
+    teacher = embedder(2)
+    student, _ = build(teacher, static=True, hidden_size=8)
+    answers = teacher.embed(TEXTS)
+    taught, axes = DistillationRun(options(), None).projected(
+        {"train": answers, "dev": answers}, student)
+    fill_table(student, teacher, COUNTS, axes)
+    cosines = np.sum(student.embed(TEXTS) * taught["train"], 1)  # of vectors of length 1
+    assert cosines.mean() > 0.8
+
+
+def test_a_student_that_begins_from_a_static_one_stays_one(tmp_path):
+    static(embedder(2))[0].save_pretrained(str(tmp_path))
+    teacher = embedder(2, pooling="cls")
+    student, layers = build(teacher, init=str(tmp_path))
+    assert layers == () and student.pooling.pooling == "mean"  # of [CLS] all texts have one vector
+    assert student.options()["mask_specials"] and len(student.encoder.weights) == 1
+    with pytest.raises(UsageError, match="has no layers that could learn relations"):
+        build(teacher, init=str(tmp_path), objectives=("output", "relations"))
+
+
+def test_a_static_teacher_has_no_layers_to_give():
+    teacher, _ = static(embedder(2))
+    for values in ({}, {"hidden_size": 8}, {"num_hidden_layers": 1}, {"keep_layers": (0,)}):
+        with pytest.raises(UsageError, match="a static teacher.*try --static"):
+            build(teacher, **values)
+    assert build(teacher, static=True, hidden_size=8)[0].width == 8
+
+
 def test_rows_that_no_token_is_of_stay_empty_in_a_static_student():
     small = embedder(2)
     teacher = SentenceEmbedder(small.config.replace(vocab_size=small.config.vocab_size + 3),
                                seed=2, preprocessor=small.preprocessor)
-    counts = np.append(COUNTS, [0, 0, 0])
-    (table,) = build_student(teacher, options(static=True), counts, "float32")[0].encoder.weights
+    _, table = static(teacher, np.append(COUNTS, [0, 0, 0]))
     assert not table[-3:].numpy().any() and table[:-3].numpy().any(1).all()
 
 
 def test_means_of_a_static_students_vectors_become_as_long_as_the_teachers():
     teacher = embedder(2)
-    student, _ = build(teacher, static=True)
+    student, table = static(teacher)
     student.pooling.normalize = False
-    (table,) = student.encoder.weights
     before = table.numpy()
     random = np.random.default_rng(1)
     special = teacher.preprocessor.tokenizer.vocabulary

@@ -1,12 +1,14 @@
 """Retrieval from the command line: every form of queries, systems beside each other, refusals."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from sentiment import MARKS, config, tokenizer
 
 from bert_tf import cli, evaluate
+from bert_tf.evaluate import retrieval
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -115,13 +117,16 @@ def test_systems_beside_each_other(folder, tmp_path, eager):
 def test_a_query_does_not_find_itself(folder, tmp_path, eager):
     (tmp_path / "q.jsonl").write_text('{"query": "poor actor end", "positive_ids": ["d4"]}\n'
                                       '{"query": "the great end", "positive_ids": ["d4"]}\n')
-    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--depth", "3",
-                   model=str(folder / "embedder")) == 0
-    first, second = map(json.loads, files.read_lines(str(tmp_path / "out" / "predictions.jsonl")))
-    found = {name: [each["id"] for each in ranked] for name, ranked in first["rankings"].items()}
-    assert found["bm25"] == ["d4"]
-    assert sorted(found["embedder"]) == sorted(found["hybrid"]) == ["d 2", "d1", "d4"]
-    assert "d4" in [each["id"] for each in second["rankings"]["embedder"]]  # judged relevant
+    (tmp_path / "twelve.tsv").write_text(CORPUS + "".join(f"e{n}\tmusic\t\n" for n in range(8)))
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--depth", "11",
+                   model=str(folder / "embedder"), corpus=tmp_path / "twelve.tsv") == 0
+    def found(query, system):
+        lines = files.read_lines(str(tmp_path / "out" / "rankings" / f"{system}.trec"))
+        return sorted(line.split()[2] for line in lines if line.startswith(f"{query} "))
+
+    others = sorted(["d%202", "d1", "d4", *(f"e{n}" for n in range(8))])
+    assert found(0, "bm25") == ["d4"] and found(0, "embedder") == found(0, "hybrid") == others
+    assert "d4" in found(1, "bm25")  # judged relevant
 
 
 def test_systems_fused_by_scores(folder, tmp_path, eager):
@@ -160,6 +165,9 @@ def test_once_is_enough_and_blanks_in_ids(folder, tmp_path, capsys):
     ('{"id": 1, "query": "a", "positive_ids": "d1"}\n{"id": 1, "query": "b", "positive_ids": "d1"}',
      (), 1, "q.jsonl line 2: the query id '1' a second time"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--rerank", "5"), 2, "--rerank without --rerank"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--reranker", "labels", "--rerank", "200"), 2,
+     "--rerank 200 of 100 passages that are found; try --depth 200"),
+    ('{"query": "end", "positive_ids": ["d1"]}', ("--depth", "9"), 2, "at least 10, for mrr@10"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--vector_weight", "0.3"), 2, "--model is bm2"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--corpus", "nowhere.tsv"), 2, "nowhere.tsv"),
     ('{"query": "end", "positive_ids": ["d1"]}', ("--reranker", "labels"), 2,
@@ -179,12 +187,33 @@ def test_refused(folder, tmp_path, capsys, monkeypatch, data, words, code, messa
     assert not (tmp_path / "out" / "results.json").exists()
 
 
-def test_queries_without_their_passage_are_skipped_and_counted(folder, tmp_path):
-    (tmp_path / "q.jsonl").write_text('{"query": "end", "positive_ids": ["d9"]}\n'
-                                      '{"query": "music", "positive_ids": ["d1"]}\n')
+def test_a_missing_package_is_told_before_vectors_are_computed(folder, tmp_path, capsys,
+                                                               monkeypatch):
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    monkeypatch.setattr(retrieval, "Embedder", None)
+    assert measure(folder, tmp_path / "out", "squad.json", model=str(folder / "embedder"),
+                   corpus=None) == 2
+    assert "pip install 'bert_tf[search]'" in capsys.readouterr().err
+
+
+def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
+    (tmp_path / "q.tsv").write_text("query\tpassage\nend\tpoor actor end\nend\tthe great end\n")
+    assert measure(folder, tmp_path / "out", tmp_path / "q.tsv") == 0
+    assert files.read_json(str(tmp_path / "out" / "results.json"))["metrics"] == {
+        "mrr@10": 1, "ndcg@10": 1, "map": 1, "recall@1": 0.5}
+
+
+def test_invalid_queries_are_skipped_and_counted(folder, tmp_path, capsys):
+    (tmp_path / "q.jsonl").write_text(
+        '{"query": "end", "positive_ids": ["d9"]}\nno JSON\n{"query": "", "positive_ids": "d1"}\n'
+        '{"query": "end", "positive_ids": []}\n{"query": "music", "positive_ids": ["d1"]}\n'
+        '{"id": null, "query": "story", "positive_ids": ["d 2"]}\n')
+    assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl") == 1
+    assert "4 of 6 examples are invalid; try correcting them, or --skip_bad_rows" in (
+        capsys.readouterr().err)
     assert measure(folder, tmp_path / "out", tmp_path / "q.jsonl", "--skip_bad_rows") == 0
     results = files.read_json(str(tmp_path / "out" / "results.json"))
-    assert (results["examples"], results["left_out"]) == (1, 1)
+    assert (results["examples"], results["left_out"]) == (2, 4)
 
 
 def test_fusion_by_the_formula():

@@ -174,6 +174,17 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     assert index.search_vectors(embed(QUERIES), 1)[1].shape == (30, 1)
 
 
+def test_what_was_opened_stays_as_it_was_while_the_index_is_built_again(tmp_path, corpus):
+    index = build(tmp_path / "index", corpus)
+    before = index.search(QUERIES, 3)
+    with open(corpus, encoding="utf-8") as stream:
+        lines = stream.readlines()
+    with open(corpus, "w", encoding="utf-8") as stream:
+        stream.writelines(reversed(lines))
+    build_index(index.folder, OPTIONS, [corpus], lambda: of_passages(embed), {}, overwrite=True)
+    assert index.search(QUERIES, 3) == before
+
+
 @pytest.mark.parametrize("changes", [
     {"shards": None}, {"shards": "1"}, {"shards": 0}, {"shards": 10**9}, {"passages": 1.5},
     {"files": ["shard-00000"]}, {"files": None}, {"scale": None}, {"scale": "1"}])

@@ -72,6 +72,7 @@ def test_what_is_asked_and_refused(address):
             ('{"index": "none", "vector": [1, 2, 3]}', "no index 'none'"),
             ('{"index": "wiki", "vector": [1, 2]}', "for vectors of 3"),
             ('{"index": "wiki", "vector": [NaN, 2, 3]}', "not finite"),
+            ('{"index": "wiki", "vector": [1e39, 2, 3]}', "not finite"),  # as float32
             ('{"index": "wiki", "vector": [1' + "0" * 400 + ', 2, 3]}', "too large"),
             ("[" * 100_000, "Expected"), (b"\xff", "utf-8"), (" " * (2 << 20), "too long")]:
         status, found = search(content)

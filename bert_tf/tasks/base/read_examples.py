@@ -57,7 +57,7 @@ def read_examples(task, path, columns=None, form=AS_FOUND, skipped=None):
     refused = [] if skipped is not None else [
         error for error in bad if not task.dirty or isinstance(error, BadLabel)]
     if refused or not examples:
-        raise BadRow(_message(path, refused or bad, total))
+        raise BadRow(bad_rows_message(path, refused or bad, total))
     if bad:
         print(f"{path}: {len(bad)} of {total} examples skipped; the first: {bad[0]}",
               file=sys.stderr)
@@ -83,7 +83,7 @@ def _sorted_out(read):
     return examples, bad
 
 
-def _message(path, bad, total):
+def bad_rows_message(path, bad, total):
     """Return all invalid examples of a file in one message."""
     if len(bad) == 1:
         joint = ", or" if "; try " in str(bad[0]) else "; try"

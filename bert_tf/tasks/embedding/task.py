@@ -210,6 +210,9 @@ def _table(examples, prompts):
 
 def _lines(examples, table, rows, vectors):
     """Return what `predict` does of the vectors of all texts in a table."""
+    if not np.isfinite(vectors).all():  # a similarity that is no number would be below none
+        raise BertTfError(explain("vectors that are not finite", "a model that was trained without "
+                                  "overflow"))
     vectors = _of_length_1(vectors)
 
     def cosine(query, text):

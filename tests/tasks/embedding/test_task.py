@@ -13,6 +13,7 @@ from tiny_model import only_signatures
 import bert_tf
 from bert_tf import cli, evaluate
 from bert_tf.config import ModelConfig
+from bert_tf.errors import BertTfError
 from bert_tf.models.families import build_encoder
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.tasks.base.query_examples import QueryExample
@@ -104,3 +105,12 @@ def test_the_own_text_of_a_query_is_not_ranked(prompts, eager):
         nearer = [row for row in range(3) if row not in (at, other)
                   and passages[row] @ query >= passages[other] @ query]
         assert line["ranks"] == [1 + len(nearer)]
+
+
+def test_vectors_that_are_not_finite_are_no_measurement(eager):
+    model = make()
+    table = model.encoder.backbone.embeddings.word_embeddings
+    table.assign(np.full(table.shape, np.nan))
+    kind = make_type(find_task("embed"), options(task="embed"))
+    with pytest.raises(BertTfError, match="vectors that are not finite"):
+        kind.predict(model, [QueryExample("0", "w2", ("w3",)), QueryExample("1", "w3", ("w2",))])
