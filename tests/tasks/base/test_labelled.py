@@ -85,6 +85,17 @@ def test_weights_of_several_labels(eager):
             assert loss == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_model_that_is_compiled_without_a_loss_forgets_an_earlier_one(eager):
+    inputs, labels = make_data("classifier", 8)
+    losses = []
+    for earlier in ((), (keras.losses.SparseCategoricalCrossentropy(),)):  # of probabilities
+        model = TASKS["classifier"]()
+        model.compile("sgd", *earlier)
+        model.compile("sgd")
+        losses.append(model.evaluate(inputs, labels, verbose=0))
+    assert losses[1] == losses[0]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("task", TASKS)
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
