@@ -114,12 +114,20 @@ class Objective(OnEncoder, keras.Model):
         x = self._batch(x, y, sample_weight)
         weights = self.loss_weights(x)
         context = tf.distribute.get_replica_context()
-        if context is not None and context.num_replicas_in_sync > 1:
+        several = context is not None and context.num_replicas_in_sync > 1
+        if several:
             weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
         # This replica's part of the mean: Keras adds the replicas' gradients up.
-        return tf.add_n([
+        loss = tf.add_n([
             self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
             for task, loss in self.loss_sums(y_pred, x).items()])
+        if several:
+            # What Keras reports is a mean by the replicas' rows, of which a last batch has unequal
+            # numbers: an equal part of the whole has that mean.
+            own = tf.stop_gradient(loss)
+            whole = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+            loss += whole / context.num_replicas_in_sync - own
+        return loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Update the accuracies, and the metrics that the model was compiled with."""

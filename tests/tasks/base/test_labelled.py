@@ -96,6 +96,23 @@ def test_a_model_that_is_compiled_without_a_loss_forgets_an_earlier_one(eager):
     assert losses[1] == losses[0]
 
 
+def test_each_replica_reports_an_equal_part_of_the_loss():
+    """Keras weighs them by rows, of which a last batch has not as many for each."""
+    batch, strategy = batch_of("classifier", 3), mirrored(2)
+    with strategy.scope():
+        model = TASKS["classifier"]()
+        model.compile("sgd")
+    logits = model(batch)
+    parts = [{name: values[rows] for name, values in {**batch, "logits": logits}.items()}
+             for rows in (slice(2), slice(2, 3))]
+    given = strategy.experimental_distribute_values_from_function(
+        lambda context: parts[context.replica_id_in_sync_group])
+    found = strategy.run(lambda part: model.compute_loss(part, y_pred=part["logits"]), (given,))
+    whole = model.loss_sums(logits, batch)["classifier"] / 3
+    np.testing.assert_allclose(strategy.experimental_local_results(found), [whole / 2] * 2,
+                               rtol=1e-5)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("task", TASKS)
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
