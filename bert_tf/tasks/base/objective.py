@@ -20,7 +20,7 @@ class Objective(OnEncoder, keras.Model):
     A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `options()` and
     `weights_of(batch)` and `labels_of(outputs, batch)`, each `{task: tensor}`; its outputs are
     `<task>_logits`, with a last axis of classes, or without where a label is a yes or no. Batches
-    may hold float32 `example_weights` `[b]`, which weigh examples.
+    may hold float32 `example_weights` `[b]`, which weigh examples, or of the labels' shape.
     """
 
     loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
@@ -147,9 +147,10 @@ class Objective(OnEncoder, keras.Model):
 
 
 def weighed(weights, batch, key="label_ids"):
-    """Return `weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has any.
+    """Return `weights [b, …]`, float32, times the batch's `example_weights`, where it has any.
 
-    Keras gives a model of several labels a dict of them; `key` names the labels then.
+    These are `[b]`, or of the shape of `weights`. Keras gives a model of several labels a dict of
+    them; `key` names the labels then.
     """
     weights = tf.cast(weights, tf.float32)
     example_weights = batch.get("example_weights")
@@ -157,8 +158,10 @@ def weighed(weights, batch, key="label_ids"):
         return weights
     if isinstance(example_weights, dict):
         example_weights = example_weights[key]
-    shape = [-1] + [1] * (len(weights.shape) - 1)
-    return weights * tf.reshape(tf.cast(example_weights, tf.float32), shape)
+    example_weights = tf.cast(example_weights, tf.float32)
+    if len(example_weights.shape) != len(weights.shape):
+        example_weights = tf.reshape(example_weights, [-1] + [1] * (len(weights.shape) - 1))
+    return weights * example_weights
 
 
 def _right(labels, logits):

@@ -113,6 +113,19 @@ def test_each_replica_reports_an_equal_part_of_the_loss():
                                rtol=1e-5)
 
 
+def test_weights_of_the_labels_shape():
+    model, batch = TASKS["tagger"](), batch_of("tagger", 1)
+    weights = np.arange(9, dtype="float32")[np.newaxis]
+    known = np.where(weights > 4, batch["label_ids"], -1)
+    outputs = model(batch)
+    for given in ({**batch, "example_weights": (weights > 4) * 2.0},
+                  {**batch, "label_ids": known, "example_weights": np.array([2.0])}):
+        assert float(model.loss_weights(given)["tagger"]) == 8
+        np.testing.assert_allclose(
+            model.loss_sums(outputs, given)["tagger"],
+            2 * model.loss_sums(outputs, {**batch, "label_ids": known})["tagger"], rtol=1e-5)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("task", TASKS)
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):
