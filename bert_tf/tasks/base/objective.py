@@ -45,11 +45,12 @@ class Objective(OnEncoder, keras.Model):
             if x.split == "train" and kwargs.get("steps_per_epoch") is None:
                 kwargs["steps_per_epoch"] = x.steps_per_epoch
             x = self._fed(x, kwargs.get("initial_epoch", 0))
-        return super().fit(x, *args, **kwargs)
+        return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""
-        return super().evaluate(self._fed(x), *args, **kwargs)
+        x = _with_weights(self._fed(x), args, kwargs)
+        return super().evaluate(x, *args, **kwargs)
 
     def _fed(self, x, first_epoch=0):
         """Return what Keras takes for `x`, which may be a `PretrainingInput`."""
@@ -143,7 +144,16 @@ class Objective(OnEncoder, keras.Model):
 
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, which `fit` may have apart."""
+        return x if sample_weight is None else {**x, "example_weights": sample_weight}
+
+
+def _with_weights(x, args, kwargs):
+    """Move weights from `kwargs` into a batch that has its labels in itself, where Keras drops
+    them."""
+    y = args[0] if args else kwargs.get("y")
+    if y is not None or not isinstance(x, dict) or kwargs.get("sample_weight") is None:
         return x
+    return {**x, "example_weights": kwargs.pop("sample_weight")}
 
 
 def weighed(weights, batch, key="label_ids"):
