@@ -40,7 +40,7 @@ class Objective(OnEncoder, keras.Model):
     def fit(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`."""
         if kwargs.get("validation_data") is not None:
-            kwargs["validation_data"] = self._fed(kwargs["validation_data"])
+            kwargs["validation_data"] = self._fed(kwargs["validation_data"], num_epochs=1)
         if hasattr(x, "for_fit"):
             if x.split == "train" and kwargs.get("steps_per_epoch") is None:
                 kwargs["steps_per_epoch"] = x.steps_per_epoch
@@ -49,17 +49,17 @@ class Objective(OnEncoder, keras.Model):
 
     def evaluate(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""
-        x = _with_weights(self._fed(x), args, kwargs)
+        x = _with_weights(self._fed(x, num_epochs=1), args, kwargs)
         return super().evaluate(x, *args, **kwargs)
 
-    def _fed(self, x, first_epoch=0):
+    def _fed(self, x, first_epoch=0, num_epochs=None):
         """Return what Keras takes for `x`, which may be a `PretrainingInput`."""
         if not hasattr(x, "for_fit"):
             return x
         if x.vocab_size != self.config.vocab_size:
             raise UsageError(explain(f"examples made with a vocabulary of {x.vocab_size} tokens",
                                      f"{self.config.vocab_size}, the model's vocab_size"))
-        return x.for_fit(first_epoch)
+        return x.for_fit(first_epoch, num_epochs)
 
     @property
     def metrics(self):
