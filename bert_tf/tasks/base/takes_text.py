@@ -88,11 +88,13 @@ class TakesText:
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Return whether the preprocessor or its options changed since `function` was made.
+        """Return whether the preprocessor or its options changed since `function` was made, or
+        adapters were added.
 
-        What it does is fixed in the graph that Keras keeps.
+        What they do is fixed in the graph that Keras keeps.
         """
-        now = self.preprocessor and (id(self.preprocessor), *self.preprocessor.reading().items())
+        now = len(self.weights), self.preprocessor and (
+            id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
         before = getattr(self, name, now)
         setattr(self, name, now)
