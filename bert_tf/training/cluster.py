@@ -61,7 +61,8 @@ def _from_tf_config(text):
             raise ValueError
         if task["type"] == "worker":
             index += len(jobs.get("chief", ()))
-        if not all(re.fullmatch(r".+:\d+", address) for address in workers):
+        ports = [int(re.fullmatch(r"[^\s/]+:(\d+)", address)[1]) for address in workers]
+        if not all(0 < port < 2**16 for port in ports):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(explain(f"TF_CONFIG names no cluster and task: {text[:200]!r}",

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 from tensorflow.python.eager import context  # collectives are aborted by no public name
 
-from bert_tf.errors import BertTfError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 
 ARRIVAL = 600  # seconds that all workers have to come
 _REMIND = 15  # seconds between lines about those that are missing
@@ -56,6 +56,7 @@ class Peers:
 
         Raises:
             BertTfError: one did not come within `ARRIVAL` seconds; it is named.
+            UsageError: one takes itself for another worker; it is named.
         """
         others = [index for index in range(len(self._cluster.workers))
                   if index != self._cluster.index]
@@ -72,6 +73,12 @@ class Peers:
                 print(f"waiting for {names}", file=sys.stderr)
                 reminded = now
             time.sleep(0.2)
+        if strange := [self._cluster.name(index) for index in others if self._is_other(index)]:
+            time.sleep(_ROUND)  # so that those ask this one, too
+            raise UsageError(explain(
+                f"{', '.join(strange)} in the list of {self._cluster.name(self._cluster.index)} "
+                "has another number in its own",
+                "the same list of workers in each TF_CONFIG, and the index of each in it"))
         for index in others:
             threading.Thread(target=self._watch, args=(index,), daemon=True).start()
 
@@ -82,6 +89,15 @@ class Peers:
         except OSError:
             return False
         return True
+
+    def _is_other(self, index):
+        """Whether the process at a worker's address says that it is another worker."""
+        with grpc.insecure_channel(self._cluster.workers[index], _CHANNEL) as channel:
+            try:
+                answer = channel.unary_unary(_STATUS)(b"", timeout=_ANSWER)
+            except grpc.RpcError:
+                return False  # lost, as the watch will find
+        return f"/task:{index}/".encode() not in answer
 
     def _watch(self, index):
         known = None

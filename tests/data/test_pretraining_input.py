@@ -312,6 +312,19 @@ def test_fit_takes_it(task, objective, dynamic):
             for data in (train.for_fit(2), train.for_fit().skip(2 * train.steps_per_epoch))))
 
 
+def test_what_is_without_end_is_evaluated_for_an_epoch(dynamic, monkeypatch):
+    train = PretrainingInput(dynamic[0], "train", batch_size=32, seed=1)
+    given = []
+    monkeypatch.setattr(keras.Model, "evaluate", lambda self, x: given.append(x))
+    monkeypatch.setattr(keras.Model, "fit", lambda self, x, validation_data, **_: given.append(
+        validation_data))
+    model = _model(Pretrainer, dynamic[1])
+    model.evaluate(train)
+    model.fit(train, validation_data=train)
+    for data in given:
+        assert sum(1 for _ in data.take(train.steps_per_epoch + 1)) == train.steps_per_epoch
+
+
 @pytest.mark.long
 def test_fit_on_two_replicas_gives_what_one_gives(dynamic):
     train = PretrainingInput(dynamic[0], "train", batch_size=8, seed=1)

@@ -248,6 +248,16 @@ def test_lora_in_folders_of_ours(tmp_path):
             tmp_path / "adapters")
 
 
+def test_adapters_that_are_added_after_a_prediction_take_part_in_the_next():
+    made = ours()
+    made.classifier.predict(made.inputs, verbose=0)
+    made.classifier.backbone.enable_lora(2)
+    for variable in made.classifier.trainable_variables:
+        variable.assign(tf.ones_like(variable))
+    check_equal(made.classifier.predict(made.inputs, verbose=0),
+                outputs(made.classifier, made.inputs), atol=1e-5)
+
+
 def trained(model):
     return {variable.path for variable in model.trainable_variables}
 

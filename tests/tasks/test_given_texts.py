@@ -81,10 +81,13 @@ def test_pairs(classifiers, eager):
         np.testing.assert_allclose(ours.predict(form, verbose=0), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("labels", [["no", "yes", "no"], np.array(["no", "yes", "no"])])
+@pytest.mark.parametrize("labels", [["no", "yes", "no"], np.array(["no", "yes", "no"]),
+                                    pd.Series(["no", "yes", "no"])], ids=type)
 def test_names_of_labels_are_refused(classifiers, labels):
     model = classifiers[1]
     model.compile()
+    with pytest.raises(UsageError, match="labels such as 'no'; expected numbers"):
+        text_batches(TEXTS, labels, model.preprocessor, 3, seed=1)
     for call in (model.fit, model.evaluate):
         with pytest.raises(UsageError, match="labels such as 'no'; expected numbers"):
             call(analyse(TEXTS), labels, verbose=0)

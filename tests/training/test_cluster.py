@@ -52,6 +52,8 @@ def test_expand_nodes(nodes, expected):
     (tf_config({"worker": ["a:1"]}, "worker", 1), "names no cluster and task"),
     (tf_config({"worker": ["a:1"]}, "worker", -1), "names no cluster and task"),
     (tf_config({"worker": ["a"]}, "worker", 0), "names no cluster and task"),
+    (tf_config({"worker": ["a:1", "b:65536"]}, "worker", 0), "names no cluster and task"),
+    (tf_config({"worker": ["a:1", "http://b:1"]}, "worker", 0), "names no cluster and task"),
     (tf_config({"worker": ["a:1"], "ps": ["b:1"]}, "ps", 0), "names no cluster and task"),
     (tf_config({"worker": ["a:1", "a:1"]}, "worker", 0), "TF_CONFIG names a:1 twice"),
     ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}, "SLURM_STEP_NODELIST, .* is not set; try srun"),

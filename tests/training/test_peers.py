@@ -1,5 +1,6 @@
 """When a worker counts as lost; real ones are lost in `test_multi_worker` and `tests/faults`."""
 
+import re
 import socket
 import threading
 import types
@@ -8,7 +9,7 @@ from concurrent import futures
 import grpc
 import pytest
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.training import peers
 from bert_tf.training.cluster import Cluster
 
@@ -104,3 +105,14 @@ def test_a_worker_that_does_not_come(monkeypatch, capsys):
                            match=rf"worker 1 \({addresses[1]}\) did not connect within"):
             peers.Peers(Cluster(addresses, 0)).meet()
         assert f"waiting for worker 1 ({addresses[1]})\n" in capsys.readouterr().err
+
+
+def test_a_worker_that_takes_itself_for_another_one(servers):
+    """Each has its own list, with itself at the beginning: both would be the chief."""
+    one, two, _ = servers
+    device = b"/job:worker/replica:0/task:%d/device:CPU:0"
+    one.answers, two.answers = [device % 0], [device % 2] * 2
+    watched, names = watch(one, two)
+    told = rf"{re.escape(names[1])} in the list of {re.escape(names[0])} has another number"
+    with pytest.raises(UsageError, match=told):
+        watched.meet()

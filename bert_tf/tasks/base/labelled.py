@@ -126,8 +126,7 @@ class LabelledModel(TakesText, Objective):
 
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, in whichever way they were given."""
-        weights = {} if sample_weight is None else {"example_weights": sample_weight}
-        batch = {**self._with_labels(x, y), **weights}
+        batch = super()._batch(self._with_labels(x, y), y, sample_weight)
         for key in self.label_keys.values():
             if key not in batch:
                 raise ValueError(f"{self.name} has no labels {key!r}; expected them in the inputs "

@@ -20,7 +20,7 @@ class Objective(OnEncoder, keras.Model):
     A subclass has `config`, `seed`, `encoder`, `tasks` (names of its losses), `options()` and
     `weights_of(batch)` and `labels_of(outputs, batch)`, each `{task: tensor}`; its outputs are
     `<task>_logits`, with a last axis of classes, or without where a label is a yes or no. Batches
-    may hold float32 `example_weights` `[b]`, which weigh examples.
+    may hold float32 `example_weights` `[b]`, which weigh examples, or of the labels' shape.
     """
 
     loss_scales = {}  # {task: factor of its mean in the loss}, 1 where not named
@@ -31,6 +31,7 @@ class Objective(OnEncoder, keras.Model):
 
     def compile(self, *args, **kwargs):
         """See Keras; without a loss, the model's own losses and accuracies are used."""
+        self.loss = self._compile_loss = None  # Keras keeps that of an earlier `compile`
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
         if self.loss is None and not self.accuracies:
@@ -39,25 +40,26 @@ class Objective(OnEncoder, keras.Model):
     def fit(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`."""
         if kwargs.get("validation_data") is not None:
-            kwargs["validation_data"] = self._fed(kwargs["validation_data"])
+            kwargs["validation_data"] = self._fed(kwargs["validation_data"], num_epochs=1)
         if hasattr(x, "for_fit"):
             if x.split == "train" and kwargs.get("steps_per_epoch") is None:
                 kwargs["steps_per_epoch"] = x.steps_per_epoch
             x = self._fed(x, kwargs.get("initial_epoch", 0))
-        return super().fit(x, *args, **kwargs)
+        return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""
-        return super().evaluate(self._fed(x), *args, **kwargs)
+        x = _with_weights(self._fed(x, num_epochs=1), args, kwargs)
+        return super().evaluate(x, *args, **kwargs)
 
-    def _fed(self, x, first_epoch=0):
+    def _fed(self, x, first_epoch=0, num_epochs=None):
         """Return what Keras takes for `x`, which may be a `PretrainingInput`."""
         if not hasattr(x, "for_fit"):
             return x
         if x.vocab_size != self.config.vocab_size:
             raise UsageError(explain(f"examples made with a vocabulary of {x.vocab_size} tokens",
                                      f"{self.config.vocab_size}, the model's vocab_size"))
-        return x.for_fit(first_epoch)
+        return x.for_fit(first_epoch, num_epochs)
 
     @property
     def metrics(self):
@@ -114,12 +116,20 @@ class Objective(OnEncoder, keras.Model):
         x = self._batch(x, y, sample_weight)
         weights = self.loss_weights(x)
         context = tf.distribute.get_replica_context()
-        if context is not None and context.num_replicas_in_sync > 1:
+        several = context is not None and context.num_replicas_in_sync > 1
+        if several:
             weights = context.all_reduce(tf.distribute.ReduceOp.SUM, weights)
         # This replica's part of the mean: Keras adds the replicas' gradients up.
-        return tf.add_n([
+        loss = tf.add_n([
             self.loss_scales.get(task, 1.0) * tf.math.divide_no_nan(loss, weights[task])
             for task, loss in self.loss_sums(y_pred, x).items()])
+        if several:
+            # What Keras reports is a mean by the replicas' rows, of which a last batch has unequal
+            # numbers: an equal part of the whole has that mean.
+            own = tf.stop_gradient(loss)
+            whole = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+            loss += whole / context.num_replicas_in_sync - own
+        return loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Update the accuracies, and the metrics that the model was compiled with."""
@@ -135,13 +145,23 @@ class Objective(OnEncoder, keras.Model):
 
     def _batch(self, x, y, sample_weight):
         """Return the batch with its labels and weights, which `fit` may have apart."""
+        return x if sample_weight is None else {**x, "example_weights": sample_weight}
+
+
+def _with_weights(x, args, kwargs):
+    """Move weights from `kwargs` into a batch that has its labels in itself, where Keras drops
+    them."""
+    y = args[0] if args else kwargs.get("y")
+    if y is not None or not isinstance(x, dict) or kwargs.get("sample_weight") is None:
         return x
+    return {**x, "example_weights": kwargs.pop("sample_weight")}
 
 
 def weighed(weights, batch, key="label_ids"):
-    """Return `weights [b, …]`, float32, times the batch's `example_weights [b]`, where it has any.
+    """Return `weights [b, …]`, float32, times the batch's `example_weights`, where it has any.
 
-    Keras gives a model of several labels a dict of them; `key` names the labels then.
+    These are `[b]`, or of the shape of `weights`. Keras gives a model of several labels a dict of
+    them; `key` names the labels then.
     """
     weights = tf.cast(weights, tf.float32)
     example_weights = batch.get("example_weights")
@@ -149,8 +169,10 @@ def weighed(weights, batch, key="label_ids"):
         return weights
     if isinstance(example_weights, dict):
         example_weights = example_weights[key]
-    shape = [-1] + [1] * (len(weights.shape) - 1)
-    return weights * tf.reshape(tf.cast(example_weights, tf.float32), shape)
+    example_weights = tf.cast(example_weights, tf.float32)
+    if len(example_weights.shape) != len(weights.shape):
+        example_weights = tf.reshape(example_weights, [-1] + [1] * (len(weights.shape) - 1))
+    return weights * example_weights
 
 
 def _right(labels, logits):

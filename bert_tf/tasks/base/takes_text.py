@@ -88,11 +88,13 @@ class TakesText:
         return super().make_predict_function(force or self._reads_anew("predict"))
 
     def _reads_anew(self, function):
-        """Return whether the preprocessor or its options changed since `function` was made.
+        """Return whether the preprocessor or its options changed since `function` was made, or
+        adapters were added.
 
-        What it does is fixed in the graph that Keras keeps.
+        What they do is fixed in the graph that Keras keeps.
         """
-        now = self.preprocessor and (id(self.preprocessor), *self.preprocessor.reading().items())
+        now = len(self.weights), self.preprocessor and (
+            id(self.preprocessor), *self.preprocessor.reading().items())
         name = f"_reading_of_{function}"
         before = getattr(self, name, now)
         setattr(self, name, now)
@@ -102,7 +104,7 @@ class TakesText:
         return text_tensors(inputs, getattr(self.preprocessor, "tokenizer", None))
 
     def _arrays(self, texts, *columns):
-        return (self._prepared(texts), *map(_array, columns))
+        return (self._prepared(texts), *map(numbers_of, columns))
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """See Keras, which under a strategy takes the mean of the replicas' batches for a sample.
@@ -156,19 +158,27 @@ class TakesText:
                                     keras.saving.deserialize_keras_object(preprocessor)})
 
 
-def _array(column):
+def numbers_of(column):
+    """Return labels or weights as Keras takes them.
+
+    Args:
+        column: list, array, pandas Series, tensor, None, or a dict of such.
+
+    Raises:
+        UsageError: there are names among them.
+    """
     if isinstance(column, dict):
-        return {key: _array(value) for key, value in column.items()}
+        return {key: numbers_of(value) for key, value in column.items()}
     column = np.asarray(column) if isinstance(column, list) else column
-    if isinstance(column, np.ndarray) and column.dtype.kind in "US" and column.size:
-        raise UsageError(explain(f"labels such as {str(column.flat[0])!r}", "numbers",
+    if getattr(getattr(column, "dtype", None), "kind", None) in ("U", "S", "O") and len(column):
+        raise UsageError(explain(f"labels such as {str(np.asarray(column).flat[0])!r}", "numbers",
                                  "model.labels.index(label), the place of its name"))
     return column
 
 
 def _weighed(arguments):
     """Return arguments of `fit` or `evaluate` with an array of weights for a list of them."""
-    return {name: _array(value) if name == "sample_weight" else value
+    return {name: numbers_of(value) if name == "sample_weight" else value
             for name, value in arguments.items()}
 
 

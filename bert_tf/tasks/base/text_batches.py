@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import batch_rows
 from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.base.takes_text import numbers_of
 from bert_tf.tasks.base.text_features import read_texts
 from bert_tf.tokenization.datasets import as_analysed
 from bert_tf.tokenization.morphemes import pretokenize
@@ -32,12 +33,12 @@ def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
         last batch of a pass may be smaller.
 
     Raises:
-        UsageError: there are no texts, or not as many labels.
+        UsageError: there are no texts, not as many labels, or labels by name.
     """
     columns = texts if isinstance(texts, dict) else {"text": texts}
     columns = {name: np.array(pretokenize(preprocessor.tokenizer, column, name=name), object)
                for name, column in columns.items()}
-    labels = np.asarray(labels)
+    labels = np.asarray(numbers_of(labels))
     sizes = {name: len(column) for name, column in columns.items()} | {"labels": len(labels)}
     if len(set(sizes.values())) > 1 or not len(labels):
         raise UsageError(explain(", ".join(f"{name}: {size}" for name, size in sizes.items()),

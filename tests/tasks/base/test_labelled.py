@@ -85,6 +85,47 @@ def test_weights_of_several_labels(eager):
             assert loss == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_model_that_is_compiled_without_a_loss_forgets_an_earlier_one(eager):
+    inputs, labels = make_data("classifier", 8)
+    losses = []
+    for earlier in ((), (keras.losses.SparseCategoricalCrossentropy(),)):  # of probabilities
+        model = TASKS["classifier"]()
+        model.compile("sgd", *earlier)
+        model.compile("sgd")
+        losses.append(model.evaluate(inputs, labels, verbose=0))
+    assert losses[1] == losses[0]
+
+
+def test_each_replica_reports_an_equal_part_of_the_loss():
+    """Keras weighs them by rows, of which a last batch has not as many for each."""
+    batch, strategy = batch_of("classifier", 3), mirrored(2)
+    with strategy.scope():
+        model = TASKS["classifier"]()
+        model.compile("sgd")
+    logits = model(batch)
+    parts = [{name: values[rows] for name, values in {**batch, "logits": logits}.items()}
+             for rows in (slice(2), slice(2, 3))]
+    given = strategy.experimental_distribute_values_from_function(
+        lambda context: parts[context.replica_id_in_sync_group])
+    found = strategy.run(lambda part: model.compute_loss(part, y_pred=part["logits"]), (given,))
+    whole = model.loss_sums(logits, batch)["classifier"] / 3
+    np.testing.assert_allclose(strategy.experimental_local_results(found), [whole / 2] * 2,
+                               rtol=1e-5)
+
+
+def test_weights_of_the_labels_shape():
+    model, batch = TASKS["tagger"](), batch_of("tagger", 1)
+    weights = np.arange(9, dtype="float32")[np.newaxis]
+    known = np.where(weights > 4, batch["label_ids"], -1)
+    outputs = model(batch)
+    for given in ({**batch, "example_weights": (weights > 4) * 2.0},
+                  {**batch, "label_ids": known, "example_weights": np.array([2.0])}):
+        assert float(model.loss_weights(given)["tagger"]) == 8
+        np.testing.assert_allclose(
+            model.loss_sums(outputs, given)["tagger"],
+            2 * model.loss_sums(outputs, {**batch, "label_ids": known})["tagger"], rtol=1e-5)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("task", TASKS)
 def test_labels_in_the_batch_or_beside_it_and_on_two_replicas(task):

@@ -56,6 +56,16 @@ def test_accounting_against_numpy():
     assert all(value.dtype == tf.float32 for value in [*sums.values(), *counts.values()])
 
 
+def test_weights_beside_the_batch(eager):
+    model, batch = Pretrainer(STILL, seed=1), make_batch()
+    model.compile("sgd")
+    weights = np.array([1, 1, 0, 1, 1, 0], "float32")
+    expected = model.evaluate({**batch, "example_weights": weights}, verbose=0)
+    assert model.evaluate(batch, sample_weight=weights, verbose=0) == expected
+    data = tf.data.Dataset.from_tensors((batch, np.zeros(6), weights))
+    assert model.evaluate(data, verbose=0) == expected
+
+
 def test_sums_of_parts_are_the_sums_of_the_whole():
     model, batch = Pretrainer(STILL, seed=1), make_batch()
 
