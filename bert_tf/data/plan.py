@@ -79,7 +79,7 @@ def make_sections(inputs):
 
 def _text_size(path):
     """Return the bytes of text in a file; of a `.gz` what its end states."""
-    if not path.endswith(".gz"):
+    if not files.is_compressed(path):
         return files.size(path)
     with files.explained("read", path), files.open_stored(path) as stream:
         size = stream.seek(0, os.SEEK_END)

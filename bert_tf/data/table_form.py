@@ -47,7 +47,7 @@ AS_FOUND = TableForm()  # all of it is detected in the file
 
 def suffix(path):
     """Return the end of the name, `.gz` removed."""
-    return os.path.splitext(path.removesuffix(".gz"))[1].lower()
+    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
 
 
 def is_table(path):

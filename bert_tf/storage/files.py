@@ -85,11 +85,16 @@ def open_stored(path):
         return _place(path).open_stored(path)
 
 
+def is_compressed(path):
+    """Return whether a file is a `.gz`, by its name, in letters of either size."""
+    return os.fspath(path).lower().endswith(".gz")
+
+
 def open_binary(path):
     """Open for reading bytes; a name ending in `.gz` is decompressed."""
     stream = open_stored(path)
     with explained("read", path):
-        return gzip.open(stream, "rb") if os.fspath(path).endswith(".gz") else stream
+        return gzip.open(stream, "rb") if is_compressed(path) else stream
 
 
 def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict", stream=None):
