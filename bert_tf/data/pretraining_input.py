@@ -190,18 +190,16 @@ class PretrainingInput:
         count = self.num_examples if self.split == "train" else self.length
         return -(-count // self.batch_size)
 
-    def for_fit(self, first_epoch=0, num_epochs=None):
+    def for_fit(self, start_step=0, num_steps=None):
         """Return what Keras' `fit` takes: `dataset` without the scalar `first_example`.
 
         Args:
-            first_epoch: of `train`, epochs of `steps_per_epoch` steps that went before.
-            num_epochs: how many there are, as `evaluate` needs an end; None as of `dataset`.
+            start_step, num_steps: as of `dataset`.
         """
-        start = first_epoch * self.steps_per_epoch if self.split == "train" else 0
-        steps = num_epochs and num_epochs * self.steps_per_epoch
-        return self.dataset(start, num_steps=steps).map(tf.autograph.experimental.do_not_convert(
-            lambda batch: {name: value for name, value in batch.items()
-                           if name != "first_example"}))
+        return self.dataset(start_step, num_steps=num_steps).map(
+            tf.autograph.experimental.do_not_convert(
+                lambda batch: {name: value for name, value in batch.items()
+                               if name != "first_example"}))
 
     def _batch(self, first, size):
         position = first + tf.range(size, dtype=tf.int64)

@@ -307,9 +307,8 @@ def test_fit_takes_it(task, objective, dynamic):
     assert train.steps_per_epoch == -(-train.num_examples // 8)
     np.testing.assert_allclose(model.evaluate(dev, verbose=0, return_dict=True)["loss"],
                                history["val_loss"][-1], rtol=1e-5)
-    # Going on at a later epoch goes on with its examples.
     _same(*([{name: value.numpy() for name, value in batch.items()} for batch in data.take(2)]
-            for data in (train.for_fit(2), train.for_fit().skip(2 * train.steps_per_epoch))))
+            for data in (train.for_fit(6), train.for_fit().skip(6))))
 
 
 def test_what_is_without_end_is_evaluated_for_an_epoch(dynamic, monkeypatch):
@@ -323,6 +322,16 @@ def test_what_is_without_end_is_evaluated_for_an_epoch(dynamic, monkeypatch):
     model.fit(train, validation_data=train)
     for data in given:
         assert sum(1 for _ in data.take(train.steps_per_epoch + 1)) == train.steps_per_epoch
+
+
+@pytest.mark.parametrize("steps", [None, 3])
+def test_fit_from_a_later_epoch_goes_on_with_its_examples(dynamic, monkeypatch, steps):
+    train = PretrainingInput(dynamic[0], "train", batch_size=32, seed=1)
+    starts = []
+    monkeypatch.setattr(PretrainingInput, "for_fit", lambda self, start, num: starts.append(start))
+    monkeypatch.setattr(keras.Model, "fit", lambda *_, **__: None)
+    _model(Pretrainer, dynamic[1]).fit(train, initial_epoch=2, epochs=3, steps_per_epoch=steps)
+    assert starts == [2 * (steps or train.steps_per_epoch)]
 
 
 @pytest.mark.long

@@ -40,26 +40,31 @@ class Objective(OnEncoder, keras.Model):
     def fit(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`, which knows its `steps_per_epoch`."""
         if kwargs.get("validation_data") is not None:
-            kwargs["validation_data"] = self._fed(kwargs["validation_data"], num_epochs=1)
+            kwargs["validation_data"] = self._whole(kwargs["validation_data"])
         if hasattr(x, "for_fit"):
-            if x.split == "train" and kwargs.get("steps_per_epoch") is None:
-                kwargs["steps_per_epoch"] = x.steps_per_epoch
-            x = self._fed(x, kwargs.get("initial_epoch", 0))
+            start = 0
+            if x.split == "train":
+                steps = kwargs.get("steps_per_epoch") or x.steps_per_epoch
+                kwargs["steps_per_epoch"] = steps
+                start = kwargs.get("initial_epoch", 0) * steps
+            x = self._fed(x, start)
         return super().fit(_with_weights(x, args, kwargs), *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
         """See Keras; also takes a `PretrainingInput`."""
-        x = _with_weights(self._fed(x, num_epochs=1), args, kwargs)
+        x = _with_weights(self._whole(x), args, kwargs)
         return super().evaluate(x, *args, **kwargs)
 
-    def _fed(self, x, first_epoch=0, num_epochs=None):
-        """Return what Keras takes for `x`, which may be a `PretrainingInput`."""
-        if not hasattr(x, "for_fit"):
-            return x
+    def _whole(self, x):
+        """Return what Keras takes for one epoch of `x`, which may be a `PretrainingInput`."""
+        return self._fed(x, 0, x.steps_per_epoch) if hasattr(x, "for_fit") else x
+
+    def _fed(self, x, start_step, num_steps=None):
+        """Return what Keras takes for a `PretrainingInput`."""
         if x.vocab_size != self.config.vocab_size:
             raise UsageError(explain(f"examples made with a vocabulary of {x.vocab_size} tokens",
                                      f"{self.config.vocab_size}, the model's vocab_size"))
-        return x.for_fit(first_epoch, num_epochs)
+        return x.for_fit(start_step, num_steps)
 
     @property
     def metrics(self):
