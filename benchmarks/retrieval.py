@@ -3,7 +3,8 @@
     python benchmarks/retrieval.py
 
 The reranker is all-MiniLM-L6-v2, fine-tuned as a cross-encoder on the questions of the train
-articles, each beside its paragraph and some of the 20 that BM25 finds for it. Measured is on the
+articles, those without an answer too, each beside its paragraph and some of the 20 that BM25 finds
+for it. Measured is on the
 articles of the dev file: which of their paragraphs each question is about, that of the hybrid's
 first 50 read by the reranker, whose ranking is then fused with those of vectors and BM25.
 """
@@ -64,11 +65,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--shared", default="../shared", help="folder of the data")
-    add("--epochs", type=int, default=2)
-    add("--batch_size", type=int, default=16, help="questions of a step")
+    add("--epochs", type=int, default=1)
+    add("--batch_size", type=int, default=8, help="questions of a step")
     add("--negatives", type=int, default=4, help="beside each paragraph")
-    add("--learning_rate", type=float, default=5e-5)
-    add("--unanswerable", action="store_true", help="train by the questions without an answer, too")
+    add("--learning_rate", type=float, default=1e-4)
+    add("--answerable", action="store_true", help="train by the questions with an answer alone")
     add("--max_seq_length", type=int, default=256)
     add("--loss", default="listwise")
     add("--dtype", default="bfloat16", help="of the reranker's training")
@@ -81,7 +82,7 @@ def main():
         data = os.path.join(arguments.shared, "data", "squad_v2")
         train = os.path.join(folder, "train.jsonl")
         questions = os.path.join(data, "small_train.json")
-        if arguments.unanswerable:
+        if not arguments.answerable:
             every_question(questions, questions := os.path.join(folder, "questions.json"))
         mine(questions, train)
         run("finetune", "--task", "rank", "--init", minilm.weights(), "--train", train,
