@@ -4,9 +4,9 @@
 
 The reranker is all-MiniLM-L6-v2, fine-tuned as a cross-encoder on the questions of the train
 articles, those without an answer too, each beside its paragraph and some of the 20 that BM25 finds
-for it. Measured is on the
-articles of the dev file: which of their paragraphs each question is about, that of the hybrid's
-first 50 read by the reranker, whose ranking is then fused with those of vectors and BM25.
+for it. Measured is on the articles of the dev file: which of their paragraphs each question is
+about, that of the hybrid's first 50 read by the reranker, whose ranking is then fused with those of
+vectors and BM25.
 """
 
 import argparse
