@@ -41,7 +41,7 @@ def test_the_task_follows_from_the_model(run, address):
     [one, other] = run("classifier", "a fox", "the 😀")
     assert (one["text"], other["text"]) == ("a fox", "the 😀")
     assert one["probabilities"] == pytest.approx(
-        ask("classifier", "classify", "a fox")["probabilities"])
+        ask("classifier", "classify", "a fox")["probabilities"], rel=1e-5)
     [pair] = run("several", "a fox", "--pair", "the dog")
     assert pair["chosen"] == ask("several", "classify", "a fox", "the dog")["chosen"]
     [answer] = run("span", "The fox jumps", "--question", "the fox")
@@ -53,7 +53,8 @@ def test_the_task_follows_from_the_model(run, address):
     assert [each["token"] for each in filled["masks"][0]] == [
         each["token"] for each in ask("bert", "fill_mask", "The [MASK] fox")[0]]
     [vector] = run("bert", "The fox")
-    assert vector["embedding"] == pytest.approx(ask("bert", "embed", "The fox").tolist())
+    assert vector["embedding"] == pytest.approx(
+        ask("bert", "embed", "The fox").tolist(), rel=1e-5)
     [pair] = run("bert", "The fox", "--pair", "a dog")
     assert 0 <= pair["probability"] <= 1
     [encoded] = run("bert", "The fox", "--signature", "encode")
