@@ -6,6 +6,6 @@ from tensorflow.python.util import _pywrap_util_port
 from bert_tf.storage.processor import lacks_vnni
 
 needs_vnni = pytest.mark.skipif(lacks_vnni(), reason="no VNNI: products of int8 overflow")
-# TensorFlow has oneDNN on by default where there are instructions for neural networks.
+# `conftest.py` switches oneDNN on; TensorFlow's builds for some processors have none.
 needs_onednn = pytest.mark.skipif(not _pywrap_util_port.IsMklEnabled(),
-                                  reason="oneDNN is off on this processor")
+                                  reason="no oneDNN in this TensorFlow")

@@ -4,13 +4,14 @@ import tensorflow as tf
 
 
 def cross_entropy(labels, logits):
-    """Compute the cross-entropy in nats, float32 `[…]`, of integer labels `[…]` and logits.
+    """Compute the cross-entropy of labels and logits.
 
     Args:
-        labels: class numbers, or 0 and 1.
+        labels: integers `[…]`, class numbers, or 0 and 1.
         logits: float32 `[…, classes]`, or `[…]`: of label 1.
 
-    Returns: NaN where a label is none, which XLA and GPUs would take for another one.
+    Returns: float32 `[…]`, nats; NaN where a label is out of range, which XLA and GPUs would take
+        for another one.
     """
     if len(logits.shape) == len(labels.shape):
         classes = 2
