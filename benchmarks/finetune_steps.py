@@ -26,7 +26,7 @@ from bert_tf.data.task_input import TaskInput
 from bert_tf.finetune.complete import complete
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.run import FinetuningRun
-from bert_tf.models.occurring_rows import occurring_rows
+from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.storage import files
 from bert_tf.tasks.registry import find_task, read_task
 from bert_tf.training.config import TrainConfig

@@ -22,7 +22,7 @@ from speed.report import Targets, finish
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import TaskInput
-from bert_tf.models.occurring_rows import occurring_rows
+from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier

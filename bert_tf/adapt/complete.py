@@ -34,6 +34,13 @@ def complete(options):
     if not (options.train_steps or options.new_pieces or options.drop_unused):
         raise UsageError(explain("nothing to do", "--new_pieces, --drop_unused or --train_steps "
                                                   "above 0"))
+    if options.only_new_pieces:
+        if not (options.new_pieces and options.train_steps):
+            raise UsageError(explain("--only_new_pieces without new pieces to train",
+                                     "--new_pieces and --train_steps above 0"))
+        if options.ema_decay:
+            raise UsageError(explain("--only_new_pieces with --ema_decay, which averages whole "
+                                     "tables", attempt="leaving one out"))
     if options.strategy == "multi_worker":
         raise UsageError(explain(
             "--strategy multi_worker, in which only one process could change the vocabulary",

@@ -34,6 +34,9 @@ class VocabularyOptions(Options):
     keep_characters: bool = option(
         False, "with --drop_unused: keep all pieces of a single character, so that words of other "
                "texts are rarely unknown")
+    only_new_pieces: bool = option(
+        False, "with --new_pieces: train the rows of these and the masked-LM head alone; texts "
+               "without a new piece keep their vectors to the bit")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

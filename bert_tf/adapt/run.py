@@ -17,6 +17,7 @@ from bert_tf.converters.formats import read_model
 from bert_tf.data.documents import expand_inputs
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import model_files
+from bert_tf.models.trained_rows import rows_alone
 from bert_tf.pretrain.complete import FAMILY_OBJECTIVES, complete
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.saved_model.save import export_saved_model
@@ -70,7 +71,8 @@ class AdaptationRun:
         if not options.train_steps:
             return None, {}, self.export(mark), adapted
         training = _Training(*self.pretraining(checkpoint, self.path("start")), self.strategy,
-                             options.model, inputs, mark)
+                             options.model, inputs, mark,
+                             options.only_new_pieces and adapted["pieces"]["added"])
         return training, *training.finish(), adapted
 
     def claim(self, inputs):
@@ -113,6 +115,9 @@ class AdaptationRun:
         objective = ("lm" if config.attention == "causal" else
                      "rtd" if kind == "replaced_tokens" else "mlm")
         options, config = complete(self.options.pretraining(model, objective, config.longest))
+        if self.options.only_new_pieces and options.objective == "rtd":
+            raise UsageError(explain("--only_new_pieces with --objective rtd, whose generator has "
+                                     "to learn as a whole", attempt="--objective mlm"))
         train_config = options.train_config()
         if not options.batch_tokens:
             check_split(train_config, self.strategy)
@@ -137,11 +142,13 @@ class _Training(PretrainingRun):
         model: what the user calls the model.
         inputs: paths of the texts.
         mark: of what became of the vocabulary.
+        new_rows: how many of the last pieces are trained alone; 0 for the whole model.
     """
 
-    def __init__(self, options, config, train_config, strategy, model, inputs, mark):
+    def __init__(self, options, config, train_config, strategy, model, inputs, mark, new_rows):
         super().__init__(options, config, train_config, strategy)
         self.model, self.inputs, self.mark_of_start = model, inputs, mark
+        self.new_rows = new_rows
 
     def read_inputs(self):
         """See `PretrainingRun.read_inputs`."""
@@ -149,7 +156,8 @@ class _Training(PretrainingRun):
 
     def stated(self):
         """See `PretrainingRun.stated`."""
-        return {**super().stated(), "init": self.model, "adapted": self.mark_of_start}
+        alone = {"new_rows": self.new_rows} if self.new_rows else {}
+        return {**super().stated(), "init": self.model, "adapted": self.mark_of_start, **alone}
 
     def build_model(self, config, train_config):
         """See `PretrainingRun.build_model`; a new head begins with how often each piece occurs."""
@@ -161,6 +169,11 @@ class _Training(PretrainingRun):
                     variable.path.endswith(_HEAD_BIAS) and variable.shape == counts.shape):
                 variable.assign(np.log((counts + 1) / (counts.sum() + len(counts))))
         return model
+
+    def trained_rows(self, model):
+        """See `PretrainingRun.trained_rows`."""
+        size = model.config.vocab_size
+        return rows_alone(model, np.arange(size - self.new_rows, size)) if self.new_rows else None
 
     def save(self, model):
         """Write the trained model, or that of `--model` with what was trained of its encoder."""

@@ -27,7 +27,7 @@ from bert_tf.distill.student import (
 from bert_tf.distill.teacher import load_teacher, same_tokenizer, teacher_outputs
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import model_files
-from bert_tf.models.occurring_rows import occurring_rows
+from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import checksums, files, manifest

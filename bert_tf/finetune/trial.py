@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.data.task_input import TaskInput
 from bert_tf.errors import DivergedError, UsageError, explain
-from bert_tf.models.occurring_rows import occurring_rows
+from bert_tf.models.trained_rows import occurring_rows
 from bert_tf.storage import checksums, files
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import BEST, train

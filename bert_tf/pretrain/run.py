@@ -238,6 +238,7 @@ class PretrainingRun:
         config, train_config = self.final_configs()
         with explained_loss_of_workers(), self.strategy.scope():
             model = self.build_model(config, train_config)
+            rows = self.trained_rows(model)
             optimizer = build_optimizer(train_config)
         held_out = None
         if self.has_held_out():
@@ -246,7 +247,8 @@ class PretrainingRun:
             print("held out: nothing, the text has too few documents; there is no evaluation")
         with explained_errors():
             trained = train(model, optimizer, self.strategy, train_config,
-                            self.input_data("train", train_config), held_out, self.path())
+                            self.input_data("train", train_config), held_out, self.path(),
+                            rows=rows)
             metrics = trained["evaluation"] or {}
             if held_out:
                 made = manifest.read(self.path("data", MANIFEST))
@@ -278,6 +280,9 @@ class PretrainingRun:
             if encoder is not None:
                 encoder.backbone.padding_free = train_config.padding_free
         return model
+
+    def trained_rows(self, model):
+        """`TrainedRows` of the model, where not its whole table is trained; else None."""
 
     def input_data(self, split, train_config):
         """The examples of a split, batched for this run."""

@@ -82,7 +82,7 @@ def _inputs(batch):
 
 def make_train_step(model, optimizer, strategy, config, average=None, rows=None):
     """Make the step as a `tf.function`, which updates the `WeightAverage`, too, if there is one,
-    and with `OccurringRows` these instead of the table.
+    and with `TrainedRows` these instead of the table.
 
     Loss and gradients are those of the whole batch, whatever the number of replicas and of
     micro-batches: weights (numbers of predicted tokens, of examples) are summed over all replicas

@@ -12,6 +12,7 @@ from sentiment import TINY
 from bert_tf import adapt, cli
 from bert_tf.adapt import run as run_module
 from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import build_encoder
 from bert_tf.pretrain import run as pretrain_module
@@ -142,6 +143,22 @@ def test_training_leaves_an_embedder(folder, unexported, capsys, eager):
         assert message in capsys.readouterr().err
 
 
+def test_new_pieces_alone_learn(folder, unexported, eager):
+    words = [*TRAIN, "--only_new_pieces", "--weight_decay", "0.5", "--learning_rate", "0.01"]
+    result = run(folder, "alone", *words)
+    before, after = weights_of(folder, "alone/start"), weights_of(folder, "alone/model")
+    changed = {name for name in before if (before[name] != after[name]).any()}
+    assert changed == {TABLE}
+    np.testing.assert_array_equal(after[TABLE][:60], before[TABLE][:60])
+    assert (after[TABLE][60:] != before[TABLE][60:]).any(axis=1).sum() > 5
+    assert result.metrics["masked_lm_loss"] < np.log(69) - 0.3
+    old, texts = from_pretrained(str(folder / "embedder")), ["the zoo", "quick fox"]
+    new = from_pretrained(str(folder / "alone"))
+    assert old.embed(texts).tobytes() == new.embed(texts).tobytes()
+    with pytest.raises(UsageError, match="new_rows was 9, now None"):
+        run(folder, "alone", *TRAIN, "--weight_decay", "0.5", "--learning_rate", "0.01")
+
+
 @pytest.mark.long
 def test_rows_without_a_piece_are_left_out_where_the_model_is_trained(folder, unexported, eager):
     """Published tables are often padded to a round number of rows."""
@@ -188,6 +205,9 @@ def test_a_stopped_run_ends_with_the_same_bytes(folder, unexported, monkeypatch,
     (["--output_dir", "MODEL"], 2, "holds the model of --model"),
     (["--max_seq_length", "99"], 2, "more than the model's 32 positions"),
     (["--objective", "rtd"], 2, "--objective rtd with --family bert"),
+    (["--only_new_pieces", "--ema_decay", "0.9"], 2, "with --ema_decay, which averages whole"),
+    (["--only_new_pieces", "--train_steps", "0", "--drop_unused"], 2,
+     "--only_new_pieces without new pieces to train"),
     (["--input", "ONE"], 1, "the text has no piece that the vocabulary lacks"),
 ])
 def test_what_is_refused_is_one_line_and_leaves_nothing(words, code, message, folder, tmp_path,

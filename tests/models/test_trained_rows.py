@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.data.task_input import Features, Ragged, TaskInput
-from bert_tf.models.occurring_rows import occurring_rows
+from bert_tf.models.trained_rows import occurring_rows, rows_alone
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.training import loop
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
@@ -107,6 +108,34 @@ def test_a_stopped_run_goes_on_bit_by_bit(tmp_path, monkeypatch):
     _, resumed, _, _ = trained(tmp_path / "stopped", True)
     for name, value in whole.items():
         np.testing.assert_array_equal(resumed[name], value, err_msg=name)
+
+
+def test_rows_alone_have_the_gradients_of_the_whole_table():
+    """Looked up beside other rows, and in the product with the whole table of a masked-LM head."""
+    model = Pretrainer(CONFIG, sentence_task=None, seed=1)
+    batch = {"input_word_ids": tf.constant([[2, 11, 59, 58], [3, 59, 40, 0]]),
+             "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]]),
+             "input_type_ids": tf.zeros([2, 4], tf.int32),
+             "masked_lm_positions": tf.constant([[1], [2]]),
+             "masked_lm_ids": tf.constant([[57], [11]]),
+             "masked_lm_weights": tf.ones([2, 1])}
+
+    def loss_and_gradient(variable):
+        with tf.GradientTape() as tape:
+            loss = model.loss_sums(model(batch), batch)["masked_lm"]
+        return loss, tf.convert_to_tensor(tape.gradient(loss, variable.value)).numpy()
+
+    loss, whole = loss_and_gradient(model.encoder.backbone.embeddings.word_embeddings)
+    rows = rows_alone(model, [57, 58, 59])
+    assert {each.path.split("/")[0] for each in model.trainable_variables} == {"cls"}
+    variables = rows.trained(model.trainable_variables)
+    assert variables == [*model.trainable_variables, rows.variable]
+    with rows.in_place():
+        again, own = loss_and_gradient(rows.variable)
+        assert rows.table(model) is None
+    assert again == loss and own.shape == (3, 16)
+    np.testing.assert_allclose(own, whole[57:], rtol=1e-5, atol=1e-7)
+    assert np.abs(own).max(axis=1).min() > 1e-3
 
 
 def test_what_is_not_trained_or_does_not_occur():
