@@ -42,7 +42,7 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import make_type
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.training.checkpoint import refuse_loss
-from bert_tf.training.loop import BEST, best_weights
+from bert_tf.training.loop import BEST, best_weights, is_better
 
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
 _KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_ids.json", TRAINED_ON,
@@ -68,6 +68,7 @@ class FinetuningRun:
         self.strategy = strategy
         self.command = command
         self.started = time.monotonic()
+        self.seen = None  # trial, metrics and dev predictions of the best evaluation made here
 
     def path(self, *names):
         """A path in the run folder."""
@@ -297,14 +298,28 @@ class FinetuningRun:
         """Train a trial unless it is done; return its record."""
         known = trial.record()
         record = known or trial.finish(
-            self.build, self.features,
-            lambda model: self.type.metrics(self.dev, self.type.predict_dev(model, self.dev)),
+            self.build, self.features, lambda model: self.evaluate(model, trial),
             self.type.monitor, self.strategy)
         if known is None:
             told = (f"diverged: {record['diverged']}" if "diverged" in record
                     else f"epoch {record['epoch']}: {shown(record['metrics'])}")
             print(f"{trial.settings}: {told}", flush=True)
         return record
+
+    def evaluate(self, model, trial):
+        """Metrics of a trial's model on the dev examples; what predicts best is kept."""
+        name, better = self.type.monitor
+        predictions = self.type.predict_dev(model, self.dev)
+        metrics = self.type.metrics(self.dev, predictions)
+        if self.seen is None or is_better(better, metrics[name], self.seen[1][name]):
+            self.seen = trial.folder, metrics, predictions
+        return metrics
+
+    def dev_predictions(self, model, best, record):
+        """Predictions of the best trial's model, which evaluated it unless the run was resumed."""
+        if self.seen and self.seen[:2] == (best.folder, record["metrics"]):
+            return self.type.tuned(model, self.dev, self.seen[2])
+        return self.type.predict_dev(model, self.dev)
 
     def best_of(self, records):
         """Index of the record that is best by the monitored metric; the first of equals."""
@@ -321,7 +336,7 @@ class FinetuningRun:
         weights = best_weights(best.folder)
         assign_variables(model.weights, weights, best.folder)
         self.features(model)
-        predictions = self.type.predict_dev(model, self.dev)
+        predictions = self.dev_predictions(model, best, records[self.best_of(records)])
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
         write_measured(self.type, self.dev, predictions, self.path())

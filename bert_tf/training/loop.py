@@ -53,7 +53,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
             any number is better than nan.
         keep_best: keep the weights of the best evaluation, see `best_weights`.
         patience: end the run after so many evaluations that were no better than the best.
-        rows: `OccurringRows` to train instead of the whole table; not with `config.ema_decay`.
+        rows: `TrainedRows` to train instead of the whole table; not with `config.ema_decay`.
 
     Returns:
         `{"step", "evaluation", "best"}`: finished steps, the last evaluation, and the best one
@@ -119,7 +119,7 @@ def _written(number):
     return f"{float(number):g}".replace("nan", "NaN")
 
 
-def _is_better(better, figure, best):
+def is_better(better, figure, best):
     """Return whether `figure` is better than `best` by `min` or `max`; any number is better than
     nan."""
     if math.isnan(figure) or math.isnan(best):
@@ -263,7 +263,7 @@ class _Run:
         self.log.print(f"step {self.step}, held out: {shown}")
         name, better = self.monitor
         figure = self.evaluation[name]
-        if self.best is not None and not _is_better(better, figure, self.best[name]):
+        if self.best is not None and not is_better(better, figure, self.best[name]):
             self.no_better += 1
             return
         self.no_better = 0

@@ -18,6 +18,7 @@ from bert_tf import cli, evaluate, finetune, query
 from bert_tf.finetune import trial
 from bert_tf.serving.server import config as serving_config
 from bert_tf.storage import files, variables
+from bert_tf.tasks.classification.task import Classification
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 pytestmark = pytest.mark.graphs_as_written
@@ -44,8 +45,18 @@ def prepare(folder):
 def finished(tmp_path_factory):
     """Folder of a finished run of two seeds."""
     folder = prepare(tmp_path_factory.mktemp("finetune"))
-    with only_signatures("serving_default", "describe", "predict"):
+    predict, predicted = Classification.predict, []
+
+    def counted(self, model, examples):
+        predicted.append(len(examples))
+        return predict(self, model, examples)
+
+    with only_signatures("serving_default", "describe", "predict"), (
+            pytest.MonkeyPatch.context()) as patched:
+        patched.setattr(Classification, "predict", counted)
         assert finetune.main(arguments(folder, "--seeds", "2")) is None
+    # Twice three epochs, and the test examples; what is published is not predicted anew.
+    assert predicted == [*[30] * 6, 40]
     return folder
 
 

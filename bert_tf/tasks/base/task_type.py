@@ -68,11 +68,13 @@ class TaskType:
         raise NotImplementedError
 
     def predict_dev(self, model, examples):
-        """Return `predict` of the examples by which models are compared.
+        """Return `predict` of the examples by which models are compared, tuned."""
+        return self.tuned(model, examples, self.predict(model, examples))
 
-        A type may first set in `model` what is chosen by them, too.
-        """
-        return self.predict(model, examples)
+    def tuned(self, model, examples, predictions):
+        """Set in `model` what is chosen by its predictions for the dev examples; return these as
+        they are then."""
+        return predictions
 
     def predict_served(self, signatures, about, examples):
         """Return what `predict` does, of a SavedModel.

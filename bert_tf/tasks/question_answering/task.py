@@ -103,16 +103,15 @@ class QuestionAnsweringType(TaskType):
                 model.preprocessor.tokenizer, **{**reading, **self._given(_OF_PREPROCESSOR)})
         return _answered(model.answer_tensors, examples, model.null_threshold)
 
-    def predict_dev(self, model, examples):
-        """Return `predict`, after the threshold of having no answer was tuned on these examples."""
-        lines = self.predict(model, examples)
+    def tuned(self, model, examples, predictions):
+        """Choose the threshold of having no answer. See `TaskType.tuned`."""
         if not self.task.unanswerable or self.options.null_threshold is not None:
-            return lines
+            return predictions
         best = {line["id"]: line["answers"][0]["text"] if line["answers"] else ""
-                for line in lines}
-        scores = {line["id"]: line["no_answer_score"] for line in lines}
+                for line in predictions}
+        scores = {line["id"]: line["no_answer_score"] for line in predictions}
         model.null_threshold = best_null_threshold(examples, best, scores)
-        return [decided(line, model.null_threshold) for line in lines]
+        return [decided(line, model.null_threshold) for line in predictions]
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`."""
