@@ -15,7 +15,7 @@ import tensorflow as tf
 from bert_tf.data import records
 from bert_tf.data.masking import ELECTRA_REPLACEMENT_PROBS, REPLACEMENT_PROBS, Masking
 from bert_tf.errors import BertTfError, UsageError, check_choice, explain
-from bert_tf.randomness import stream_key
+from bert_tf.randomness import example_bits, stream_key
 from bert_tf.storage import files, manifest
 
 # Of the cipher that shuffles. With its default of 4, examples of a batch lie close together as soon
@@ -88,6 +88,9 @@ class PretrainingInput:
             to which it goes evenly from what the folder was made with; `eval` has it throughout.
             None for the latter throughout.
         train_steps: steps of the whole run, where the fraction changes.
+        causal_fraction: fraction of the training examples that a model is to read left to right
+            (Charpentier and Samuel 2024, "GPT or BERT: why not both?"), where masks are dynamic:
+            nothing is masked in these, and what was chosen is predicted at the position before.
 
     Raises:
         UsageError: the options do not fit the data.
@@ -95,7 +98,8 @@ class PretrainingInput:
     """
 
     def __init__(self, data_dir, split, *, batch_size, seed, max_predictions_per_seq=None,
-                 eval_examples=None, objective=None, final_masked_lm_prob=None, train_steps=None):
+                 eval_examples=None, objective=None, final_masked_lm_prob=None, train_steps=None,
+                 causal_fraction=0.0):
         check_choice("split", split, ("train", "eval"))
         check_choice("objective", objective, (*_REPLACEMENTS, "lm"))
         made = _read_manifest(os.path.join(data_dir, "manifest.json"), split)
@@ -112,6 +116,11 @@ class PretrainingInput:
         if final_masked_lm_prob is not None and split == "train" and train_steps is None:
             raise UsageError(explain("final_masked_lm_prob without train_steps",
                                      "the steps in which the fraction goes there"))
+        if causal_fraction and (objective or not self.is_dynamic):
+            raise UsageError(explain(
+                f"causal_fraction={causal_fraction} with "
+                + (f"objective={objective!r}" if objective else f"masks stored in {data_dir}"),
+                "dynamic masks as of BERT"))
         if objective == "lm" and not self.is_dynamic:
             raise UsageError(explain(
                 f"objective='lm' with masks stored in {data_dir}: a language model reads the text "
@@ -135,6 +144,7 @@ class PretrainingInput:
         self.first_prob = options["masked_share"]
         self.final_prob = final_masked_lm_prob
         self.train_steps = train_steps
+        self.causal_fraction = causal_fraction if split == "train" else 0.0
         self.masking = None
         if objective == "lm":
             del self.table["word_starts"]
@@ -161,7 +171,8 @@ class PretrainingInput:
             `input_word_ids input_mask input_type_ids` `[b, seq_length]` and, where the examples
             have one, a label `[b]`, `next_sentence_labels` or `sentence_order_labels`; int64
             scalar `first_example`, the position in the stream; but for `lm`, int32
-            `masked_lm_positions masked_lm_ids` and float32 `masked_lm_weights` `[b, P]`. Those of
+            `masked_lm_positions masked_lm_ids` and float32 `masked_lm_weights` `[b, P]`; with
+            `causal_fraction` int32 `causal_rows` `[b]`, 1 where it is such a row. Those of
             `eval` also hold `example_weights`, float32 `[b]`, 0 for what fills up the last batch.
 
         Raises:
@@ -235,10 +246,23 @@ class PretrainingInput:
                   for name, pad in pads.items() if name in batch}
         batch["input_mask"] = tf.sequence_mask(num_tokens, self.seq_length, tf.int32)
         if self.masking:
-            batch |= self.masking(stream_key(self.seed, f"{self.split} masking"), first,
+            masked = self.masking(stream_key(self.seed, f"{self.split} masking"), first,
                                   batch["input_word_ids"], num_tokens, batch.pop("word_starts"),
                                   self._masked_lm_prob(first))
+            if self.causal_fraction:
+                masked = self._some_causal(masked, batch["input_word_ids"], first, size)
+            batch |= masked
         return batch
+
+    def _some_causal(self, masked, word_ids, first, size):
+        """Take the masks off some rows, and predict from the position before."""
+        bits = example_bits(stream_key(self.seed, "causal rows"), first, [size, 1])[:, 0]
+        rows = tf.cast(bits, tf.float64) < self.causal_fraction * 2.0 ** 32
+        positions = masked["masked_lm_positions"]
+        before = tf.maximum(positions - 1, 0)  # [CLS] is never chosen; what is 0 is an unused slot
+        return {**masked, "causal_rows": tf.cast(rows, tf.int32),
+                "input_word_ids": tf.where(rows[:, tf.newaxis], word_ids, masked["input_word_ids"]),
+                "masked_lm_positions": tf.where(rows[:, tf.newaxis], before, positions)}
 
     def _masked_lm_prob(self, first):
         """Return the fraction of the batch from position `first` on; None where it is constant."""

@@ -10,7 +10,7 @@ import functools
 
 import tensorflow as tf
 
-from bert_tf.layers.masks import causal_adder, padding_adder
+from bert_tf.layers.masks import causal_adder, of_rows, padding_adder
 from bert_tf.randomness import example_bits
 from bert_tf.shapes import check_rank, sizes_of
 
@@ -21,7 +21,8 @@ class Padded:
     Args:
         adder: float `[batch, 1, from or 1, to]`.
         shape: `batch` and `seq_length`, integers where they are known, else scalar int32.
-        causal: whether what follows a position is hidden besides.
+        causal: whether what follows a position is hidden besides; of some rows alone a float
+            `[batch, 1, 1, 1]` of 0 and 1.
     """
 
     def __init__(self, adder, shape, causal=False):
@@ -143,10 +144,10 @@ def as_called(outputs, probs, own, layout, first_only):
 
 def with_causal(adders, widths, causal):
     """`adders` of rectangles of these widths, each with what follows a position hidden besides if
-    `causal`."""
-    if not causal:
+    `causal`, see `Padded`."""
+    if causal is False:
         return adders
-    return [adder + causal_adder(width, adder.dtype)
+    return [adder + of_rows(causal, causal_adder(width, adder.dtype))
             for adder, width in zip(adders, widths, strict=True)]
 
 

@@ -6,7 +6,7 @@ A block of positions sees itself and its two neighbours (Beltagy et al. 2020, "L
 
 import tensorflow as tf
 
-from bert_tf.layers.masks import MASKED
+from bert_tf.layers.masks import MASKED, of_rows
 
 _LEAST = 32  # positions of a block: smaller ones make small matrix products
 
@@ -30,7 +30,7 @@ def in_blocks(query, key, value, adder, reach, causal, attend):
         query, key, value: `[rows, heads, positions, head_size]`.
         adder: of padding, `[rows, 1, 1, positions]`.
         reach: positions seen on either side.
-        causal: whether none after itself is seen.
+        causal: whether none after itself is seen; of some rows alone a float `[rows, 1, 1, 1]`.
         attend: of the same four with one more axis, of blocks, before positions: gives the context
             `[rows, heads, blocks, from, head_size]` and the probabilities.
 
@@ -42,9 +42,9 @@ def in_blocks(query, key, value, adder, reach, causal, attend):
     position = tf.range(3 * size)
     own = position[size:2 * size]
     window = window_adder(own, position, reach, adder.dtype)
-    if causal:
-        after = own[:, tf.newaxis] < position
-        window += tf.where(after, tf.constant(MASKED, adder.dtype), tf.zeros([], adder.dtype))
+    if causal is not False:
+        after = tf.cast(own[:, tf.newaxis] < position, adder.dtype) * MASKED
+        window += of_rows(causal if causal is True else causal[..., tf.newaxis], after)
     adder = tf.linalg.matrix_transpose(adder)  # as keys: [rows, 1, positions, 1]
     adder = tf.linalg.matrix_transpose(
         _with_neighbours(_blocks(adder, blocks, size, MASKED), MASKED)) + window

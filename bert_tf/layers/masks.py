@@ -31,6 +31,12 @@ def causal_adder(seq_length, dtype="float32"):
     return ((1.0 - open_) * MASKED)[tf.newaxis, tf.newaxis]
 
 
+def of_rows(causal, adder):
+    """`adder` where `causal` is True; else that of the rows where its float `[batch, 1, …]` is 1,
+    and 0 in the others."""
+    return adder if causal is True else tf.cast(causal, adder.dtype) * adder
+
+
 def packed_adder(sequence_ids, dtype="float32"):
     """Adder for several sequences in one row: a position sees its own sequence only.
 

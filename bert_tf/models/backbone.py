@@ -109,6 +109,7 @@ class Backbone(Adaptable, keras.Layer):
     def call(self, inputs, training=False, encoder_outputs=None, pooled_only=False):
         """Encode a batch of token ids; `encoder_outputs` as of the constructor, None for that.
 
+        `inputs` may hold `causal_rows`, int32 `[batch]`, 1 where a row is read left to right.
         With `pooled_only=True` the result is `pooled_output` alone, and the last layer computes
         no other position where the first one is pooled.
         """
@@ -118,7 +119,7 @@ class Backbone(Adaptable, keras.Layer):
         for name in ("input_mask", "input_type_ids"):
             check_shape(name, inputs[name], "input_word_ids", inputs["input_word_ids"])
         input_mask = inputs["input_mask"]
-        layout = self._layout(input_mask)
+        layout = self._layout(input_mask, inputs.get("causal_rows"))
         embeddings = self._embed(inputs, layout, training)
         first_only = pooled_only and self._pools_first
         encoder_outputs, attention_probs = self.encoder(
@@ -161,8 +162,11 @@ class Backbone(Adaptable, keras.Layer):
             embeddings = self.embeddings_project(embeddings)
         return embeddings
 
-    def _layout(self, input_mask):
+    def _layout(self, input_mask, causal_rows=None):
         causal = self.config.attention == "causal"
+        if causal_rows is not None and not causal:
+            causal = tf.cast(causal_rows, self.compute_dtype)[:, tf.newaxis, tf.newaxis, tf.newaxis]
+            return Padded.of_mask(input_mask, self.compute_dtype, causal)
         if self.padding_free and not self.attention_probs:
             distances = self.config.relative_position != "none" or self.config.local_attention
             return PaddingFree(input_mask, self.compute_dtype, causal, keep_gaps=bool(distances))

@@ -39,6 +39,9 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
     final_masked_lm_prob: float | None = option(
         None, "fraction at the last step, to which it goes evenly from --masked_lm_prob; what is "
               "held out is masked by it", FRACTION_ABOVE_0, metavar="X")
+    causal_fraction: float = option(
+        0.0, "fraction of training examples that are read left to right: nothing is masked, and as "
+             "many tokens are predicted from what precedes them", FRACTION, metavar="X")
     holdout: float | None = option(
         None, "fraction of documents held out for evaluation", FRACTION, otherwise=0.05)
     train_steps: int | None = option(None, "optimizer steps", POSITIVE, otherwise=100_000)

@@ -292,6 +292,7 @@ class PretrainingRun:
                                 objective=objective if objective in ("rtd", "lm") else None,
                                 eval_examples=self.options.eval_examples,
                                 final_masked_lm_prob=self.options.final_masked_lm_prob,
+                                causal_fraction=self.options.causal_fraction,
                                 train_steps=train_config.train_steps)
 
     def has_held_out(self):

@@ -111,6 +111,36 @@ def test_the_fraction_of_masks_falls_with_the_step(make):
             np.maximum(np.round(batch["input_mask"].sum(1)[real] * 0.1), 1))
 
 
+def test_some_rows_are_read_left_to_right(dynamic):
+    """They hold the text as it is, and predict at the position before what a masked row would."""
+    folder, options = dynamic[0], {"batch_size": 8, "seed": 1}
+    data = PretrainingInput(folder, "train", causal_fraction=0.25, **options)
+    masked = _batches(PretrainingInput(folder, "train", **options), num_steps=40)
+    batches, seen = _batches(data, num_steps=40), 0
+    for before, batch in zip(masked, batches, strict=True):
+        rows = batch["causal_rows"] == 1
+        seen += rows.sum()
+        for name, value in before.items():
+            if name not in ("input_word_ids", "masked_lm_positions"):
+                np.testing.assert_array_equal(batch[name], value, err_msg=name)
+            elif name != "masked_lm_positions":
+                np.testing.assert_array_equal(batch[name][~rows], value[~rows], err_msg=name)
+        texts, real = np.array(_texts(before)), before["masked_lm_weights"] > 0
+        np.testing.assert_array_equal(batch["input_word_ids"][rows], texts[rows])
+        np.testing.assert_array_equal(
+            batch["masked_lm_positions"],
+            before["masked_lm_positions"] - (rows[:, np.newaxis] & real))
+    assert 50 < seen < 110  # of 320, by chance 80
+    _same(_batches(data, num_replicas=2, replicas=[0, 1], start_step=39, num_steps=1)[1:], [
+        {name: value[4:] if value.ndim else value + 4 for name, value in batches[39].items()}])
+    held_out = _batches(PretrainingInput(folder, "eval", causal_fraction=0.25, **options))
+    _same(held_out, _batches(PretrainingInput(folder, "eval", **options)))
+    for wrong, message in (({"objective": "rtd"}, "with objective='rtd'; expected dynamic masks"),
+                           ({"objective": "lm"}, "with objective='lm'")):
+        with pytest.raises(UsageError, match=message):
+            PretrainingInput(folder, "train", causal_fraction=0.25, **options, **wrong)
+
+
 def test_each_epoch_holds_each_example_once_in_another_order_with_other_masks(dynamic):
     data = PretrainingInput(dynamic[0], "train", batch_size=1, seed=1)
     count = data.num_examples

@@ -91,6 +91,13 @@ def test_learning_rates(flags, rate):
                                            "--family albert; try --family bert"),
     ("--family gpt --final_masked_lm_prob 0.1", "--final_masked_lm_prob has no meaning"),
     ("--masking static --final_masked_lm_prob 0.1", "which stores masks once; try --masking dyn"),
+    ("--causal_fraction 0.5 --family electra", "which is of masked tokens alone; try --objective "
+                                               "mlm"),
+    ("--causal_fraction 0.5 --objective mlm --padding_free", "try leaving out --padding_free"),
+    ("--causal_fraction 0.5 --objective mlm --masking static", "try leaving out --masking static"),
+    ("--causal_fraction 0.5 --objective mlm --config conv.json",
+     "which a BiLSTM or a convolution shows; try leaving out --causal_fraction"),
+    ("--causal_fraction 1.0 --objective mlm", "1.0; expected a fraction in [0, 1)"),
     ("--stack 2", "--stack repeats the layers of a trained model; name it with --init"),
     ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
     ("--optimizer lion --epsilon 1e-8", "no meaning without --optimizer adamw or lamb or muon"),
@@ -102,6 +109,7 @@ def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     configs = {"bert": {"family": "bert"}, "causal": {"family": "bert", "attention": "causal"},
                "bilstm": {"family": "bert", "attention": "causal", "bilstm": True},
+               "conv": {"family": "bert", "feed_forward": "conv", "conv_kernel_size": 3},
                "roberta": {"family": "roberta", "max_position_embeddings": 100, "padding_id": 1},
                "folder/model_config": {"family": "roberta"}}
     (tmp_path / "folder").mkdir()

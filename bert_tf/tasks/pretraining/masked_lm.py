@@ -30,6 +30,8 @@ class Pretrainer(Objective):
     `[b, P]` (0 marks unused slots), int32 `next_sentence_labels` or `sentence_order_labels` `[b]`
     or `[b, 1]` (0 = follows, in order) and, where present, float32 `example_weights` `[b]`.
 
+    Where there are int32 `causal_rows` `[b]`, a row with 1 is read left to right.
+
     Args:
         config: a `ModelConfig`.
         sentence_task: `next_sentence`, `sentence_order` or None.
@@ -79,7 +81,12 @@ class Pretrainer(Objective):
 
     def call(self, batch, training=False):
         """Compute the logits of all heads, float32."""
-        outputs = self.encoder({name: batch[name] for name in INPUTS}, training=training)
+        inputs = {name: batch[name] for name in INPUTS}
+        if "causal_rows" in batch:
+            outputs = self.backbone({**inputs, "causal_rows": batch["causal_rows"]},
+                                    training=training)
+        else:
+            outputs = self.encoder(inputs, training=training)
         table = self.encoder.backbone.embeddings.table()
         logits = {"masked_lm_logits": self.masked_lm_head(
             outputs["sequence_output"], batch["masked_lm_positions"], table, training=training)}

@@ -56,6 +56,23 @@ def test_accounting_against_numpy():
     assert all(value.dtype == tf.float32 for value in [*sums.values(), *counts.values()])
 
 
+@pytest.mark.parametrize("config", [
+    STILL, pytest.param(STILL.replace(
+        num_hidden_layers=2, global_attention_every=2, local_attention=2,
+        max_position_embeddings=100), id="in_windows")])
+def test_some_rows_are_read_left_to_right(config):
+    """As a model whose attention is causal reads them."""
+    batch = make_batch(length=100 if config.local_attention else 9)
+    batch["input_mask"][1, 7:] = 0
+    both, left = (Pretrainer(each, None, seed=1) for each in (
+        config, config.replace(attention="causal")))
+    expected, causal = (model(batch)["masked_lm_logits"].numpy() for model in (both, left))
+    assert np.abs(expected - causal).max() > 0.01
+    expected[[1, 4]] = causal[[1, 4]]
+    found = both({**batch, "causal_rows": np.array([0, 1, 0, 0, 1, 0])})["masked_lm_logits"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_weights_beside_the_batch(eager):
     model, batch = Pretrainer(STILL, seed=1), make_batch()
     model.compile("sgd")
