@@ -54,6 +54,7 @@ ROWS = {
     "lamb": {"optimizer": "lamb", "learning_rate": 5e-3},
     "falling": {"masked_lm_prob": 0.3, "final_masked_lm_prob": 0.15},
     "average": {"ema_decay": 0.99},
+    "causal": {"causal_fraction": 0.25},
     "stack": {"shallow": 0.4},
     # 0.02 is for 768 units; narrow models stay long with the frequencies of tokens.
     "wider_init": {"model": {"initializer_range": 0.08}},
@@ -61,6 +62,7 @@ ROWS = {
     "pre_ln": {"model": {"norm_position": "pre"}},
     "rotary": {"model": {"relative_position": "rotary", "position_embedding": "none"}},
     "modern": {"model": _MODERN},
+    "modern_causal": {"causal_fraction": 0.25, "model": _MODERN},
     "modern_wider": {"model": {**_MODERN, **_WIDER}},
     "modernbert": {"model": {"family": "modernbert", "feed_forward": "gated",
                              "hidden_act": "gelu"}},
