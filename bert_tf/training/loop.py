@@ -319,7 +319,8 @@ class _Run:
             files.clean_temporary(self.checkpoints.folder)
         found = self.checkpoints.load_newest(print)
         check_agreement(self.strategy, found[1]["step"] if found else -1,
-                        f"the step of the newest checkpoint in {self.checkpoints.folder}")
+                        f"the step of the newest checkpoint in {self.checkpoints.folder}",
+                        "a run folder on a file system that all workers share")
         if found is None:
             self.discard_weights()
             return

@@ -162,12 +162,11 @@ def barrier(strategy):
         sum_over_workers(strategy, [1])
 
 
-def check_agreement(strategy, value, what):
-    """Raise BertTfError unless an int is the same in every process; `what` names it."""
+def check_agreement(strategy, value, what, expected, error=BertTfError):
+    """Raise `error` unless an int is the same in every process; `what` names it, `expected` says
+    how it would be."""
     if not _has_workers(strategy):
         return
     total, squares = sum_over_workers(strategy, [value, value * value])
     if strategy.num_replicas_in_sync * squares != total * total:
-        raise BertTfError(explain(
-            f"{what} is {value} here but differs in other workers",
-            "a run folder on a file system that all workers share"))
+        raise error(explain(f"{what} is {value} here but differs in other workers", expected))
