@@ -61,7 +61,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
 
     Raises:
         DivergedError: the loss is not finite.
-        BertTfError: the machine or the data failed.
+        BertTfError: the machine or the data failed; LostWorkerError: another worker is lost.
         UsageError: the configuration does not fit the devices or the checkpoint.
         ValueError: `rows` with `config.ema_decay`.
         KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, as the message reports.
@@ -70,7 +70,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     average = None
     if rows and config.ema_decay:
         raise ValueError(f"ema_decay={config.ema_decay} with rows: the average is of whole tables")
-    with strategy.scope():
+    with explained_loss_of_workers(), strategy.scope():
         optimizer.build(rows.trained(model.trainable_variables) if rows
                         else model.trainable_variables)
         if config.ema_decay:
