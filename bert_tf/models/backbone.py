@@ -38,7 +38,8 @@ class Backbone(Adaptable, keras.Layer):
     With `padding_free=True` only real tokens are computed: outputs at attended positions are the
     same, those at padding 0 (but at a row's first position, which may be pooled, and where
     attention knows distances at gaps within a row, which keep their places). Its shapes are not
-    static, so it is for CPUs and GPUs without XLA, and for batches of mixed lengths.
+    static, so it is for CPUs and GPUs, where Keras' `compile` then leaves XLA off, and for batches
+    of mixed lengths.
 
     Args:
         config: a `ModelConfig`.
@@ -90,6 +91,16 @@ class Backbone(Adaptable, keras.Layer):
         if config.pooling == "dense":
             self.pooler = Pooler(config.hidden_size, **of_all, name="pooler",
                                  dtype=self.dtype_policy)
+
+    @property
+    def padding_free(self):
+        """Whether only real tokens are computed."""
+        return self._padding_free
+
+    @padding_free.setter
+    def padding_free(self, value):
+        self._padding_free = value
+        self.supports_jit = not value  # Keras' `compile` leaves XLA off then
 
     def build(self, inputs_shape=None):
         """Create all variables."""

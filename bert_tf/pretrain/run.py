@@ -6,7 +6,6 @@ another kind than WordPiece is in `tokenizer/`), `data/`, `train_config.json`, `
 `checkpoints/`, `metrics.jsonl`, `logs/`, `model/` (what `save_pretrained` writes), `results.json`.
 """
 
-import json
 import os
 
 import tensorflow as tf
@@ -23,6 +22,7 @@ from bert_tf.data.skipped import excluded_file
 from bert_tf.errors import UsageError, explain
 from bert_tf.presets import generator_config
 from bert_tf.pretrain.baselines import baselines
+from bert_tf.pretrain.same_command import check_same_command
 from bert_tf.pretrain.sources import source_digests
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
@@ -92,8 +92,7 @@ class PretrainingRun:
                 self.make_vocabulary(inputs)
                 self.make_examples(inputs)
         barrier(self.strategy)
-        if not self.is_chief:
-            self.check_options()
+        check_same_command(self)
         trained, done = self.is_trained(), self.published()
         barrier(self.strategy)  # all have looked before one changes anything
         if done:
@@ -160,15 +159,6 @@ class PretrainingRun:
     def stated(self):
         """The options that decide what comes out, as manifests have them."""
         return manifest.result_options({**self.options.stored(), "pairs": self.options.pairs})
-
-    def check_options(self):
-        """Refuse flags that are not the chief's."""
-        chiefs = manifest.result_options(manifest.read(self.path("run.json"))["options"])
-        own = json.loads(json.dumps(self.stated()))
-        different = [f"{name} is {own.get(name)!r} here, {chiefs.get(name)!r} on worker 0"
-                     for name in sorted({*own, *chiefs}) if own.get(name) != chiefs.get(name)]
-        if different:
-            raise UsageError(explain("; ".join(different), "the same command on every worker"))
 
     def given_tokenizer(self):
         """`TokenizerSource` of `--vocab` or `--init`; None where a vocabulary is learned."""

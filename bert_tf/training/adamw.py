@@ -11,7 +11,8 @@ class AdamW(MomentOptimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled Weight Decay").
 
     The arguments are those of the shared base; epsilon is added to the root of the
-    bias-corrected second moment, as in the paper's algorithm 2.
+    bias-corrected second moment, as in the paper's algorithm 2. Keras' own adds it to the
+    uncorrected root, where it slows the first updates of a small gradient more.
     """
 
     def _update(self, gradient, variable, learning_rate, correction_1, correction_2):

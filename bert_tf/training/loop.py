@@ -61,7 +61,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
 
     Raises:
         DivergedError: the loss is not finite.
-        BertTfError: the machine or the data failed.
+        BertTfError: the machine or the data failed; LostWorkerError: another worker is lost.
         UsageError: the configuration does not fit the devices or the checkpoint.
         ValueError: `rows` with `config.ema_decay`.
         KeyboardInterrupt: after Ctrl-C or SIGTERM; the run is saved, as the message reports.
@@ -70,7 +70,7 @@ def train(model, optimizer, strategy, config, input_data, eval_data, folder, *, 
     average = None
     if rows and config.ema_decay:
         raise ValueError(f"ema_decay={config.ema_decay} with rows: the average is of whole tables")
-    with strategy.scope():
+    with explained_loss_of_workers(), strategy.scope():
         optimizer.build(rows.trained(model.trainable_variables) if rows
                         else model.trainable_variables)
         if config.ema_decay:
@@ -101,7 +101,8 @@ def check_split(config, strategy):
         raise UsageError(explain(
             f"batch_size={config.batch_size} over {strategy.num_replicas_in_sync} replicas in "
             f"accumulate_steps={config.accumulate_steps} micro-batches does not divide evenly",
-            attempt=f"batch_size={-(-config.batch_size // parts) * parts}"))
+            attempt=f"batch_size={-(-config.batch_size // parts) * parts}, or where a run goes on "
+                    "another number of workers or devices"))
 
 
 @contextlib.contextmanager
@@ -319,7 +320,8 @@ class _Run:
             files.clean_temporary(self.checkpoints.folder)
         found = self.checkpoints.load_newest(print)
         check_agreement(self.strategy, found[1]["step"] if found else -1,
-                        f"the step of the newest checkpoint in {self.checkpoints.folder}")
+                        f"the step of the newest checkpoint in {self.checkpoints.folder}",
+                        "a run folder on a file system that all workers share")
         if found is None:
             self.discard_weights()
             return

@@ -11,7 +11,8 @@ class _Warmup(keras.optimizers.schedules.LearningRateSchedule):
 
     Of the updates `n = 1 … train_steps`, update `warmup_steps` has the peak, the first one
     `peak / warmup_steps`, and what falls after the peak meets 0 one update after the last, so
-    that no update is lost.
+    that no update is lost. Of an optimizer with `gradient_accumulation_steps` Keras counts batches
+    for a schedule, not updates: `warmup_steps` and `train_steps` are numbers of batches then.
 
     Args:
         peak: learning rate at the end of the warm-up.

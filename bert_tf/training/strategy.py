@@ -63,14 +63,19 @@ def make_strategy(name="mirrored", num_devices=1):
             no GPU; `one_device`, the first of these; `multi_worker`, several processes, named by
             TF_CONFIG or by SLURM (see `find_cluster`), and to be made before other TensorFlow
             work; waits for all of them.
-        num_devices: logical CPU devices to make first, where there is no GPU; 1 makes none.
+        num_devices: logical CPU devices to make first, where there is no GPU; 1 makes none, as
+            `multi_worker` needs.
 
     Raises:
-        UsageError: the name is unknown, the environment names no cluster, or it is too late for
-            `num_devices`.
+        UsageError: the name is unknown, the environment names no cluster, or `num_devices` comes
+            too late or with `multi_worker`.
         BertTfError: a worker did not come, or this one's port is taken.
     """
     check_choice("strategy", name, STRATEGIES)
+    if num_devices > 1 and name == "multi_worker":
+        raise UsageError(explain(
+            f"num_devices={num_devices} with strategy=multi_worker, in which a worker has a "
+            "replica on each GPU or, without any, one", attempt="more workers"))
     if num_devices > 1:
         _make_cpu_devices(num_devices)
     if name == "multi_worker":
@@ -162,12 +167,11 @@ def barrier(strategy):
         sum_over_workers(strategy, [1])
 
 
-def check_agreement(strategy, value, what):
-    """Raise BertTfError unless an int is the same in every process; `what` names it."""
+def check_agreement(strategy, value, what, expected, error=BertTfError):
+    """Raise `error` unless an int is the same in every process; `what` names it, `expected` says
+    how it would be."""
     if not _has_workers(strategy):
         return
     total, squares = sum_over_workers(strategy, [value, value * value])
     if strategy.num_replicas_in_sync * squares != total * total:
-        raise BertTfError(explain(
-            f"{what} is {value} here but differs in other workers",
-            "a run folder on a file system that all workers share"))
+        raise error(explain(f"{what} is {value} here but differs in other workers", expected))

@@ -9,6 +9,8 @@ from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
+from bert_tf.pretrain.same_command import check_same_command
+from bert_tf.training import strategy
 from bert_tf.training.config import TrainConfig
 
 MADE = {"vocabulary": {"size": 50, "pad_id": 0}, "splits": {"train": {"mean_tokens": 10.0}}}
@@ -62,11 +64,24 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
     assert not checkpoint.exists()
 
 
-def test_other_flags_than_the_chiefs_are_refused(tmp_path):
+def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
-    start(tmp_path, 2, num_devices=2, strategy="multi_worker").check_options()
+    monkeypatch.setattr(strategy, "_has_workers", lambda _: True)
+    monkeypatch.setattr(strategy, "sum_over_workers",
+                        lambda _, own: [own[0] + 1000, own[1] + 1000 ** 2])  # the chief's defaults
+
+    def check(**options):
+        run = start(tmp_path, 2, strategy="multi_worker", **options)
+        run.is_chief = False
+        check_same_command(run)
+
+    check(num_processes=2)
     with pytest.raises(UsageError, match="learning_rate is 0.1 here, 0.001 on worker 0; expected"):
-        start(tmp_path, 1, learning_rate=0.1).check_options()
+        check(learning_rate=0.1)
+    for name in ("eval_every", "eval_examples"):
+        with pytest.raises(UsageError, match=f"{name} is 999 here but differs in other workers; "
+                                             "expected the same command on every worker"):
+            check(**{name: 999})
 
 
 def test_another_configuration_is_another_run(tmp_path):

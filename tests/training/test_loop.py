@@ -1,11 +1,15 @@
 """The whole batch decides a step, however it is spread over replicas and micro-batches."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.errors import BertTfError, UsageError
+from bert_tf.errors import BertTfError, LostWorkerError, UsageError
 from bert_tf.training import step as step_module
+from bert_tf.training import strategy
+from bert_tf.training.optimizers import AdamW
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
 
@@ -108,5 +112,17 @@ def test_float16_skips_steps_until_the_scale_fits(tiny, monkeypatch, strategy):
 
 
 def test_batch_must_divide(tiny):
-    with pytest.raises(UsageError, match="batch_size=18 over 2 replicas .* try batch_size=20"):
+    with pytest.raises(UsageError, match="batch_size=18 over 2 replicas .* try batch_size=20, "
+                                         "or where a run goes on another number of workers"):
         tiny.train("run", batch_size=18, accumulate_steps=2, train_steps=1)
+
+
+def test_a_worker_that_is_lost_while_the_optimizer_is_made_is_named(tiny, monkeypatch):
+    """The chief sends its variables to all others."""
+    def build(self, variables):
+        raise tf.errors.UnavailableError(None, None, "worker 1 (b:1) does not answer")
+
+    monkeypatch.setattr(AdamW, "build", build)
+    monkeypatch.setattr(strategy, "_peers", types.SimpleNamespace(lost=lambda: ["worker 1 (b:1)"]))
+    with pytest.raises(LostWorkerError, match=r"lost worker 1 \(b:1\): ended, hanging"):
+        tiny.train("run", train_steps=1)

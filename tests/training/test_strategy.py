@@ -16,6 +16,11 @@ def test_devices_are_made_before_tensorflow_works_or_not_at_all():
         make_strategy("mirrored", count + 1)
 
 
+def test_several_workers_take_no_devices_that_they_would_leave_idle():
+    with pytest.raises(UsageError, match="num_devices=2 with strategy=multi_worker.*try more work"):
+        make_strategy("multi_worker", 2)
+
+
 class Workers:
     """The second of two processes, with two replicas each, as a strategy."""
 

@@ -1,0 +1,33 @@
+"""Whether all workers of a run were started by the same command."""
+
+import json
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.storage import manifest
+from bert_tf.training.strategy import check_agreement
+
+_EXPECTED = "the same command on every worker"
+# A run may change these, but all workers together: one would evaluate while others train, and what
+# each of them sums would be added up.
+_TOGETHER = ("eval_every", "eval_examples")
+
+
+def check_same_command(run):
+    """Refuse options that are not the other workers'; returns once all workers have come here.
+
+    Args:
+        run: a `PretrainingRun`, in whose folder the chief has written `run.json`.
+
+    Raises:
+        UsageError: options differ; they are named.
+        LostWorkerError: another process is lost; it is named.
+    """
+    if not run.is_chief:
+        chiefs = manifest.result_options(manifest.read(run.path("run.json"))["options"])
+        own = json.loads(json.dumps(run.stated()))
+        different = [f"{name} is {own.get(name)!r} here, {chiefs.get(name)!r} on worker 0"
+                     for name in sorted({*own, *chiefs}) if own.get(name) != chiefs.get(name)]
+        if different:
+            raise UsageError(explain("; ".join(different), _EXPECTED))
+    for name in _TOGETHER:
+        check_agreement(run.strategy, getattr(run.options, name), name, _EXPECTED, UsageError)
