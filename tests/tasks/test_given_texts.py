@@ -230,3 +230,14 @@ def test_what_is_refused(classifiers, embedders, wrong, message):
                  *([] if isinstance(wrong, str) else [embedders[0].embed])):
         with pytest.raises(UsageError, match=message):
             take(wrong)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_batches_of_no_text_are_refused(classifiers, embedders, size):
+    """A step of -1 left every vector at 0."""
+    for call in (classifiers[1].classify, embedders[1].embed,
+                 lambda texts, batch_size: embedders[1].rank("a", texts, batch_size),
+                 lambda texts, batch_size: text_batches(
+                     texts, [0] * len(texts), classifiers[1].preprocessor, batch_size, seed=1)):
+        with pytest.raises(UsageError, match=f"batch_size={size}; expected at least 1"):
+            call(TEXTS, batch_size=size)
