@@ -96,8 +96,9 @@ def row(source, work, peer):
     served = hub_models.saved_model_error(source, work / "ours", work / "served")
     before, after = hub_models.two_steps(source, work / "ours")
     states, logits = (f"{np.max(each):.1e}" if each else "" for each in of_kind.values())
+    text_in = "" if served is None else f"{served:.1e}"  # None: no graph reads its text
     back = way_back(source, checkpoint, work / "hf")
-    return (f"| `{source.name}` | {states} | {logits} | {served:.1e} | {before:.3f} → {after:.3f} "
+    return (f"| `{source.name}` | {states} | {logits} | {text_in} | {before:.3f} → {after:.3f} "
             f"| {back} {peer.read(source, work)}|")
 
 

@@ -75,13 +75,20 @@ def _parser():
     add("--texts", type=int, default=960, help="different ones of each kind")
     add("--rounds", type=int, default=3)
     add("--seconds", type=float, default=15, help="of each measurement")
-    add("--soak_seconds", type=float, default=600)
+    add("--soak_seconds", type=_soak_seconds, default=600)
     add("--switch_seconds", type=float, default=20)
     add("--switch_rate", type=float, default=25, help="requests a second while versions change")
     add("--malformed", type=int, default=10_000)
     add("--peak_share", type=float, default=0.8)
     add("--output", help="JSON file (default: results/serving.json beside this)")
     return parser
+
+
+def _soak_seconds(text):
+    """Memory, which is read once a second, is compared between tenths of the time."""
+    if float(text) < 10:
+        raise argparse.ArgumentTypeError(f"{text}; expected at least 10")
+    return float(text)
 
 
 class Bench:

@@ -20,6 +20,7 @@ from bert_tf.storage import files, staging
 # absl::SetMinLogLevel in TensorFlow 2.20, and the level from which on lines are shown.
 _SET_LOG_LEVEL = "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE"
 _ERRORS = 2
+_PATHS = ("DIR", "FILE", "GLOB", "PATH")  # what stands for a path in `--help`, as NAME/NAME does
 COMMANDS = {
     "learn_vocab": "a WordPiece vocabulary from text",
     "create_data": "pre-training examples from text",
@@ -116,7 +117,7 @@ def _nearest(unknown, flags):
 def path(text):
     """An argument type: a path; an empty one, as of a variable that is not set, is none."""
     if not text:
-        raise argparse.ArgumentTypeError(explain("an empty path", "that of a file"))
+        raise argparse.ArgumentTypeError(explain("an empty path", "that of a file or folder"))
     return text
 
 
@@ -165,6 +166,8 @@ def _argument(field):
         kind = _parsed(about["parse"])
     elif about["within"]:
         kind = within(about["within"])
+    elif about["metavar"] in _PATHS or "/" in (about["metavar"] or ""):
+        kind = path
     return argument | {"type": kind, "choices": about["choices"], "metavar": about["metavar"]}
 
 

@@ -179,7 +179,10 @@ class Predictor:
         return values
 
     def _column(self, name, values):
-        return np.stack(values) if values and name == self.vector else values
+        if name != self.vector:
+            return values
+        vector = self._values(self._probe)[name]
+        return np.reshape(np.asarray(values, vector.dtype), (-1, *vector.shape))
 
 
 @functools.lru_cache(4)

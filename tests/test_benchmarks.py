@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import queue
 import sys
 import types
 
@@ -65,3 +66,24 @@ def test_a_training_that_was_stopped_is_measured_from_its_beginning(tmp_path, mo
     made = bench.trained(*settings)
     monkeypatch.setattr(finetune.Bench, "ours", None)
     assert bench.trained(*settings) == made
+
+
+def test_an_attacker_that_dies_is_told(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.join(BENCHMARKS, "load"))
+    import attack
+
+    died = types.SimpleNamespace(is_alive=lambda: False, exitcode=-9)
+    results = queue.Queue()
+    results.put(3)
+    assert attack._told(results, died) == 3
+    monkeypatch.setattr(results, "get", lambda timeout: queue.Queue().get_nowait())
+    with pytest.raises(SystemExit, match="the attacker died, exit code -9"):
+        attack._told(results, died)
+
+
+def test_a_soak_too_short_to_compare_memory_is_refused(capsys):
+    import serving_load
+
+    with pytest.raises(SystemExit):
+        serving_load._parser().parse_args(["--soak_seconds", "5"])
+    assert "5; expected at least 10" in capsys.readouterr().err

@@ -52,6 +52,8 @@ CREATE = ["--input", "a", "--vocab", "b", "--output_dir", "c"]
     (pretrain.main, ["--output_dir", "runs/a[1]"], "--export_dir saved_models/a[1]; expected no *"),
     (create_data.main, [], "required: --input, --vocab, --output_dir"),
     (create_data.main, [*CREATE, "--holdout", "1"], "1; expected a fraction in [0, 1)"),
+    (create_data.main, [*CREATE[:-1], ""], "--output_dir: an empty path; expected that of a file"),
+    (pretrain.main, ["--output_dir="], "--output_dir: an empty path; expected that of a file"),
     (learn_vocab.main, ["--input", "a", "--output", "new/"], "new/ is a folder; try --output new/"),
     (export.main, ["--model", "a", "--top_k", "0"], "0; expected a whole number of at least 1"),
 ])

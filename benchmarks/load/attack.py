@@ -19,6 +19,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import queue
 import socket
 import sys
 import tempfile
@@ -235,6 +236,17 @@ class Watch:
         return results
 
 
+def _told(results, process):
+    """What a process puts into a queue; SystemExit where it died before."""
+    while True:
+        lives = process.is_alive()
+        try:
+            return results.get(timeout=1)
+        except queue.Empty:
+            if not lives:
+                sys.exit(f"the attacker died, exit code {process.exitcode}")
+
+
 class Attack:
     """The attackers as a process, and whoever asks meanwhile.
 
@@ -252,9 +264,9 @@ class Attack:
         attacker = self._context.Process(target=attack, args=(
             kind, grpc_address, rest_address, self._connections, self._seconds, results))
         attacker.start()
-        size = results.get()
+        size = _told(results, attacker)
         measured = watch.measure(lambda: not attacker.is_alive())
-        return {"bytes": size, "answers": results.get(), **measured}
+        return {"bytes": size, "answers": _told(results, attacker), **measured}
 
     def floor(self, kind):
         """What a kind does to a server that drops everything."""

@@ -17,7 +17,7 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import MODULES
 from bert_tf.storage import checksums, files
-from bert_tf.tokenization import tokenizer_config
+from bert_tf.tokenization import tokenizer_config, tokenizer_json
 
 _OPTIONS = "sentence_bert_config.json"
 # Older folders name it after the model; the first that is there counts.
@@ -176,6 +176,11 @@ def _read_length(folder, encoder):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
     told = _read_checked(os.path.join(folder, tokenizer_config.NAME), {"truncation_side": "right"})
+    described = os.path.join(folder, tokenizer_json.NAME)
+    direction = told.get("truncation_side") or tokenizer_json.stated_truncation(described).get(
+        "direction", "Right")
+    if direction not in ("Right", "right"):
+        raise UsageError(explain(f"{described}: truncation.direction={direction!r}", '"Right"'))
     stated = values.get("max_seq_length")
     stated = told.get("model_max_length") if stated is None else stated
     longest = encoder.config.longest

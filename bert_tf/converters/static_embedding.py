@@ -12,9 +12,8 @@ from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes, par
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.tokenizer_files import tokenizer_folder
 from bert_tf.errors import UsageError, explain
-from bert_tf.storage import files
 from bert_tf.tokenization.load import load_tokenizer
-from bert_tf.tokenization.tokenizer_json import NAME
+from bert_tf.tokenization.tokenizer_json import NAME, stated_truncation
 
 _TENSOR = "embedding.weight"
 _LONGEST = 8192  # tokens that we read; theirs has no limit
@@ -34,7 +33,7 @@ def read(folder):
     if tokenizer is None:
         raise UsageError(explain(f"{folder} has no tokenizer", f"{NAME} beside its vectors"))
     described = os.path.join(folder, NAME)
-    truncation = files.exists(described) and files.read_json_object(described).get("truncation")
+    truncation = stated_truncation(described)
     if truncation:
         raise UsageError(explain(f"{described}: truncation={truncation!r}",
                                  "null: vectors of tokens in texts of any length"))

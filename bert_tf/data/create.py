@@ -24,6 +24,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
 from bert_tf.tokenization.load import TokenizerSource, stated_options
+from bert_tf.tokenization.tokenizer import lacks_capitals
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
@@ -81,6 +82,9 @@ def create_examples(config):
             print(f"{output_dir}: reusing the examples that are there", file=sys.stderr)
         return before
 
+    if progress and lacks_capitals(tokenizer):
+        print(f"note: no piece of {config.vocab} has a capital letter: a word with one becomes "
+              "[UNK], unless --lower_case is given", file=sys.stderr)
     sections, size = make_sections(inputs)
     skipped, facts = (), {}
     if config.dedupe or exclude:

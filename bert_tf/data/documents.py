@@ -31,7 +31,7 @@ _END = re.compile(
     r"""(?<![.!?…])([.!?…]++["'”’»)\]]*+)\s+|([。！？]+["'”’」』）]*)\s*""")
 _ABBREVIATIONS = frozenset((
     "mr", "mrs", "ms", "dr", "prof", "rev", "gen", "sen", "rep", "gov", "capt", "col", "lt", "sgt",
-    "st", "jr", "sr", "vs", "etc", "no", "fig", "al", "inc", "ltd", "co", "corp", "jan", "feb",
+    "st", "jr", "sr", "vs", "etc", "fig", "al", "inc", "ltd", "co", "corp", "jan", "feb",
     "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "e.g", "i.e", "u.s",
     "u.k", "a.m", "p.m"))
 _ENOUGH = 1 + max(map(len, _ABBREVIATIONS))  # last characters, to tell whether a word is one
@@ -51,7 +51,8 @@ def split_sentences(text):
 
     A sentence ends after `.`, `!`, `?` or `…`, closing quotes included, before white space, and
     after `。`, `！` and `？` anywhere; not where the next letter is a small one, nor after a
-    single full stop of an initial (`J.`) or of a common abbreviation (`Mr.`, `e.g.`).
+    single full stop of an initial (`J.`) or of a common abbreviation (`Mr.`, `e.g.`; `No.` before
+    a number).
 
     Returns:
         list of str, white space within a sentence reduced to single blanks.
@@ -77,6 +78,8 @@ def _goes_on(text, start, match):
         return False
     word = _LAST_WORD.search(text, max(start, match.start() - _ENOUGH), match.start())[0]
     initial = len(word) == 1 and word.isascii() and word.isupper() and word != "I"
+    if word.lower() == "no":  # short for number, or an answer
+        return text[match.end():match.end() + 1].isdigit()
     return initial or word.lower() in _ABBREVIATIONS
 
 

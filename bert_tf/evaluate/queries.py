@@ -165,7 +165,8 @@ def _judgements(path, form):
     names, form = column_names(path, form)
     if set(_QRELS) <= set(names):
         columns = list(_QRELS)
-    elif len(names) == 1 and len(names[0].split()) == 4:
+    # TREC's blanks, though an id may hold what delimits tables: no relevance has a blank.
+    elif len((form.delimiter or "\t").join(names).split()) == 4 and " " in names[-1]:
         for number, line in enumerate(files.read_lines(path, form.encoding), 1):
             if line.strip():
                 where, fields = f"{path} line {number}", line.split()

@@ -13,8 +13,8 @@ from bert_tf.layers.pooling import last_token
 class BiLstm(Layer):
     """What the paper puts, with fresh weights, on top of its left-to-right model in fine-tuning.
 
-    Call: `[batch, seq_length, hidden]` and `input_mask` int `[batch, seq_length]`, padding on the
-    right -> `[batch, seq_length, hidden]`, half of the width from each direction; 0 at padding.
+    Call: `[batch, seq_length, hidden]` and `input_mask` int `[batch, seq_length]`, padding
+    anywhere -> `[batch, seq_length, hidden]`, half of the width from each direction; 0 at padding.
 
     Args:
         hidden_size: width of the output, even.
@@ -42,18 +42,22 @@ class BiLstm(Layer):
         """Read `[batch, seq_length, hidden]` from both ends."""
         lengths = tf.reduce_sum(input_mask, axis=1)
         real = tf.sequence_mask(lengths, tf.shape(hidden)[1])
-        turned = tf.reverse_sequence(hidden, lengths, seq_axis=1)
-        left = self.forward(hidden, mask=real)
-        right = tf.reverse_sequence(self.backward(turned, mask=real), lengths, seq_axis=1)
-        return tf.concat([left, right], -1) * tf.cast(real, hidden.dtype)[..., tf.newaxis]
+        # cuDNN reads rows that begin with their tokens.
+        order = tf.argsort(input_mask, direction="DESCENDING", stable=True)
+        tokens = tf.gather(hidden, order, batch_dims=1)
+        left = self.forward(tokens, mask=real)
+        right = self.backward(tf.reverse_sequence(tokens, lengths, seq_axis=1), mask=real)
+        read = tf.concat([left, tf.reverse_sequence(right, lengths, seq_axis=1)], -1)
+        read = tf.gather(read, tf.argsort(order), batch_dims=1)
+        return read * tf.cast(input_mask, read.dtype)[..., tf.newaxis]
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BiLstmStack(Layer):
     """Several `BiLstm`, one on top of the other.
 
-    Call: `[batch, seq_length, features]` and `input_mask` int `[batch, seq_length]`, padding on
-    the right -> `[batch, seq_length, hidden]`; 0 at padding.
+    Call: `[batch, seq_length, features]` and `input_mask` int `[batch, seq_length]`, padding
+    anywhere -> `[batch, seq_length, hidden]`; 0 at padding.
 
     Args:
         hidden_size: width of every layer's output, even, half of it from each direction.
@@ -87,13 +91,14 @@ def both_ends(hidden, input_mask):
 
     Args:
         hidden: `[batch, seq_length, hidden]`, the layer's output.
-        input_mask: int `[batch, seq_length]`, padding on the right.
+        input_mask: int `[batch, seq_length]`.
 
     Returns: `[batch, hidden]`: of the left-to-right half the vector of the last real token, of the
         other half that of the first.
     """
     half = hidden.shape[-1] // 2
-    return tf.concat([last_token(hidden[..., :half], input_mask), hidden[:, 0, half:]], -1)
+    first = last_token(hidden[:, ::-1, half:], input_mask[:, ::-1])
+    return tf.concat([last_token(hidden[..., :half], input_mask), first], -1)
 
 
 def _seed(seed, *names):

@@ -84,10 +84,13 @@ class Embeddings(Layer):
         """Embed ids `[batch, seq_length]`."""
         check_rank("input_word_ids", input_word_ids, 2)
         length = input_word_ids.shape[1]
+        most = (f"expected at most {self.longest}: max_position_embeddings="
+                f"{self.max_position_embeddings}")
         if length is not None and length > self.longest:
-            raise ValueError(f"input_word_ids has {length} positions; expected at most "
-                             f"{self.longest}: max_position_embeddings="
-                             f"{self.max_position_embeddings}")
+            raise ValueError(f"input_word_ids has {length} positions; {most}")
+        if length is None and self.position_embedding != "none":
+            tf.debugging.assert_less_equal(tf.shape(input_word_ids)[1], self.longest,
+                                           f"input_word_ids has too many positions; {most}")
         own = layout or Padded(None, sizes_of(input_word_ids))
         embeddings = self._rows(own.tokens(input_word_ids))
         if self.type_vocab_size:
@@ -116,7 +119,11 @@ class Embeddings(Layer):
         table = tf.convert_to_tensor(self.token_type_embeddings)
         if self.type_vocab_size == 1:
             return table[0]
-        # A table of a few rows is quicker to multiply than to look up, in both directions.
+        # A table of a few rows is quicker to multiply than to look up, in both directions; a
+        # row that it does not have would be 0.
+        tf.debugging.Assert(
+            tf.reduce_all((input_type_ids >= 0) & (input_type_ids < self.type_vocab_size)),
+            [f"input_type_ids must be 0 to {self.type_vocab_size - 1}"])
         return tf.matmul(tf.one_hot(input_type_ids, self.type_vocab_size), table)
 
     def _add_positions(self, embeddings, input_word_ids, layout):

@@ -154,8 +154,10 @@ def resumed(folder, record, begun, options, inputs=(), overwrite=False, verify=F
     # What was begun without making anything may be replaced.
     if files.exists(record) or not finished(begun, options, inputs, overwrite or not made(),
                                             verify):
-        for path in [*(os.path.join(folder, name) for name in made()), record]:
-            files.remove(path)
+        if files.exists(record):
+            files.rename(record, begun)  # from here on what it describes is not all there
+        for name in made():
+            files.remove(os.path.join(folder, name))
         files.make_folder(folder)
         write(begun, options, inputs)
     return None

@@ -49,6 +49,13 @@ def text_list(texts, name="texts"):
     return listed
 
 
+def check_batch_size(batch_size):
+    """Return the number of texts that are read together, or raise UsageError if it is below 1."""
+    if batch_size < 1:
+        raise UsageError(explain(f"batch_size={batch_size}", "at least 1"))
+    return batch_size
+
+
 def _shown(value):
     text = repr(value)
     kind = "" if value is None else f" of type {type(value).__name__}"

@@ -290,6 +290,13 @@ def judged_casing(vocabulary):
     return {"lower_case": uncased, "strip_accents": uncased, "normalization": "google"}
 
 
+def lacks_capitals(tokenizer):
+    """Return whether it is a `Tokenizer` that keeps capital letters, though no piece has any."""
+    return (isinstance(tokenizer, Tokenizer) and not tokenizer.lower_case
+            and any(token.isascii() and token.isalpha() for token in tokenizer.vocabulary.tokens)
+            and judged_casing(tokenizer.vocabulary)["lower_case"])
+
+
 def check_stated(given, stated, path):
     """Refuse flags that a `tokenizer_config.json` contradicts.
 

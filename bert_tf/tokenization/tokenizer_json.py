@@ -51,6 +51,11 @@ def is_tokenizer_json(path):
     return files.exists(path) and "model" in files.read_json_object(path)
 
 
+def stated_truncation(path):
+    """How a `tokenizer.json` says that texts are truncated, a dict; `{}` where it does not."""
+    return files.exists(path) and files.read_json_object(path).get("truncation") or {}
+
+
 def read_tokenizer(path, config):
     """The tokenizer that a `tokenizer.json` describes.
 

@@ -208,6 +208,8 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("sentence_bert_config.json", _with(tokenizer_args={"do_lower_case": True}),
      "tokenizer_args={'do_lower_case': True}; expected {}"),
     ("tokenizer_config.json", _with(truncation_side="left"), "truncation_side='left'"),
+    ("tokenizer.json", _with(truncation={"max_length": 8, "direction": "Left"}),
+     "truncation.direction='Left'; expected \"Right\""),
     ("sentence_bert_config.json", _with(max_seq_length="many"), "max_seq_length='many'")])
 def test_what_is_not_computed_is_refused_by_name(folder, file, change, message):
     with pytest.raises(UsageError, match=message):

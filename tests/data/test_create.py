@@ -253,6 +253,16 @@ def test_bad_vocabulary_and_casing(tmp_path, text, vocab, capsys):
     assert files.read_json(str(tmp_path / "data/manifest.json"))["options"]["lower_case"]
 
 
+@pytest.mark.parametrize("piece, flags, told", [
+    ("b", [], True), ("B", [], False), ("b", ["--lower_case"], False)])
+def test_a_vocabulary_without_capitals_is_told(tmp_path, text, vocab, capsys, piece, flags, told):
+    own = tmp_path / "own.txt"
+    own.write_text(pathlib.Path(vocab).read_text() + f"{piece}{piece}\n")
+    assert _run("--input", text, "--output_dir", str(tmp_path / "data"), "--vocab", str(own),
+                *flags) == 0
+    assert (f"note: no piece of {own} has a capital letter" in capsys.readouterr().err) == told
+
+
 def test_a_full_disk_keeps_what_is_finished(run, tmp_path, small_chunks, monkeypatch):
     room = [6]
     sync = disk._sync

@@ -83,6 +83,8 @@ def test_a_document_may_end_where_a_piece_does(write, split):
     ("영화가 정말 좋았다. 다시 볼까?! 그럼요… 3.5점 줬다.",
      ["영화가 정말 좋았다.", "다시 볼까?!", "그럼요…", "3.5점 줬다."]),
     ("はい。いいえ！なぜ？", ["はい。", "いいえ！", "なぜ？"]),
+    ("See No. 7. The answer is no. Nobody knew.",
+     ["See No. 7.", "The answer is no.", "Nobody knew."]),
     ("no mark at\n the end", ["no mark at the end"]),
     ("  ", []),
 ])

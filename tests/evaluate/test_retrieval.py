@@ -8,7 +8,8 @@ import pytest
 from sentiment import MARKS, config, tokenizer
 
 from bert_tf import cli, evaluate
-from bert_tf.evaluate import retrieval
+from bert_tf.data.table_form import TableForm
+from bert_tf.evaluate import queries, retrieval
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -201,6 +202,25 @@ def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
     assert measure(folder, tmp_path / "out", tmp_path / "q.tsv") == 0
     assert files.read_json(str(tmp_path / "out" / "results.json"))["metrics"] == {
         "mrr@10": 1, "ndcg@10": 1, "map": 1, "recall@1": 0.5}
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_ids_in_judgements_may_hold_what_delimits_tables(tmp_path, delimiter):
+    ids = ["q1", "0", "d,1;a" if delimiter == "\t" else f"d{delimiter}1", "2"]
+    for line in (" ".join(ids), "\t".join(ids)):
+        (tmp_path / "qrels.txt").write_text(line + "\nq 0 d 1\n" * (" " in line))
+        first, *_ = queries._judgements(str(tmp_path / "qrels.txt"), TableForm())
+        assert first[1:] == ("q1", ids[2], 2)
+
+
+def test_blanks_in_ids_of_tables_of_judgements(tmp_path):
+    for line in ("q 1,d x y,1", "q 1\td x\t1", "q, d, 1"):
+        (tmp_path / "qrels.txt").write_text(line + "\n")
+        [(_, query, passage, relevance)] = queries._judgements(
+            str(tmp_path / "qrels.txt"), TableForm())
+        assert [query.strip(), passage.strip(), relevance] == [
+            field.strip() if at < 2 else 1 for at, field in enumerate(
+                line.split("\t" if "\t" in line else ","))]
 
 
 def test_invalid_queries_are_skipped_and_counted(folder, tmp_path, capsys):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from bert_tf.layers.bilstm import BiLstm
+from bert_tf.layers.bilstm import BiLstm, both_ends
 
 RANDOM = np.random.default_rng(4)
 HIDDEN = RANDOM.normal(size=(3, 6, 8)).astype("float32")
@@ -27,6 +27,19 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(layer(changed, MASK), outputs, atol=1e-6)
     assert (outputs[MASK == 0] == 0).all()
     np.testing.assert_allclose(layer(HIDDEN[1:2, :2], MASK[1:2, :2]), outputs[1:2, :2], atol=1e-5)
+
+
+def test_padding_may_be_anywhere():
+    layer, tokens = BiLstm(8, seed=1), HIDDEN[:1, :3]
+    alone = layer(tokens, np.ones([1, 3], "int32"))
+    for places in ([3, 4, 5], [1, 2, 4]):
+        hidden, mask = np.full([1, 6, 8], 7, "float32"), np.zeros([1, 6], "int32")
+        hidden[:, places], mask[:, places] = tokens, 1
+        outputs = layer(hidden, mask)
+        np.testing.assert_allclose(outputs.numpy()[:, places], alone, atol=1e-5)
+        assert (outputs.numpy()[mask == 0] == 0).all()
+        np.testing.assert_allclose(both_ends(outputs, mask), both_ends(alone, mask[:, places]),
+                                   atol=1e-5)
 
 
 def test_initial_weights_depend_on_the_seed_only():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.positions import positions_from_padding, sinusoidal_positions
@@ -69,3 +70,23 @@ def test_positions_from_padding_leave_fewer():
     assert layer.longest == 4 and layer(IDS, TYPES).shape == (3, 4, 8)
     with pytest.raises(ValueError, match="at most 4"):
         layer(np.ones((1, 5), "int32"), np.ones((1, 5), "int32"))
+
+
+@pytest.mark.parametrize("options", [{}, {"padding_id": 1},
+                                     {"position_embedding": "sinusoidal"}])
+def test_more_positions_than_there_are_where_shapes_are_dynamic(options):
+    layer = Embeddings(11, 8, 6, 2, **options, **WIDE)
+    embed = tf.function(layer, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    wide = np.zeros((1, layer.longest + 1), "int32")
+    np.testing.assert_allclose(embed(IDS, TYPES), layer(IDS, TYPES), atol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"at most {layer.longest}: max_pos"):
+        embed(wide, wide)
+
+
+@pytest.mark.parametrize("wrong", [2, -1])
+def test_segments_that_the_table_does_not_have(wrong):
+    """A product with one-hot rows would take them for 0."""
+    layer = Embeddings(11, 8, 6, 2, **WIDE)
+    for embed in (layer, tf.function(layer)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="input_type_ids must be 0 to 1"):
+            embed(IDS, np.where(TYPES == 1, wrong, 0).astype("int32"))

@@ -127,6 +127,12 @@ def test_what_is_no_text_for_it_is_refused(made_once, texts, message):
         pairs(export_once(made_once, "several")[0])(texts)
 
 
+def test_vectors_of_no_texts_have_their_width_and_type(loaded):
+    predictor = loaded["embed"]
+    one, none = (predictor(texts)[predictor.vector] for texts in (["a"], []))
+    assert none.shape == (0, one.shape[1]) and none.dtype == one.dtype == np.float32
+
+
 @functools.cache
 def pairs(folder):
     return bert_tf.Predictor(folder)

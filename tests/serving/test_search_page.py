@@ -50,6 +50,30 @@ def test_the_nearest_passages_are_shown(browser, address):
                          "0.0000"]
 
 
+def test_packed_bits_are_searched_as_components(browser, address):
+    sent = []
+
+    def metadata(route):
+        route.fulfill(body=route.fetch().text().replace("DT_FLOAT", "DT_UINT8"))
+
+    def search(route):
+        sent.append(route.request.post_data_json["vector"])
+        route.fulfill(json=[])
+
+    with opened(browser, address) as page:
+        page.route("**/metadata", metadata)
+        page.route("**/page/search", search)
+        page.reload()
+        page.wait_for_selector("#fields textarea")
+        page.get_by_label("Signature").select_option("search wiki")
+        page.route("**:predict", lambda route: route.fulfill(json={"outputs": [[160, 1]]}))
+        page.locator("textarea[name=query]").fill("e")
+        with page.expect_response("**/page/search"):
+            page.get_by_role("button", name="Run").click()
+    np.testing.assert_array_equal(np.array(sent) > 0, [np.unpackbits(np.uint8([160, 1])) > 0])
+    assert set(np.abs(sent).flat) == {1}
+
+
 def test_what_is_asked_and_refused(address):
     def names(**query):
         return httpx.get(f"{address}/page/indexes", params=query).json()

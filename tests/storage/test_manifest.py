@@ -6,7 +6,7 @@ import os
 import pytest
 
 from bert_tf.errors import BertTfError, UsageError
-from bert_tf.storage import checksums, manifest
+from bert_tf.storage import checksums, files, manifest
 
 
 def test_finished_work_is_known_and_other_work_is_refused(tmp_path):
@@ -17,6 +17,32 @@ def test_finished_work_is_known_and_other_work_is_refused(tmp_path):
     with pytest.raises(UsageError, match="size was 1, now 2"):
         manifest.finished(path, {"size": 2})
     assert manifest.finished(path, {"size": 2}, overwrite=True) is None
+
+
+def test_a_stage_killed_while_it_replaces_another_is_not_finished(tmp_path, monkeypatch):
+    folder, shards = str(tmp_path), ["0.shard", "1.shard"]
+
+    def stage(size, overwrite=False):
+        return manifest.resumed(
+            folder, "manifest.json", "begun.json", {"size": size}, overwrite=overwrite,
+            option="size", made=lambda: [name for name in shards if (tmp_path / name).exists()])
+
+    assert stage(1) is None
+    for name in shards:
+        (tmp_path / name).write_text(name)
+    manifest.write(str(tmp_path / "manifest.json"), {"size": 1})
+    (tmp_path / "begun.json").unlink()
+    assert stage(1)
+    with monkeypatch.context() as patch:
+        remove = files.remove
+        patch.setattr(files, "remove", lambda path: 1 / 0 if path.endswith(shards[1])
+                      else remove(path))
+        with pytest.raises(ZeroDivisionError):
+            stage(2, overwrite=True)
+    with pytest.raises(UsageError, match="size was 1, now 2"):
+        stage(2)
+    assert stage(1) is None and (tmp_path / shards[1]).exists()
+    assert stage(2, overwrite=True) is None and not (tmp_path / shards[1]).exists()
 
 
 @pytest.mark.parametrize("content", ["", '{"fingerprint"', "[]", "{}"])

@@ -128,6 +128,20 @@ def test_fit_and_evaluate(classifiers, eager):
     np.testing.assert_allclose([history["loss"][0], history["val_loss"][0]], expected[0], rtol=1e-5)
 
 
+def test_batches_of_a_generator(classifiers, eager):
+    ours, plain = classifiers
+    labels = np.array([0, 1, 0])
+    for model in classifiers:
+        model.compile(keras.optimizers.SGD(0.0))
+    logits = plain.predict(analyse(TEXTS), verbose=0)
+    loss = plain.evaluate(analyse(TEXTS), labels, verbose=0)
+    for hold in (np.array, tf.constant):
+        np.testing.assert_allclose(
+            ours.predict(((hold(TEXTS),) for _ in range(1)), verbose=0), logits, atol=1e-6)
+        np.testing.assert_allclose(
+            ours.evaluate(((hold(TEXTS), labels) for _ in range(1)), verbose=0), loss, rtol=1e-5)
+
+
 @pytest.mark.long
 def test_a_single_batch(classifiers, eager):
     ours, plain = classifiers
@@ -230,3 +244,14 @@ def test_what_is_refused(classifiers, embedders, wrong, message):
                  *([] if isinstance(wrong, str) else [embedders[0].embed])):
         with pytest.raises(UsageError, match=message):
             take(wrong)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_batches_of_no_text_are_refused(classifiers, embedders, size):
+    """A step of -1 left every vector at 0."""
+    for call in (classifiers[1].classify, embedders[1].embed,
+                 lambda texts, batch_size: embedders[1].rank("a", texts, batch_size),
+                 lambda texts, batch_size: text_batches(
+                     texts, [0] * len(texts), classifiers[1].preprocessor, batch_size, seed=1)):
+        with pytest.raises(UsageError, match=f"batch_size={size}; expected at least 1"):
+            call(TEXTS, batch_size=size)

@@ -96,6 +96,7 @@ class Methods(Steps):
             scores the earlier first.
         """
         passages = text_list(passages, "passages")
+        [query] = text_list([query], "query")
         yield from self._known()
         if "rank" in self._signatures:
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)

@@ -5,7 +5,7 @@ import numpy as np
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.ranking import ranking
 from bert_tf.tasks.base.signature import Signature, result, texts
-from bert_tf.tokenization.texts import text_list
+from bert_tf.tokenization.texts import check_batch_size, text_list
 
 
 class Ranks:
@@ -51,7 +51,7 @@ class ScoresPairs(Ranks):
         sizes = [len(query) + len(passage)
                  for query, passage in zip(queries, passages, strict=True)]
         order = np.argsort(sizes, kind="stable")
-        for start in range(0, len(order), batch_size):
+        for start in range(0, len(order), check_batch_size(batch_size)):
             rows = order[start:start + batch_size]
             found[rows] = self.predict_on_batch(tuple(
                 [column[row] for row in rows] for column in (queries, passages)))[:, 0]

@@ -1,6 +1,7 @@
 """Keras models that may be given text in place of token ids."""
 
 import itertools
+import types
 import warnings
 
 import keras
@@ -23,7 +24,7 @@ class TakesText:
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
     Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is split
     into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
-    `text_batches`, which is.
+    `text_batches`, which is. Batches of a generator, tuples, may begin with any of these.
     """
 
     preprocessor = None
@@ -191,7 +192,8 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
 
     Args:
         inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
-            what holds texts; or anything else, which is left as it is.
+            what holds texts; a generator of tuples that begin with one of these; or anything else,
+            which is left as it is.
         tokenizer: says whether texts are to be split into morphemes, see `pretokenize`.
         name: what an error calls the texts.
         make: called with each list of str.
@@ -212,6 +214,8 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
     first, inputs = _first_of(inputs)
     if isinstance(first, _SCALARS):
         return make(pretokenize(tokenizer, inputs, name=name))
+    if isinstance(inputs, types.GeneratorType) and isinstance(first, tuple):
+        return ((text_tensors(batch[0], tokenizer, name, make), *batch[1:]) for batch in inputs)
     if isinstance(inputs, list) and isinstance(first, (tuple, list)):
         if any(len(row) != 2 for row in inputs):
             raise UsageError(explain(f"{name}: a list of rows", "strings, or pairs of strings"))

@@ -9,6 +9,7 @@ from bert_tf.tasks.base.takes_text import numbers_of
 from bert_tf.tasks.base.text_features import read_texts
 from bert_tf.tokenization.datasets import as_analysed
 from bert_tf.tokenization.morphemes import pretokenize
+from bert_tf.tokenization.texts import check_batch_size
 
 
 def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
@@ -47,7 +48,7 @@ def text_batches(texts, labels, preprocessor, batch_size, seed, epochs=1):
     values = {name: tf.constant(column, tf.string) for name, column in columns.items()}
     label_values = tf.constant(labels)
 
-    rows = np.concatenate([batch_rows(lengths, batch_size, [seed, epoch])
+    rows = np.concatenate([batch_rows(lengths, check_batch_size(batch_size), [seed, epoch])
                            for epoch in range(epochs)])
 
     def batch(rows):

@@ -10,7 +10,7 @@ from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.ranks import ScoresPairs
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tokenization.texts import text_list
+from bert_tf.tokenization.texts import check_batch_size, text_list
 
 PROBLEMS = ("single_label", "multi_label", "regression")
 CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
@@ -154,7 +154,7 @@ class Classifier(ScoresPairs, LabelledModel):
                 raise UsageError(explain(f"{len(inputs)} texts and {len(pairs)} second texts",
                                          "as many of each"))
             inputs = (inputs, pairs)
-        logits = self.predict(inputs, batch_size=batch_size, verbose=0)
+        logits = self.predict(inputs, batch_size=check_batch_size(batch_size), verbose=0)
         return np.asarray(self.probabilities(logits)), single
 
     def probabilities(self, logits):

@@ -21,6 +21,7 @@ from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
 from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
 from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tokenization.texts import check_batch_size
 
 TASK = "embedding"  # name of the loss in what is logged
 
@@ -176,7 +177,8 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
         Returns: float32 array `[len(texts), width]`, of a str `[width]`.
 
         Raises:
-            UsageError: the model takes no text, `pooling` is `"none"`, or there is no such prompt.
+            UsageError: the model takes no text, `pooling` is `"none"`, there is no such prompt, or
+                `batch_size` is below 1.
         """
         if self.pooling.pooling == "none":
             raise UsageError(explain("embed with pooling='none', whose texts have arrays of "
@@ -198,7 +200,7 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
         vectors = np.zeros((len(columns[0]), self.width), "float32")
         order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
                            kind="stable")
-        for start in range(0, len(order), batch_size):
+        for start in range(0, len(order), check_batch_size(batch_size)):
             rows = order[start:start + batch_size]
             batch = tuple(column[rows] for column in columns)
             vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])

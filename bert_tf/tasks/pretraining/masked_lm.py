@@ -10,7 +10,7 @@ from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.packing import pack
-from bert_tf.tokenization.texts import text_list
+from bert_tf.tokenization.texts import check_batch_size, text_list
 
 # The sentence tasks, and the official names of their heads: next sentence (BERT paper, section
 # 3.1, task 2) and sentence order (ALBERT paper, section 3.1).
@@ -118,7 +118,7 @@ class Pretrainer(Objective):
             return self.fill_mask([texts], top_k)[0]
         texts, vocabulary, rows = text_list(texts), self.tokenizer.vocabulary, []
         analysed = pretokenize(self.tokenizer, texts)
-        for start in range(0, len(texts), batch_size):
+        for start in range(0, len(texts), check_batch_size(batch_size)):
             pieces = self.tokenizer.tokenize(
                 tf.constant(analysed[start:start + batch_size], tf.string), True)
             inputs = pack(vocabulary, [pieces], self.config.longest, fixed=False)

@@ -10,7 +10,7 @@ from bert_tf.tasks.base.text_preprocessor import is_text
 from bert_tf.tasks.token_classification.entities import tag_text
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.morphemes import in_original, pretokenize
-from bert_tf.tokenization.texts import text_list
+from bert_tf.tokenization.texts import check_batch_size, text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -102,7 +102,7 @@ class TokenClassifier(LabelledModel):
         texts = text_list(texts)
         analysed = pretokenize(self.preprocessor.tokenizer, texts)
         answers = []
-        for start in range(0, len(texts), batch_size):
+        for start in range(0, len(texts), check_batch_size(batch_size)):
             rows = slice(start, start + batch_size)
             found = tag_text(self, self.preprocessor, tf.constant(analysed[rows], tf.string))
             answers += [{"units": units, "entities": entities} for units, entities in zip(

@@ -199,6 +199,9 @@ def test_prompts_of_a_new_version(protocol, monkeypatch):
         server.version = 4
         client.rank("a", ["b"])
         assert seen[-1] == ["q4: a", "p4: b"]
+        for wrong in (3, None, ["a"]):
+            with pytest.raises(UsageError, match=r"query\[0\] is .*; expected a string"):
+                client.rank(wrong, ["b"])
 
 
 def test_a_version_with_other_signatures(protocol):

@@ -98,13 +98,20 @@ function search(signature, results, { prompts = {} }) {
       const named = (method, body) => ask(method, { ...body, signature_name: "embed" });
       const outputs = await predict(named, signature,
         { text: [(prompts.query ?? "") + values.query] });
-      const found = await searchIndex(signature.index, outputs[value][0]);
+      const found = await searchIndex(signature.index,
+        componentsOf(outputs[value][0], signature.outputs[value]));
       return [table(["Rank", "Passage", "Score"], found.map(({ title, text, score }, place) =>
         [String(place + 1), [title, text].filter(Boolean).join(": "), score.toFixed(4)]))];
     },
   };
 }
 search.fits = ({ index }) => Boolean(index);
+
+/** A vector that can be compared: of packed bits 1 and -1, a byte's highest bit first. */
+function componentsOf(vector, { dtype }) {
+  return dtype !== "DT_UINT8" ? vector : vector.flatMap((byte) =>
+    [7, 6, 5, 4, 3, 2, 1, 0].map((place) => ((byte >> place) & 1) * 2 - 1));
+}
 
 /** A query and passages: they are ranked by their scores. */
 function rank(signature, results) {
