@@ -29,6 +29,11 @@ def layer_norm_for_inference():
     return _layer_norm.get()
 
 
+def is_for_inference():
+    """Return whether a graph for inference is traced, whose requests are checked outside of it."""
+    return _layer_norm.get() is not None
+
+
 def own_gradient(function):
     """Decorate as `tf.custom_gradient` does; for inference the gradient is left out.
 
@@ -38,6 +43,6 @@ def own_gradient(function):
 
     @functools.wraps(function)
     def call(*args):
-        return differentiable(*args) if _layer_norm.get() is None else function(*args)[0]
+        return function(*args)[0] if is_for_inference() else differentiable(*args)
 
     return call
