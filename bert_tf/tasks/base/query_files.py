@@ -22,7 +22,7 @@ import math
 import os
 import re
 
-from bert_tf.data.table_form import AS_FOUND, is_table, suffix
+from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
@@ -80,7 +80,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
         BertTfError: the file cannot be read.
     """
     path, columns = os.fspath(path), columns or {}
-    if suffix(path) == ".json" and _begins_with_object(path, form):
+    if files.suffix(path) == ".json" and _begins_with_object(path, form):
         return (example for example in squad_questions(path, form, _question)
                 if example is not None)
     names, form = column_names(path, form)

@@ -4,9 +4,10 @@ An answer must equal the context at its offset, to the character; one that does 
 never moved or skipped, and the message says where it is found.
 """
 
-from bert_tf.data.table_form import AS_FOUND, suffix
+from bert_tf.data.table_form import AS_FOUND
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.errors import explain
+from bert_tf.storage import files
 from bert_tf.tasks.base.squad_file import squad_field, squad_questions
 from bert_tf.tasks.base.text_files import check_text
 from bert_tf.tasks.question_answering.examples import SpanExample
@@ -53,7 +54,7 @@ def read_span_table(path, columns, form=AS_FOUND):
 
     Raises: as `read_texts`.
     """
-    if suffix(path) == ".json":
+    if files.suffix(path) == ".json":
         return read_squad(path, form)
     question, context, label = columns["text"], columns["text_b"], columns["label"]
     needed = [question, context, label, *filter(None, [columns.get("id")])]
