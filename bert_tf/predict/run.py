@@ -8,7 +8,6 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
-import os
 
 from bert_tf.data.tables import BadRow
 from bert_tf.embedder import model_digest
@@ -22,13 +21,14 @@ from bert_tf.predict.work import BAD_ROWS, PREDICTIONS, Work, ignored, load
 from bert_tf.predict.writer import FORMATS
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.registry import answering_signatures
+from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
 
-class Prediction:
+class Prediction(OutputFolder):
     """One prediction and its folder.
 
     Args:
@@ -42,10 +42,6 @@ class Prediction:
         self.task = known.task
         self.options = known.replace(task=options.task)
         self.command = command
-
-    def path(self, *names):
-        """Return a path in the output folder."""
-        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Predict what is not predicted yet; return the manifest."""
