@@ -29,16 +29,3 @@ def causal_adder(seq_length, dtype="float32"):
     """
     open_ = tf.linalg.band_part(tf.ones([seq_length, seq_length], dtype), -1, 0)  # [F, T]
     return ((1.0 - open_) * MASKED)[tf.newaxis, tf.newaxis]
-
-
-def packed_adder(sequence_ids, dtype="float32"):
-    """Adder for several sequences in one row: a position sees its own sequence only.
-
-    Args:
-        sequence_ids: int `[batch, seq_length]`, the same number throughout a sequence.
-        dtype: float type of the result.
-
-    Returns: `[batch, 1, seq_length, seq_length]`.
-    """
-    other = sequence_ids[:, :, tf.newaxis] != sequence_ids[:, tf.newaxis, :]  # [B, F, T]
-    return tf.cast(other, dtype)[:, tf.newaxis] * MASKED
