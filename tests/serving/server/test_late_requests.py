@@ -19,8 +19,8 @@ from fake_models import (
     settings_of,
     started,
 )
-from server_harness import PATIENCE, wait_until
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from server_harness import PATIENCE, predict_request, wait_until
+from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from bert_tf.serving.server.rest_server import RestSettings
 from bert_tf.serving.server.signature import Cancellation, Signature
@@ -185,12 +185,10 @@ def test_batches_that_wait_are_bounded_whatever_their_outputs(holding):
 
 
 def _by_grpc(holding, address):
-    request = predict_pb2.PredictRequest(model_spec={"name": "m"})
-    request.inputs["x"].CopyFrom(tf.make_tensor_proto([1, 2]))
     with grpc.insecure_channel(f"unix:{holding.settings.flags.grpc_socket_path}") as channel:
         try:
             prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
-                request, timeout=PATIENCE)
+                predict_request("m", x=[1, 2]), timeout=PATIENCE)
         except grpc.RpcError as problem:
             return problem.code().name
         return "OK"
