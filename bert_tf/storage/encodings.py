@@ -1,4 +1,4 @@
-"""Text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
+"""Lines of text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
 
 import codecs
 import gzip
