@@ -188,8 +188,7 @@ def quality(arguments):
         base = base or value
         lines.append({"dimensions": dimensions or vectors.shape[1], "precision": precision,
                       "rescore": rescore, "mrr@10": round(value, 4), "kept": round(value / base, 4),
-                      "bytes": code.stored_width(vectors.shape[1]) * code.encode(
-                          vectors[:1]).itemsize})
+                      "bytes": code.encode(vectors[:1]).nbytes})
         print(json.dumps(lines[-1]), flush=True)
     return {"questions": len(examples), "paragraphs": len(passages), "rows": lines}
 

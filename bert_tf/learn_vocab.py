@@ -12,7 +12,6 @@ forgotten. Unigram needs the extra unigram (sentencepiece).
 import contextlib
 import dataclasses
 import os
-import shutil
 import sys
 import tempfile
 
@@ -85,7 +84,8 @@ def learn_vocab(config):
         record = os.path.join(output, _FOLDER_RECORD)
     folder = os.path.dirname(output) or "."
     with contextlib.ExitStack() as stack:
-        spool = stack.enter_context(_temporary_folder()) if "-" in config.input else ""
+        spool = stack.enter_context(tempfile.TemporaryDirectory(
+            prefix="bert_tf-", ignore_cleanup_errors=True)) if "-" in config.input else ""
         own = files.resolved(output)  # *.txt may match it
         paths = [path for path in expand_inputs(config.input, spool)
                  if files.resolved(path) != own]
@@ -172,15 +172,6 @@ def _report(entries, output, options):
     if entries < options["vocab_size"]:
         print(f"The text has no more pieces that occur {options['min_frequency']} times; "
               "more text or a smaller --min_frequency gives more.")
-
-
-@contextlib.contextmanager
-def _temporary_folder():
-    folder = tempfile.mkdtemp(prefix="bert_tf-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parser():

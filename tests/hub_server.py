@@ -19,12 +19,6 @@ def commit_of(files):
     return hashlib.sha1(json.dumps(facts).encode(), usedforsecurity=False).hexdigest()
 
 
-def files_of(folder):
-    """`{relative name: bytes}` of a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes()
-            for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
 def read_from(server, cache, monkeypatch):
     """Let this process read from a server, with a folder as its cache."""
     from huggingface_hub import constants

@@ -11,6 +11,7 @@ import tarfile
 
 import pytest
 import tensorflow as tf
+from folders import files_of
 
 from bert_tf import cli, create_data, evaluate, finetune, learn_vocab, pretrain
 from bert_tf.storage import files
@@ -49,14 +50,13 @@ def _results(run):
 
 
 def test_finished_work_is_reused(run):
-    before = {path: path.read_bytes() for path in pathlib.Path(".").rglob("*") if path.is_file()}
+    before = files_of(".")
     assert "is there already" in run(learn_vocab.main, VOCAB)
     assert "reusing" in run(create_data.main, DATA)
     assert "this run is finished already" in run(pretrain.main, PRETRAIN.format("finished"))
     assert "this run is finished already" in run(finetune.main, FINETUNE.format("tuned"))
     assert "this is measured already" in run(evaluate.main, EVALUATE)
-    after = {path: path.read_bytes() for path in pathlib.Path(".").rglob("*") if path.is_file()}
-    assert after == before
+    assert files_of(".") == before
 
 
 @pytest.mark.long

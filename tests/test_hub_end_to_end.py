@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from hub_server import HubServer, files_of, forget, read_from
+from folders import files_of
+from hub_server import HubServer, forget, read_from
 
 import bert_tf
 from bert_tf import convert

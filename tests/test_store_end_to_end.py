@@ -5,6 +5,7 @@ import json
 import fsspec
 import numpy as np
 import pytest
+from folders import files_of
 from store_server import BUCKET, Store, is_upload_of
 from tensorflow_serving.config import model_server_config_pb2
 
@@ -61,8 +62,7 @@ def test_a_run_in_a_store_survives_a_kill_and_is_loaded(store, tmp_path, monkeyp
     assert f"exported {root}/served/tiny/1" in told
 
     local = tmp_path / "runs/tiny"
-    mine = {str(path.relative_to(local)): path.read_bytes() for path in local.rglob("*")
-            if path.is_file()}
+    mine = files_of(local)
     theirs = store.read("runs/tiny")
     assert {name for name in theirs if "events" not in name} == {
         name for name in mine if "events" not in name}

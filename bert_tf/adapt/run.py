@@ -6,7 +6,6 @@ and what a pre-training run holds. Without training the model is in `model/` at 
 """
 
 import dataclasses
-import os
 
 import numpy as np
 
@@ -23,8 +22,8 @@ from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.loop import check_split
+from bert_tf.training.run_folder import RunFolder
 
 _RECORD, _ADAPTED, _COUNTS = "adapt.json", "adapted.json", "counts"
 _MADE = (_ADAPTED, _COUNTS, "start", RESULTS, "model", "run.json", "vocab.json", "checkpoints",
@@ -34,7 +33,7 @@ _HEAD_BIAS = "predictions/output_bias"  # of a masked-LM head, a generator's too
 _TRAINED = ("encoder", "pretraining", "replaced_tokens", "language_model")
 
 
-class AdaptationRun:
+class AdaptationRun(RunFolder):
     """One run: what was asked for, and its folder.
 
     Args:
@@ -45,10 +44,6 @@ class AdaptationRun:
     def __init__(self, options, strategy):
         self.options = options
         self.strategy = strategy
-
-    def path(self, *names):
-        """A path in the run folder."""
-        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Do what is missing.
@@ -85,13 +80,7 @@ class AdaptationRun:
         read = [*inputs, *model_files(options.model)]
         replace = options.overwrite or not files.exists(self.path(_ADAPTED))
         found = manifest.finished(record, stated, read, replace, options.verify_inputs)
-        if not found:
-            if not options.discard_checkpoints:
-                refuse_loss([self.path("checkpoints")])
-            for name in _MADE:
-                files.remove(self.path(name))
-            found = manifest.write(record, stated, read)
-        return found["fingerprint"]
+        return (found or self.begin(record, _MADE, stated, read))["fingerprint"]
 
     def adapt(self, checkpoint, inputs, mark):
         """Write the model with its new vocabulary, unless it is there; what `told` tells."""

@@ -16,7 +16,7 @@ from bert_tf.data import chunks as chunking
 from bert_tf.data import pairing
 from bert_tf.data.documents import expand_inputs
 from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
-from bert_tf.data.options import CreateDataConfig
+from bert_tf.data.options import CreateDataConfig, beam_module
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.data.processes import in_order
 from bert_tf.data.skipped import excluded_file, skipped_documents, told
@@ -52,7 +52,8 @@ def create_examples(config):
             there, or an extra is missing.
         BertTfError: the text does not do, the disk is full, a process died.
     """
-    make_shards = _maker_of_shards(config.runner, list(config.beam_options))
+    beam = beam_module(config, "bert_tf.data.beam_runner")
+    make_shards = beam.maker_of_shards(list(config.beam_options)) if beam else _make_locally
     exclude = [excluded_file(text) for text in config.exclude]
     if config.max_seq_length < pairing.MINIMUM_SEQ_LENGTH:
         raise UsageError(explain(f"max_seq_length={config.max_seq_length}",
@@ -147,22 +148,6 @@ def _shards(folder):
     """Return the names of shards and indexes in a folder, whole or not all of them."""
     return [name for name in files.list_folder(folder)
             if name.endswith((".tfrecord", ".index.npz"))]
-
-
-def _maker_of_shards(runner, beam_options):
-    """Return the function `(plan, num_processes, progress)` that makes all shards and returns their
-    facts."""
-    if runner == "local":
-        if beam_options:
-            raise UsageError(explain(f"unknown argument {beam_options[0]}: Beam's flags are "
-                                     "for runner='beam'"))
-        return _make_locally
-    try:
-        from bert_tf.data import beam_runner
-    except ImportError as error:
-        raise UsageError(explain(f"runner='beam' needs Apache Beam ({error})",
-                                 attempt="pip install 'bert_tf[beam]'")) from error
-    return beam_runner.maker_of_shards(beam_options)
 
 
 def _useful(num_processes, size):

@@ -183,7 +183,7 @@ def _sentences(lines, split, is_end=True):
 def check_names(paths):
     """Refuse files that are no text by their names: UsageError, before any is read."""
     for path in paths:
-        if os.fspath(path).lower().removesuffix(".gz").endswith(_NO_TEXT):
+        if files.suffix(path) in _NO_TEXT:
             raise UsageError(explain(f"{path} is no text, by its name", "plain text (.txt), or "
                                      "objects with the field text, one a line (.jsonl)"))
 

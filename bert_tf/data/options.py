@@ -1,9 +1,11 @@
 """Options of pre-training examples."""
 
 import dataclasses
+import importlib
 import os
 
 from bert_tf.config import FORMATS, PAIRS
+from bert_tf.errors import UsageError, explain
 from bert_tf.options import (
     FRACTION,
     FRACTION_ABOVE_0,
@@ -90,3 +92,25 @@ class CreateDataConfig(TextOptions, MakeExamplesOptions, PairOptions, SeedOption
                  "flags follow after --; the examples are the same", choices=RUNNERS)
     beam_options: tuple[str, ...] = option((), "Beam's own flags", flag=False)
     progress: bool = option(True, "show a bar", flag=False)
+
+
+def beam_module(options, name):
+    """Return the module of that name, by which Apache Beam does the work; None under `local`.
+
+    Args:
+        options: `runner` and `beam_options` are read.
+        name: of the module.
+
+    Raises:
+        UsageError: Beam's flags without Beam, or the extra is missing.
+    """
+    if options.runner == "local":
+        if options.beam_options:
+            raise UsageError(explain(f"unknown argument {options.beam_options[0]}: Beam's flags "
+                                     "are for runner='beam'"))
+        return None
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(explain(f"runner='beam' needs Apache Beam ({error})",
+                                 attempt="pip install 'bert_tf[beam]'")) from error

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from bert_tf.data import text_copies
 from bert_tf.data.documents import read_documents, split_sentences
 from bert_tf.data.processes import in_order
-from bert_tf.data.table_form import is_table, suffix
+from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow, read_rows, read_text_lines
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
@@ -35,7 +35,7 @@ def excluded_file(text):
             raise UsageError(explain(f"--exclude {text}: no such file",
                                      "a file of a text a line, or TABLE:COLUMN"))
     if column is None and is_table(path):
-        if suffix(path) != ".jsonl":
+        if files.suffix(path) != ".jsonl":
             raise UsageError(explain(f"--exclude {path} is a table", "its column as well",
                                      f"--exclude {path}:COLUMN"))
         column = "text"

@@ -11,7 +11,6 @@
 import csv
 import dataclasses
 import itertools
-import os
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
@@ -45,14 +44,9 @@ class TableForm:
 AS_FOUND = TableForm()  # all of it is detected in the file
 
 
-def suffix(path):
-    """Return the end of the name, `.gz` removed."""
-    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
-
-
 def is_table(path):
     """Return whether a file is a table, by its name, or one of Parquet by what is in it."""
-    return suffix(path) in _TABLES or written_as(path) is not None
+    return files.suffix(path) in _TABLES or written_as(path) is not None
 
 
 def written_as(path):
@@ -61,8 +55,8 @@ def written_as(path):
     Raises:
         UsageError: the file is a workbook.
     """
-    if suffix(path) in (".json", ".jsonl"):
-        return suffix(path)
+    if files.suffix(path) in (".json", ".jsonl"):
+        return files.suffix(path)
     with files.explained("read", path), files.open_stored(path) as stream:
         begin = stream.read(4)
     if begin in _WORKBOOKS:
@@ -82,7 +76,7 @@ def split_rows(path, columns, form):
     Raises:
         UsageError: it could be either of two delimiters.
     """
-    quotes = suffix(path) == ".csv"
+    quotes = files.suffix(path) == ".csv"
     usual = form.delimiter or ("," if quotes else "\t")
     fitting = [usual] if form.delimiter else [
         delimiter for delimiter in DELIMITERS.values()
@@ -97,7 +91,7 @@ def split_rows(path, columns, form):
 def guess_delimiter(path, first):
     """Return the delimiter that a file's first line suggests: the usual one for its name if it is
     there, else the one that makes most fields."""
-    usual = "," if suffix(path) == ".csv" else "\t"
+    usual = "," if files.suffix(path) == ".csv" else "\t"
     return usual if usual in first else max(DELIMITERS.values(), key=first.count)
 
 

@@ -20,7 +20,6 @@ from bert_tf.data.table_form import (
     guess_delimiter,
     quoted_rows,
     split_rows,
-    suffix,
     written_as,
 )
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -118,7 +117,7 @@ def column_names(path, form=AS_FOUND):
         return list(dict.fromkeys(names)), form
     first = next((line for line in _lines(path, form) if line), "")
     form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))
-    quoted = form.delimiter != "\t" or suffix(path) == ".csv"
+    quoted = form.delimiter != "\t" or files.suffix(path) == ".csv"
     fields = next(quoted_rows([first], form.delimiter), []) if quoted else first.split("\t")
     return (list(map(str, range(len(fields)))) if form.header is False else _header(fields)), form
 

@@ -179,16 +179,6 @@ class TaskInput:
         batches = plans.map(plain(self._batch), num_parallel_calls=2, deterministic=True)
         return batches.prefetch(4 * len(replicas))
 
-    def padding_fraction(self, epochs=1):
-        """Return the fraction of the positions in the batches of the first `epochs` that hold no
-        token."""
-        real = positions = 0
-        for epoch in range(epochs):
-            rows, weights, widths = self._plan(epoch)
-            real += self.features.lengths[rows[weights > 0]].sum()
-            positions += widths.sum() * self.batch_size
-        return 1 - real / positions
-
     def _plan(self, epoch):
         """Return rows int64 and weights float32 `[steps, batch_size]`, widths int64 `[steps]`."""
         rows = batch_rows(self.features.lengths, self.batch_size,

@@ -5,7 +5,6 @@ A run folder holds `run.json` (what the run is), `teacher/` (its answers, while 
 `save_pretrained` writes) and `results.json`.
 """
 
-import os
 import time
 
 import numpy as np
@@ -35,17 +34,17 @@ from bert_tf.storage.variables import assign_variables
 from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.training.checkpoint import refuse_loss
-from bert_tf.training.config import TrainConfig
+from bert_tf.training.config import TrainConfig, keras_policy
 from bert_tf.training.loop import BEST, best_weights, train
 from bert_tf.training.optimizers import build_optimizer
+from bert_tf.training.run_folder import RunFolder
 
 _SEQ_LENGTH = 128
 _WORKING = ("teacher", "checkpoints", BEST)  # gone when the run has finished
 _MADE = (RESULTS, "model", "train_config.json", "metrics.jsonl", "logs", *_WORKING)
 
 
-class DistillationRun:
+class DistillationRun(RunFolder):
     """One run: what was asked for, and its folder.
 
     Args:
@@ -57,14 +56,9 @@ class DistillationRun:
         self.options = options
         self.strategy = strategy
 
-    def path(self, *names):
-        """A path in the run folder."""
-        return os.path.join(self.options.output_dir, *names)
-
     def finish(self):
         """Do what is missing; return `(metrics, version)`: held out, and the SavedModel's path."""
-        files.make_folder(self.path())
-        files.clean_temporary(self.path())
+        files.clean_temporary(files.make_folder(self.path()))
         inputs = expand_inputs(self.options.input, self.path())
         self.claim(inputs)
         if not files.exists(self.path(RESULTS)):
@@ -88,14 +82,9 @@ class DistillationRun:
         begun = (files.list_folder(self.path("teacher", "train"))
                  or files.exists(self.path("train_config.json")))
         replace = self.options.overwrite or not begun
-        if manifest.finished(record, options, [*inputs, *read], replace,
-                             self.options.verify_inputs):
-            return
-        if not self.options.discard_checkpoints:
-            refuse_loss([self.path("checkpoints")])
-        for name in _MADE:
-            files.remove(self.path(name))
-        manifest.write(record, options, [*inputs, *read])
+        if not manifest.finished(record, options, [*inputs, *read], replace,
+                                 self.options.verify_inputs):
+            self.begin(record, _MADE, options, [*inputs, *read])
 
     def read_texts(self, inputs):
         """`{"train", "dev"}`: lists of the different texts, the dev texts drawn from the seed."""
@@ -116,7 +105,7 @@ class DistillationRun:
     def train(self, texts):
         """Train, then write the model folder and the results."""
         options, started = self.options, time.monotonic()
-        policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
+        policy = keras_policy(options.dtype)
         teacher = load_teacher(options.teacher, dtype=policy, seed=options.seed)
         length = self.seq_length(teacher, options.teacher)
         asked = {name: self.features(part, teacher, length) for name, part in texts.items()}

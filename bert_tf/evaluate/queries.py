@@ -11,7 +11,6 @@ import collections
 import dataclasses
 import json
 
-from bert_tf.data.table_form import suffix
 from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.corpus import Passage, read_corpus
@@ -108,7 +107,7 @@ def _resolved(found, places):
 
 def _own_corpus(path, form, examples):
     """Return the passages of a file of queries."""
-    if suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
+    if files.suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
         return list(read_corpus(path, form))
     texts = dict.fromkeys(text for example in examples
                           for text in (*example.positives, *example.negatives))
@@ -119,7 +118,7 @@ def _with_ids(options, form):
     """Return `[(where, id, text, {passage id: 1})]` of a file with the ids of positives, a BadRow
     in place of an invalid one; of another file None."""
     path = options.data
-    if suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
+    if files.suffix(path) == ".json" and isinstance(files.read_json(path, form.encoding), dict):
         return None
     names, _ = column_names(path, form)
     if _IDS not in names:

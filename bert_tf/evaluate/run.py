@@ -39,6 +39,7 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import find_task, make_type
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.tokenizer import CONFIG_NAME as TOKENIZER_CONFIG
+from bert_tf.training.run_folder import OutputFolder
 
 # Of the options of a fine-tuning those that an evaluation heeds.
 _HEEDED = {field.name for options in (InputOptions, LongTextOptions, TagOptions, AnswerOptions,
@@ -46,7 +47,7 @@ _HEEDED = {field.name for options in (InputOptions, LongTextOptions, TagOptions,
            for field in dataclasses.fields(options)}
 
 
-class Evaluation:
+class Evaluation(OutputFolder):
     """One evaluation and its folder.
 
     Args:
@@ -60,10 +61,6 @@ class Evaluation:
         self.options = options
         self.command = command
         self.started = time.monotonic()
-
-    def path(self, *names):
-        """A path in the output folder."""
-        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Measure unless that is done; return what `results.json` holds.

@@ -42,7 +42,9 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.registry import make_type
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.training.checkpoint import refuse_loss
+from bert_tf.training.config import keras_policy
 from bert_tf.training.loop import BEST, best_weights, is_better
+from bert_tf.training.run_folder import OutputFolder
 
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
 _KEPT = (PREDICTIONS, REPORT, TEST, os.path.join(TEST, REPORT), "model", "dev_ids.json", TRAINED_ON,
@@ -52,7 +54,7 @@ _DIGITS = 4  # of a share
 _MADE = (RESULTS, *_KEPT, "trials", "init", "teacher", "tokenizer")
 
 
-class FinetuningRun:
+class FinetuningRun(OutputFolder):
     """One run: what was asked for, and its folder.
 
     Args:
@@ -69,10 +71,6 @@ class FinetuningRun:
         self.command = command
         self.started = time.monotonic()
         self.seen = None  # trial, metrics and dev predictions of the best evaluation made here
-
-    def path(self, *names):
-        """A path in the run folder."""
-        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Do what is missing; return `(results, version)`: of results.json, the SavedModel.
@@ -256,9 +254,8 @@ class FinetuningRun:
         options = self.options
         dropout = {} if options.dropout is None else {
             "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
-        policy = "float32" if options.dtype == "float32" else f"mixed_{options.dtype}"
-        model = self.start.build(self.model_task, dropout, dtype=policy, seed=seed,
-                                 **self.model_options)
+        model = self.start.build(self.model_task, dropout, dtype=keras_policy(options.dtype),
+                                 seed=seed, **self.model_options)
         padding_free = options.padding_free
         if padding_free is None:
             # Batches of mixed lengths, on a processor that needs no fixed shapes.

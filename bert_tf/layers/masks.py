@@ -35,16 +35,3 @@ def of_rows(causal, adder):
     """`adder` where `causal` is True; else that of the rows where its float `[batch, 1, …]` is 1,
     and 0 in the others."""
     return adder if causal is True else tf.cast(causal, adder.dtype) * adder
-
-
-def packed_adder(sequence_ids, dtype="float32"):
-    """Adder for several sequences in one row: a position sees its own sequence only.
-
-    Args:
-        sequence_ids: int `[batch, seq_length]`, the same number throughout a sequence.
-        dtype: float type of the result.
-
-    Returns: `[batch, 1, seq_length, seq_length]`.
-    """
-    other = sequence_ids[:, :, tf.newaxis] != sequence_ids[:, tf.newaxis, :]  # [B, F, T]
-    return tf.cast(other, dtype)[:, tf.newaxis] * MASKED

@@ -8,11 +8,11 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
-import os
 
+from bert_tf.data.options import beam_module
 from bert_tf.data.tables import BadRow
 from bert_tf.embedder import model_digest
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, explain
 from bert_tf.finetune.known import completed, known_options
 from bert_tf.models.find import find_model
 from bert_tf.predict.local_runner import predict_locally
@@ -22,13 +22,14 @@ from bert_tf.predict.work import BAD_ROWS, PREDICTIONS, Work, ignored, load
 from bert_tf.predict.writer import FORMATS
 from bert_tf.storage import checksums, files, manifest
 from bert_tf.tasks.registry import answering_signatures
+from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
 # Options that decide nothing, or what is known otherwise: the model by its digest.
 _UNSTORED = ("model", "input", "num_processes", "runner", "beam_options")
 
 
-class Prediction:
+class Prediction(OutputFolder):
     """One prediction and its folder.
 
     Args:
@@ -43,13 +44,10 @@ class Prediction:
         self.options = known.replace(task=options.task)
         self.command = command
 
-    def path(self, *names):
-        """Return a path in the output folder."""
-        return os.path.join(self.options.output_dir, *names)
-
     def finish(self):
         """Predict what is not predicted yet; return the manifest."""
-        options, run = self.options, _runner(self.options)
+        options = self.options
+        beam = beam_module(options, "bert_tf.predict.beam_runner")
         paths = files.expand(options.input)
         stored = {name: value for name, value in options.stored().items()
                   if name not in _UNSTORED} | {"model_digest": model_digest(options.model)}
@@ -66,7 +64,8 @@ class Prediction:
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
                          options.verify_inputs, option="strict", made=self.made)
         files.clean_temporary(files.make_folder(self.path(PREDICTIONS)))
-        made = run(work, predictor)
+        made = (beam.predict_on_beam(work, options.beam_options) if beam
+                else predict_locally(work, predictor))
         first = made.pop("first")
         if not made["rows"]:
             raise BadRow(first) if first else BertTfError(explain(
@@ -91,18 +90,3 @@ class Prediction:
                   for block in work.blocks(ignored))
         return measure(self.task, "chosen" in predictor.columns, work.rows,
                        self.options.columns(), shards)
-
-
-def _runner(options):
-    """Return the function `(work, predictor)` that does the work."""
-    if options.runner == "local":
-        if options.beam_options:
-            raise UsageError(explain(f"unknown argument {options.beam_options[0]}: Beam's flags "
-                                     "are for runner='beam'"))
-        return predict_locally
-    try:
-        from bert_tf.predict.beam_runner import predict_on_beam
-    except ImportError as error:
-        raise UsageError(explain(f"runner='beam' needs Apache Beam ({error})",
-                                 attempt="pip install 'bert_tf[beam]'")) from error
-    return lambda work, _: predict_on_beam(work, options.beam_options)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import shutil
 import tempfile
 import typing
@@ -11,6 +10,7 @@ from bert_tf.predict.config import PredictConfig
 from bert_tf.predict.rows import Rows
 from bert_tf.predictor import Predictor
 from bert_tf.storage import files
+from bert_tf.training.run_folder import OutputFolder
 from bert_tf.training.strategy import make_strategy
 
 PREDICTIONS, BAD_ROWS = "predictions", "bad_rows.jsonl"
@@ -18,7 +18,7 @@ _IN_MEMORY = 1 << 20  # bytes of bad rows
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class Work(OutputFolder):
     """What is predicted, and what becomes of it.
 
     Attributes:
@@ -30,10 +30,6 @@ class Work:
     options: PredictConfig
     rows: Rows
     writer: typing.Any
-
-    def path(self, *names):
-        """Return a path in the output folder."""
-        return os.path.join(self.options.output_dir, *names)
 
     def shard(self, number):
         """Return the path of a shard."""

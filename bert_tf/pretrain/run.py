@@ -37,10 +37,10 @@ from bert_tf.tokenization.load import (
     tokenizer_files,
 )
 from bert_tf.tokenization.tokenizer import CONFIG_NAME, VOCABULARY_NAME, Tokenizer
-from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.loop import train
 from bert_tf.training.optimizers import build_optimizer
+from bert_tf.training.run_folder import RunFolder
 from bert_tf.training.strategy import barrier, explained_loss_of_workers, is_chief
 
 # The model of each objective: its task, and options of that.
@@ -52,7 +52,7 @@ _MODELS = {"mlm": ("pretraining", {"sentence_task": None}),
 _MADE_BY_TRAINING = (RESULTS, "init", "model", "checkpoints", "logs", "metrics.jsonl")
 
 
-class PretrainingRun:
+class PretrainingRun(RunFolder):
     """One run: what was asked for, and its folder.
 
     Args:
@@ -71,10 +71,6 @@ class PretrainingRun:
         self.facts = facts or {}
         self.is_chief = is_chief(strategy)
         self.split = options.split if options.input else "sentences"
-
-    def path(self, *names):
-        """A path in the run folder."""
-        return os.path.join(self.options.output_dir, *names)
 
     def finish(self):
         """Do the stages that are missing.
@@ -115,8 +111,7 @@ class PretrainingRun:
 
     def read_inputs(self):
         """Paths of the text: expanded patterns, spooled standard input, or Python's own prose."""
-        files.make_folder(self.path())
-        files.clean_temporary(self.path())
+        files.clean_temporary(files.make_folder(self.path()))
         if self.options.input:
             return expand_inputs(self.options.input, self.path())
         path = self.path("python_prose.txt")
@@ -127,7 +122,6 @@ class PretrainingRun:
         """Take the run folder; refuse another run's, or clear it under --overwrite."""
         record = self.path("run.json")
         options = self.stated()
-        manifest.check_own(record, _MADE_BY_TRAINING, "objective")
         # A run that never finished a stage has nothing to lose.
         replace = self.options.overwrite or not files.exists(self.path("vocab.json"))
         sources = source_digests(options)
@@ -140,11 +134,8 @@ class PretrainingRun:
             if not replace:
                 raise UsageError(explain(f"{self.path()} holds another run ({changed})",
                                          attempt="another output folder, or --overwrite"))
-        if not self.options.discard_checkpoints:
-            refuse_loss([self.path("checkpoints")])
-        for name in (*_MADE_BY_TRAINING, "model_config.json"):
-            files.remove(self.path(name))
-        manifest.write(record, options, inputs, sources=sources, **self.facts)
+        self.begin(record, (*_MADE_BY_TRAINING, "model_config.json"), options, inputs,
+                   sources=sources, **self.facts)
 
     def changes_of_config(self):
         """How the model of a run that began differs from the one asked for: a str, or ""."""

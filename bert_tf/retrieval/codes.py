@@ -79,11 +79,6 @@ class VectorCode:
                                      f"dimensions={kept - kept % 8}" if kept > 8 else ""))
         return kept
 
-    def stored_width(self, width):
-        """Return the numbers stored for a vector of `width`: components, of bits bytes."""
-        kept = self.check_width(width)
-        return kept // 8 if self.precision == "bits" else kept
-
     def calibrated(self, vectors):
         """Return the code with the `scale` at which the largest component of `vectors` is 127.
 

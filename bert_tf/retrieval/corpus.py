@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import os
 
-from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, suffix, written_as
+from bert_tf.data.table_form import AS_FOUND, DELIMITERS, is_table, written_as
 from bert_tf.data.tables import (
     BadRow,
     NoColumn,
@@ -74,7 +74,8 @@ def read_corpus(paths, form=AS_FOUND):
 
 def _rows(path, form):
     """Yield `(where, number, {"text", …})` of each passage; `number` is the id of one without."""
-    if suffix(path) == ".json" and isinstance(value := files.read_json(path, form.encoding), dict):
+    if files.suffix(path) == ".json" and isinstance(
+            value := files.read_json(path, form.encoding), dict):
         yield from _paragraphs(path, value)
         return
     for where, row in _table(path, form) if is_table(path) else read_text_lines(path, form):
@@ -91,7 +92,7 @@ def _table(path, form):
         if written_as(path) or form.header:
             raise
         no_header = error
-    usual = DELIMITERS["comma" if suffix(path) == ".csv" else "tab"]
+    usual = DELIMITERS["comma" if files.suffix(path) == ".csv" else "tab"]
     form = dataclasses.replace(form, header=False, delimiter=form.delimiter or usual)
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
     first = next(rows)

@@ -23,9 +23,9 @@ _LEAST = 1e-3  # of the widest column's range, which every column has
 class InputRange:
     """What a layer was given: the range of each column, and some rows."""
 
-    def __init__(self, seed=0):
+    def __init__(self):
         self.least = self.most = None
-        self._rows, self._random = [], np.random.default_rng(seed)
+        self._rows, self._random = [], np.random.default_rng(0)
 
     def add(self, inputs):
         """Take in inputs float `[K, in]`."""

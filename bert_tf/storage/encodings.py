@@ -1,6 +1,8 @@
-"""Text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
+"""Lines of text from bytes: UTF-8, UTF-16 by its byte order mark, or what the user says it is."""
 
 import codecs
+import gzip
+import zlib
 
 from bert_tf.errors import BertTfError, explain
 
@@ -63,6 +65,44 @@ class Decoder:
             f"{self.column} is not {self.name.upper()}{likely and f', but may be {likely}' or ''}",
             attempt=f"converting the file, for example with iconv -f {likely or 'ENCODING'} "
                     "-t UTF-8"), likely)
+
+
+def line_blocks(stream, path, block_size=1 << 20, encoding=None, errors="strict"):
+    """Yield the lines of a binary stream, without their ends, in lists of about `block_size` bytes.
+
+    Args:
+        stream: of the file's bytes, decompressed as it is read where it is a `.gz`.
+        path, encoding, errors: as of `Decoder`.
+        block_size: in bytes.
+
+    Raises:
+        BertTfError: damaged gzip; the line number is named.
+        EncodingError: as of `Decoder.decode`.
+    """
+    number, rest, decoder = 0, "", None
+    try:
+        while data := stream.read(block_size):
+            if decoder is None:
+                decoder = Decoder(path, data, encoding, errors)
+            lines, newline, tail = decoder.decode(data).rpartition("\n")
+            if newline:
+                block = _split_lines(rest + lines)
+                rest = tail
+                number += len(block)
+                yield block
+            else:
+                rest += tail
+        if decoder is not None:
+            rest += decoder.decode(b"", final=True)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
+    if rest:
+        yield _split_lines(rest)
+
+
+def _split_lines(text):
+    lines = text.split("\n")
+    return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
 
 def _is_korean(data):

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sys
-import zlib
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import disk, encodings, lease, object_store, staging
@@ -90,6 +89,11 @@ def is_compressed(path):
     return os.fspath(path).lower().endswith(".gz")
 
 
+def suffix(path):
+    """Return the end of a name by which the file's form is known: small letters, without `.gz`."""
+    return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
+
+
 def open_binary(path):
     """Open for reading bytes; a name ending in `.gz` is decompressed."""
     stream = open_stored(path)
@@ -97,7 +101,7 @@ def open_binary(path):
         return gzip.open(stream, "rb") if is_compressed(path) else stream
 
 
-def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict", stream=None):
+def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict"):
     """Yield the lines of a text file (optionally `.gz`), in lists of about `block_size` bytes.
 
     Lines come without their ends; a BOM is dropped.
@@ -106,37 +110,13 @@ def read_line_blocks(path, block_size=1 << 20, encoding=None, errors="strict", s
         path: the file.
         block_size: in bytes.
         encoding, errors: as of `encodings.Decoder`.
-        stream: of the file's bytes, where it is open.
 
     Raises:
         BertTfError: unreadable, or damaged gzip; the line number is named.
         EncodingError: the text is of another encoding; line and column are named.
     """
-    number, rest, decoder = 0, "", None
-    with explained("read", path), stream or open_binary(path) as stream:
-        try:
-            while data := stream.read(block_size):
-                if decoder is None:
-                    decoder = encodings.Decoder(path, data, encoding, errors)
-                lines, newline, tail = decoder.decode(data).rpartition("\n")
-                if newline:
-                    block = _split_lines(rest + lines)
-                    rest = tail
-                    number += len(block)
-                    yield block
-                else:
-                    rest += tail
-            if decoder is not None:
-                rest += decoder.decode(b"", final=True)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BertTfError(f"{path} after line {number}: damaged gzip: {error}") from error
-        if rest:
-            yield _split_lines(rest)
-
-
-def _split_lines(text):
-    lines = text.split("\n")
-    return [line.rstrip("\r") for line in lines] if "\r" in text else lines
+    with explained("read", path), open_binary(path) as stream:
+        yield from encodings.line_blocks(stream, path, block_size, encoding, errors)
 
 
 def read_lines(path, encoding=None, errors="strict"):
@@ -150,8 +130,10 @@ def read_standard_input():
     # Opened by its name, a file would begin anew after what others read of it, and a socket fails.
     if sys.stdin is None:
         raise BertTfError("cannot read standard input: it is closed")
-    for lines in read_line_blocks("standard input", stream=sys.stdin.buffer):
-        yield from lines
+    path = "standard input"
+    with explained("read", path), sys.stdin.buffer as stream:
+        for lines in encodings.line_blocks(stream, path):
+            yield from lines
 
 
 def read_text(path, encoding=None):

@@ -1,7 +1,6 @@
 """Texts of files as they stand: what a vocabulary is learned from and examples are made of."""
 
 import json
-import os
 
 from bert_tf.errors import BertTfError, explain
 from bert_tf.storage import files
@@ -22,7 +21,7 @@ def read_text_blocks(path):
 
 def is_json_lines(path):
     """Return whether a file is of JSON lines, by its name."""
-    return os.fspath(path).lower().removesuffix(".gz").endswith(".jsonl")
+    return files.suffix(path) == ".jsonl"
 
 
 def read_json_texts(path):

@@ -13,9 +13,10 @@ from bert_tf.tokenization.pair_counts import PairCounts, learn_merges
 from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX
 
 _AT_ONCE = 1 << 16  # words
+_MIN_FREQUENCY = 2  # a character or pair that occurs less often gives no piece
 
 
-def learn_new_pieces(tokenizer, counts, number, min_frequency=2, progress=False):
+def learn_new_pieces(tokenizer, counts, number, progress=False):
     """Learn pieces that shorten texts most.
 
     First come the single characters for want of which words are unknown, the most frequent ones and
@@ -27,7 +28,6 @@ def learn_new_pieces(tokenizer, counts, number, min_frequency=2, progress=False)
         tokenizer: a WordPiece `Tokenizer`.
         counts: dict of word (UTF-8 bytes, as `tokenizer.cut` takes them) -> int.
         number: pieces that are wanted; fewer come out where the words have no more.
-        min_frequency: a character or pair that occurs less often gives no piece.
         progress: show a bar.
 
     Returns:
@@ -36,7 +36,7 @@ def learn_new_pieces(tokenizer, counts, number, min_frequency=2, progress=False)
     vocabulary = tokenizer.vocabulary
     symbols, lengths, weights, unknown = _split(tokenizer, counts)
     pieces = [*vocabulary.tokens,
-              *_new_characters(unknown, vocabulary, number // 3, min_frequency)]
+              *_new_characters(unknown, vocabulary, number // 3)]
     ids = {piece: index for index, piece in enumerate(pieces)}
     for word, count in unknown:
         row = [ids.get(piece) for piece in _characters(word)]
@@ -50,7 +50,7 @@ def learn_new_pieces(tokenizer, counts, number, min_frequency=2, progress=False)
     first = np.zeros(len(symbols), bool)
     first[np.cumsum(lengths) - lengths] = True
     weights = np.repeat(weights, lengths)
-    learn_merges(PairCounts(symbols, first, weights, min_frequency), pieces,
+    learn_merges(PairCounts(symbols, first, weights, _MIN_FREQUENCY), pieces,
                  len(vocabulary) + number, _joined, progress)
     return pieces[len(vocabulary):]
 
@@ -131,7 +131,7 @@ def _characters(word):
     return [word[:1], *(CONTINUATION_PREFIX + character for character in word[1:])]
 
 
-def _new_characters(unknown, vocabulary, most, min_frequency):
+def _new_characters(unknown, vocabulary, most):
     """The single-character pieces that unknown words need, the most frequent ones, sorted."""
     frequency = {}
     for word, count in unknown:
@@ -139,5 +139,5 @@ def _new_characters(unknown, vocabulary, most, min_frequency):
             if vocabulary.id(piece) == vocabulary.unk_id:
                 frequency[piece] = frequency.get(piece, 0) + count
     frequent = sorted((-count, piece) for piece, count in frequency.items()
-                      if count >= min_frequency)
+                      if count >= _MIN_FREQUENCY)
     return sorted(piece for _, piece in frequent[:most])

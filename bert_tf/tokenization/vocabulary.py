@@ -87,17 +87,11 @@ class Vocabulary:
         return list(dict.fromkeys([*self.special_tokens,
                                    *(added.token for added in self.added_tokens)]))
 
-    def with_tokens(self, tokens, continues=None):
-        """Return a vocabulary of other pieces, among them what is special here.
-
-        Args:
-            tokens: the pieces.
-            continues: as of the class; None for the usual.
-        """
+    def with_tokens(self, tokens):
+        """Return a vocabulary of other pieces, `tokens`, among them what is special here."""
         return type(self)(tokens, special_tokens=self.special_tokens,
                           pair_separators=self.pair_separators, pair_types=self.pair_types,
-                          added_tokens=self.added_tokens,
-                          **({"continues": continues} if continues else {}))
+                          added_tokens=self.added_tokens)
 
     @classmethod
     def load(cls, path, **options):

@@ -85,4 +85,9 @@ class TrainConfig(Config):
     @property
     def policy(self):
         """The Keras policy of `dtype`, to build the model with."""
-        return self.dtype if self.dtype == "float32" else f"mixed_{self.dtype}"
+        return keras_policy(self.dtype)
+
+
+def keras_policy(dtype):
+    """Return the name of the Keras policy of one of `DTYPES`, whose weights are float32."""
+    return dtype if dtype == "float32" else f"mixed_{dtype}"

@@ -21,8 +21,6 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "a", "b"])
 CONFIG = ModelConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
                      intermediate_size=16, max_position_embeddings=16, hidden_act="gelu")
-BATCH = {"input_word_ids": np.array([[2, 5, 6, 3]]), "input_mask": np.ones((1, 4), "int32"),
-         "input_type_ids": np.zeros((1, 4), "int32")}
 
 
 def saved(folder, kind, preprocessor, *options, **named):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from harness import unsealed
+from same import check_same, near
 from test_keras_hub_tokenizer import sentence_piece
 
 from bert_tf.config import ModelConfig
@@ -30,8 +31,6 @@ GENERATOR = {"hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 16
              "num_hidden_layers": 2}
 PRETRAINING = {"bert": {"task": "pretraining", "sentence_task": "next_sentence"},
                "albert": {"task": "pretraining", "sentence_task": "sentence_order"}}
-# Largest error of any output allowed; seen: 1e-5.
-TOLERANCE = 5e-5
 
 
 def made(family, task=None, seed=3, **changes):
@@ -44,13 +43,6 @@ def made(family, task=None, seed=3, **changes):
     return Checkpoint(config, task, Tensors.of({
         name: draw.standard_normal(shape).astype(np.float32)
         for name, shape in parameter_shapes(config, task).items()}))
-
-
-def check_same(one, other):
-    assert (one.config, one.task) == (other.config, other.task)
-    assert one.tensors.shapes == other.tensors.shapes
-    for name in one.tensors:
-        assert one.tensors[name].tobytes() == other.tensors[name].tobytes(), name
 
 
 def names_in(path):
@@ -84,10 +76,6 @@ def encoder_like(config, tensors, **options):
 def inputs(expected, ids="input_ids"):
     return {"input_word_ids": expected[ids], "input_mask": expected["input_mask"],
             "input_type_ids": expected["segment_ids"]}
-
-
-def near(ours, theirs):
-    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("family", ["bert", "albert"])

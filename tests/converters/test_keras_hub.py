@@ -3,6 +3,7 @@
 import keras_nlp
 import numpy as np
 import pytest
+from same import check_same
 
 from bert_tf import preset
 from bert_tf.converters import google_tf1, hf_safetensors, keras_hub
@@ -101,13 +102,6 @@ def test_the_original_numbers_come_out_of_a_backbone(shared, reader, folder, out
     np.testing.assert_allclose(np.asarray(got)[mask == 1], expected[output][mask == 1], atol=1e-4)
 
 
-def same_bytes(first, second):
-    assert first.config == second.config
-    assert dict(first.tensors.shapes) == dict(second.tensors.shapes)
-    for name in first.tensors:
-        assert first.tensors[name].tobytes() == second.tensors[name].tobytes(), name
-
-
 @ALL
 def test_what_we_write_gives_the_same_numbers_there(kind, tmp_path):
     checkpoint = make_checkpoint(kind)
@@ -122,7 +116,7 @@ def test_what_they_write_gives_the_same_numbers_here(kind, tmp_path):
     live = make_live(kind)
     live.save_to_preset(str(tmp_path))
     checkpoint = keras_hub.read(str(tmp_path))
-    same_bytes(checkpoint, keras_hub.from_live(live))
+    check_same(checkpoint, keras_hub.from_live(live))
     check_same_numbers(checkpoint, live)
     # Out again: every byte that they hold.
     again = keras_hub.to_live(checkpoint)
@@ -139,7 +133,7 @@ def test_in_and_out_changes_no_byte(kind, tmp_path):
     back = keras_hub.read(str(tmp_path / "preset"))
     if kind != "roberta":
         assert dropped == []
-        same_bytes(checkpoint, back)
+        check_same(checkpoint, back)
         return
     # Its one segment went into the positions, of which the library holds those of real tokens.
     assert dropped == ["roberta/embeddings/token_type_embeddings (added to the positions)",
@@ -154,7 +148,7 @@ def test_in_and_out_changes_no_byte(kind, tmp_path):
     for name in set(checkpoint.tensors) - {positions, segment}:
         assert back.tensors[name].tobytes() == checkpoint.tensors[name].tobytes(), name
     keras_hub.write(back, str(tmp_path / "again"))
-    same_bytes(back, keras_hub.read(str(tmp_path / "again")))
+    check_same(back, keras_hub.read(str(tmp_path / "again")))
 
 
 @pytest.mark.parametrize(("kind", "task", "heads"), [
@@ -181,14 +175,14 @@ def test_a_task_preset_gives_its_backbone(tmp_path):
     task.save_to_preset(str(tmp_path))
     checkpoint = keras_hub.read(str(tmp_path))
     assert checkpoint.dropped == ("task.weights.h5",)
-    same_bytes(checkpoint, keras_hub.from_live(live))
+    check_same(checkpoint, keras_hub.from_live(live))
 
 
 def test_bfloat16_weights_are_read_as_they_are(tmp_path):
     live = keras_nlp.models.BertBackbone(50, 2, 2, 16, 32, max_sequence_length=12,
                                          dtype="bfloat16")
     live.save_to_preset(str(tmp_path))
-    same_bytes(keras_hub.read(str(tmp_path)), keras_hub.from_live(live))
+    check_same(keras_hub.read(str(tmp_path)), keras_hub.from_live(live))
 
 
 @pytest.mark.parametrize(("kind", "changes", "message"), [

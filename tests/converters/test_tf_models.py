@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras
 from official.modeling import activations
 from official.nlp.modeling import networks
+from same import check_same, near
 from tf_models_objects import BERT, LIVE, made, prefix_in, pretrainer, sentence_head, write_config
 
 from bert_tf.converters import google_tf1, tf_models
@@ -16,9 +17,6 @@ from bert_tf.errors import UsageError
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.storage import variables
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
-
-# Largest error of any output allowed; seen: 1e-5.
-TOLERANCE = 5e-5
 
 
 def randomized(model, seed=5):
@@ -52,17 +50,6 @@ def our_outputs(checkpoint, inputs):
         outputs["mlm_logits"] = logits["masked_lm_logits"]
         outputs["next_sentence"] = logits.get("next_sentence_logits")
     return outputs
-
-
-def check_same(one, other):
-    assert (one.config, one.task) == (other.config, other.task)
-    assert one.tensors.shapes == other.tensors.shapes
-    for name in one.tensors:
-        assert one.tensors[name].tobytes() == other.tensors[name].tobytes(), name
-
-
-def near(ours, theirs):
-    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from folders import files_of
 
 from bert_tf import cli, create_data
 from bert_tf.data import chunks, plan
@@ -21,10 +22,6 @@ from bert_tf.storage import files
 beam_runner = pytest.importorskip("bert_tf.data.beam_runner")
 
 IN_PROCESS = ["--runner=FnApiRunner"]  # one worker, which sees what a test changes
-
-
-def _bytes_of(folder):
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
 
 
 @pytest.fixture
@@ -58,7 +55,7 @@ def test_the_folder_is_the_local_one(make, parts, small, changes):
     for num_processes, options in ((1, ()), (7, IN_PROCESS)):
         folder, again = make(inputs=parts, runner="beam", num_processes=num_processes,
                              beam_options=options, **changes)
-        assert _bytes_of(folder) == _bytes_of(local)
+        assert files_of(folder) == files_of(local)
         assert again == made
 
 
@@ -69,7 +66,7 @@ def test_skipped_documents(parts, small, make, write_file):
     local, made = make(**options)
     assert made["skipped"]["exact_duplicates"] > 3
     assert made["splits"]["train"]["num_documents"] == 30
-    assert _bytes_of(make(runner="beam", **options)[0]) == _bytes_of(local)
+    assert files_of(make(runner="beam", **options)[0]) == files_of(local)
 
 
 @pytest.mark.long
@@ -83,7 +80,7 @@ def test_two_worker_processes(make, vocab, write_file):
     options = {"inputs": [text], "format": "full_sentences", "seq_length": 128}
     local, made = make(**options)
     assert len(made["splits"]["train"]["shards"]) == 3
-    assert _bytes_of(make(runner="beam", num_processes=2, **options)[0]) == _bytes_of(local)
+    assert files_of(make(runner="beam", num_processes=2, **options)[0]) == files_of(local)
 
 
 @pytest.mark.long
@@ -97,9 +94,9 @@ def test_korean_by_morphemes(make, tmp_path, write_file):
     options = {"inputs": [write_file("ko.txt", text * 5)], "vocab": vocab,
                "pretokenize": "morphemes"}
     local, plain = (make(**{**options, **change})[0] for change in ({}, {"pretokenize": None}))
-    made = _bytes_of(make(runner="beam", **options)[0])
-    assert made == _bytes_of(local)
-    assert made["train-00000.tfrecord"] != _bytes_of(plain)["train-00000.tfrecord"]
+    made = files_of(make(runner="beam", **options)[0])
+    assert made == files_of(local)
+    assert made["train-00000.tfrecord"] != files_of(plain)["train-00000.tfrecord"]
 
 
 def test_in_an_object_store(parts, vocab, options, small, make, tmp_path, monkeypatch):
@@ -107,7 +104,7 @@ def test_in_an_object_store(parts, vocab, options, small, make, tmp_path, monkey
     stored = [f"memory://beam/{os.path.basename(path)}" for path in [*parts, vocab]]
     for path, copy in zip([*parts, vocab], stored, strict=True):
         files.copy(path, copy)
-    local = _bytes_of(make(inputs=parts)[0])
+    local = files_of(make(inputs=parts)[0])
     made = create_examples(input=stored[:-1], vocab=stored[-1], output_dir="memory://beam/data",
                            **options, runner="beam")
     assert made["splits"] == json.loads(local.pop("manifest.json"))["splits"]
@@ -131,7 +128,7 @@ def make_part(parts, vocab, tmp_path, small, make):
         plan.make_sections(parts)[0], 0, "lines", 0.0, plan.ExampleOptions(**stated),
         plan.TokenizerSource(vocab, made["options"]["lower_case"]), str(folder)))
     worker.setup()
-    return worker, folder, _bytes_of(local)
+    return worker, folder, files_of(local)
 
 
 def test_a_part_done_again_changes_nothing(make_part):
@@ -153,12 +150,12 @@ def test_a_part_done_twice_at_once(make_part):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         one, other = pool.map(lambda _: list(worker.process((0, 0, 1))), range(2))
     assert one == other
-    assert _bytes_of(folder).items() < local.items()
+    assert files_of(folder).items() < local.items()
 
 
 @pytest.mark.long
 def test_lost_work_is_done_again_without_duplicates(make, parts, small, monkeypatch, capsys):
-    local = _bytes_of(make(inputs=parts)[0])
+    local = files_of(make(inputs=parts)[0])
     right, calls = ExampleMaker.__call__, []
 
     def lost(self, chunk, path):
@@ -172,7 +169,7 @@ def test_lost_work_is_done_again_without_duplicates(make, parts, small, monkeypa
     folder, _ = make(inputs=parts, runner="beam", progress=True)
     assert "the worker was lost" in capsys.readouterr().err
     assert len(calls) == len(set(calls)) + 1  # nothing that was finished is made again
-    assert _bytes_of(folder) == local
+    assert files_of(folder) == local
 
     calls[:] = range(-20, 0)
     monkeypatch.setattr(ExampleMaker, "__call__", lambda *_: 1 / 0)
@@ -213,11 +210,11 @@ def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):
 def test_flags(parts, vocab, make, capsys, flags, message):
     before = signal.getsignal(signal.SIGTERM)
     folder, _ = make(inputs=parts)
-    made = _bytes_of(folder)
+    made = files_of(folder)
     try:
         code = cli.run(create_data.main, ["--input", *parts, "--vocab", vocab, "--output_dir",
                                           folder, "--overwrite", *flags])
     finally:
         signal.signal(signal.SIGTERM, before)
     assert code == 2 and message in capsys.readouterr().err
-    assert _bytes_of(folder) == made
+    assert files_of(folder) == made

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from folders import files_of
 
 from bert_tf import cli, create_data
 from bert_tf.data import chunks, create, records
@@ -26,10 +27,6 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(chunks, "_WINDOW_BYTES", 2000)
 
 
-def _contents(folder):
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
-
-
 @pytest.fixture
 def run(text, vocab, tmp_path, options):
     """Function that makes examples in `tmp_path` with some options changed."""
@@ -41,7 +38,7 @@ def test_bytes_do_not_depend_on_processes(make, small_chunks):
     one, manifest = make(holdout=0.2)
     two, _ = make(holdout=0.2, num_processes=2)
     assert len(manifest["splits"]["train"]["shards"]) > 3
-    assert _contents(one) == _contents(two)
+    assert files_of(one) == files_of(two)
 
 
 def test_a_killed_run_goes_on(run, tmp_path, make, small_chunks, monkeypatch):
@@ -64,7 +61,7 @@ def test_a_killed_run_goes_on(run, tmp_path, make, small_chunks, monkeypatch):
     with pytest.raises(UsageError, match="another run.*seed was 7, now 8"):
         run(masking="static", dupe_factor=1, seed=8)
     run(masking="static", dupe_factor=1)
-    assert _contents(tmp_path) == _contents(whole)
+    assert files_of(tmp_path) == files_of(whole)
     assert len(made) == 2
     for path, written in made:
         assert os.stat(path).st_mtime_ns == written
@@ -72,14 +69,14 @@ def test_a_killed_run_goes_on(run, tmp_path, make, small_chunks, monkeypatch):
 
 def test_finished_work_is_reused_and_not_overwritten_unasked(run, tmp_path, capsys):
     made = run()
-    before = _contents(tmp_path)
+    before = files_of(tmp_path)
     assert run(progress=True, num_processes=2) == made
     assert "reused" in capsys.readouterr().err
     with pytest.raises(UsageError, match="short_seq_prob was 0.1, now 0.2.*--overwrite"):
         run(short_seq_prob=0.2)
-    assert _contents(tmp_path) == before
+    assert files_of(tmp_path) == before
     run(short_seq_prob=0.2, overwrite=True)
-    assert _contents(tmp_path) != before
+    assert files_of(tmp_path) != before
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -1,9 +1,9 @@
 """The reader of input texts: forms, bounded pieces, sentences, and what is refused."""
 
-import gzip
 import io
 import json
 import os
+import pathlib
 
 import pytest
 from hypothesis import given
@@ -23,25 +23,15 @@ def documents(paths, split="lines", **options):
     return list(found.values())
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        data = text if isinstance(text, bytes) else text.encode()
-        path = tmp_path / name
-        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        return path
-    return write
-
-
 @pytest.mark.parametrize(("split", "expected"), [
     ("lines", [["One. Two", "three."], ["Four."], ["다섯."]]),
     ("sentences", [["One.", "Two three."], ["Four."], ["다섯."]]),
     ("none", [["One. Two"], ["three."], ["Four."], ["다섯."]]),
 ])
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_plain_text(write, name, split, expected):
-    path = write(name, "\ufeffOne. Two\r\n three. \n\n \t\n\nFour.\n")
-    assert documents([path, write("b.txt", "다섯.")], split) == expected
+def test_plain_text(write_file, name, split, expected):
+    path = write_file(name, "\ufeffOne. Two\r\n three. \n\n \t\n\nFour.\n")
+    assert documents([path, write_file("b.txt", "다섯.")], split) == expected
 
 
 @pytest.mark.parametrize(("split", "expected"), [
@@ -50,16 +40,16 @@ def test_plain_text(write, name, split, expected):
     ("none", [["One. Two three."], ["Four."]]),
 ])
 @pytest.mark.parametrize("name", ["a.JSONL", "a.jsonl.gz"])
-def test_json_lines(write, name, split, expected):
+def test_json_lines(write_file, name, split, expected):
     lines = [{"text": "One. Two\n\nthree.", "id": 1}, {"text": " \n"}, {"text": "Four."}]
-    path = write(name, "\n".join(map(json.dumps, lines)) + "\n\n")
+    path = write_file(name, "\n".join(map(json.dumps, lines)) + "\n\n")
     assert documents([path], split) == expected
 
 
 @pytest.mark.parametrize("split", ["lines", "sentences"])
-def test_a_giant_document_comes_in_pieces(write, split):
+def test_a_giant_document_comes_in_pieces(write_file, split):
     sentences = [f"Sentence number {number} ends here." for number in range(500)]
-    path = write("a.txt", "\n".join(sentences) + "\n\nAnother document.\n")
+    path = write_file("a.txt", "\n".join(sentences) + "\n\nAnother document.\n")
     pieces = list(read_documents([str(path)], split, max_characters=1000))
     assert len(pieces) > 10
     assert max(sum(map(len, piece.sentences)) for piece in pieces) < 1200
@@ -68,8 +58,8 @@ def test_a_giant_document_comes_in_pieces(write, split):
 
 
 @pytest.mark.parametrize("split", ["lines", "sentences"])
-def test_a_document_may_end_where_a_piece_does(write, split):
-    path = write("a.txt", f"{'x' * 200}\n\n{'y' * 200}\n{'z' * 200}\n\n\nAnother.\n")
+def test_a_document_may_end_where_a_piece_does(write_file, split):
+    path = write_file("a.txt", f"{'x' * 200}\n\n{'y' * 200}\n{'z' * 200}\n\n\nAnother.\n")
     found = documents([str(path)], split, max_characters=100)
     assert [len(sentences) for sentences in found] == [1, 2, 1]
 
@@ -117,15 +107,15 @@ def test_split_sentences_loses_nothing(text):
     ("a.jsonl", b"{", "line 1: invalid document"),
     ("a.jsonl", b'{"text": "\\ud800"}', "line 1: invalid document"),
 ])
-def test_bad_files_are_named(write, name, text, message):
+def test_bad_files_are_named(write_file, name, text, message):
     with pytest.raises(BertTfError, match=message):
-        documents([write(name, text)])
+        documents([write_file(name, text)])
 
 
-def test_missing_and_damaged_files(tmp_path, write):
+def test_missing_and_damaged_files(tmp_path, write_file):
     with pytest.raises(BertTfError, match="no such file"):
         documents([tmp_path / "absent.txt"])
-    path = write("a.txt.gz", "text\n" * 10_000)
+    path = pathlib.Path(write_file("a.txt.gz", "text\n" * 10_000))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(BertTfError, match="damaged gzip"):
         documents([path])
@@ -134,12 +124,12 @@ def test_missing_and_damaged_files(tmp_path, write):
         documents([path])
 
 
-def test_expand_inputs_spools_standard_input(tmp_path, write, monkeypatch):
+def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch):
     class Standard:
         buffer = io.BytesIO(b"from a pipe\n")
 
     monkeypatch.setattr("sys.stdin", Standard)
-    paths = expand_inputs([str(write("a.txt", "x")), "-"], str(tmp_path / "run[1]"))
+    paths = expand_inputs([write_file("a.txt", "x"), "-"], str(tmp_path / "run[1]"))
     assert documents(paths) == [["x"], ["from a pipe"]]
     with pytest.raises(UsageError, match="no file matches"):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))

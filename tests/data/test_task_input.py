@@ -43,6 +43,13 @@ def steps(data, count, start_step=0, num_replicas=1, replicas=(0,)):
     return list(dataset.as_numpy_iterator())
 
 
+def padding(data, count):
+    """Return the fraction of the positions of `count` batches that hold no token."""
+    batches = steps(data, count)
+    real = sum(batch["input_mask"][batch["example_weights"] > 0].sum() for batch in batches)
+    return 1 - real / sum(batch["input_mask"].size for batch in batches)
+
+
 def same(one, other):
     assert one.keys() == other.keys()
     for name in one:
@@ -168,16 +175,11 @@ def test_windows():
     # Texts that fill no window are padded to the longest of them.
     short = steps(TaskInput(make([3, 5], window=8), 2, 1, shuffle=False), 1)[0]
     assert short["input_word_ids"].shape == (2, 1, 5)
-    assert TaskInput(features, 4, 1).padding_fraction() == pytest.approx(1 - 41 / 96)
 
 
-def test_padding_fraction_counts_what_the_batches_hold():
-    data = TaskInput(make(LENGTHS), 8, 5)
-    masks = [batch["input_mask"] * (batch["example_weights"] > 0)[:, None]
-             for batch in steps(data, 14)]
-    share = 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
-    assert data.padding_fraction(2) == pytest.approx(share)
-    assert share < TaskInput(make(LENGTHS), 8, 5, bucket=False).padding_fraction(2)
+def test_rows_of_like_length_are_padded_less():
+    bucketed, mixed = (TaskInput(make(LENGTHS), 8, 5, bucket=bucket) for bucket in (True, False))
+    assert padding(bucketed, 14) < padding(mixed, 14)
 
 
 @settings(max_examples=50, deadline=None)
@@ -237,8 +239,9 @@ def test_padding_is_a_tenth_at_most(shared, path, columns, header, encoding, voc
     examples = read_columns(path, columns, header, encoding)
     preprocessor = TextPreprocessor(Tokenizer(vocabulary(path), lower_case=True), 128)
     features = text_features(examples, preprocessor, ["0", "1"], "single_label")
-    assert TaskInput(features, 32, 1).padding_fraction(2) <= 0.1
-    assert TaskInput(features, 32, 1, bucket=False).padding_fraction() > 0.3
+    bucketed, mixed = (TaskInput(features, 32, 1, bucket=bucket) for bucket in (True, False))
+    assert padding(bucketed, 2 * bucketed.steps_per_epoch) <= 0.1
+    assert padding(mixed, mixed.steps_per_epoch) > 0.3
 
 
 @pytest.mark.long

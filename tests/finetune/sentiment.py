@@ -1,5 +1,6 @@
 """Small labelled texts whose label follows from one word, and a tiny model for them."""
 
+import functools
 import random
 
 from bert_tf.config import ModelConfig
@@ -32,15 +33,17 @@ def options(**values):
                              **values})
 
 
+def draw_text(draw, *marks):
+    """A text with these words among some of no label, by a `random.Random`."""
+    words = [*draw.choices(WORDS, k=draw.randint(1, 6)), *marks]
+    draw.shuffle(words)
+    return " ".join(words)
+
+
 def examples(count, seed=0, pairs=False):
     """List of `TextExample`; of pairs the second text alone tells the label."""
     draw = random.Random(seed)
-
-    def text(*marks):
-        words = [*draw.choices(WORDS, k=draw.randint(1, 6)), *marks]
-        draw.shuffle(words)
-        return " ".join(words)
-
+    text = functools.partial(draw_text, draw)
     made = []
     for number in range(count):
         label = draw.choice(sorted(MARKS))

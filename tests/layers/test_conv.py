@@ -7,7 +7,7 @@ from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.feed_forward import Intermediate, Output
 from bert_tf.layers.layout import Padded
-from bert_tf.layers.masks import packed_adder, padding_adder
+from bert_tf.layers.masks import MASKED, padding_adder
 from bert_tf.models.encoder import Encoder
 
 RANDOM = np.random.default_rng(2)
@@ -47,6 +47,12 @@ def padded():
 def packed():
     """All sequences in one stretch `[tokens, 8]`, and their numbers `[tokens]` from 1 on."""
     return np.concatenate(SEQUENCES), np.repeat(np.arange(1, 5, dtype="int32"), LENGTHS)
+
+
+def packed_adder(numbers):
+    """The adder `[1, 1, tokens, tokens]` by which a token sees its own sequence only."""
+    other = numbers[:, np.newaxis] != numbers
+    return (other * MASKED).astype("float32")[np.newaxis, np.newaxis]
 
 
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
@@ -91,7 +97,7 @@ def test_feed_forward_in_every_form():
     rows, mask = padded()
     np.testing.assert_allclose(both(rows, padding_adder(mask))[mask == 1], alone, atol=1e-5)
     tokens, numbers = packed()
-    np.testing.assert_allclose(both(tokens[None], packed_adder(numbers[None]))[0], alone,
+    np.testing.assert_allclose(both(tokens[None], packed_adder(numbers))[0], alone,
                                atol=1e-5)
 
 
@@ -103,7 +109,7 @@ def test_a_stack_on_packed_rows_is_each_sequence_alone(kernel_size):
     rows, mask = padded()
     of_rows = stack(rows, padding_adder(mask))[0]
     tokens, numbers = packed()
-    of_packed = stack(tokens[None], packed_adder(numbers[None]))[0]
+    of_packed = stack(tokens[None], packed_adder(numbers))[0]
     alone = [stack(sequence[None], np.zeros((1, 1, 1, len(sequence)), "float32"))[0]
              for sequence in SEQUENCES]
     for layer in range(3):

@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import os
 import sys
 
 import numpy as np
 import pytest
+from folders import files_of
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.retrieval.build_index import build_index
@@ -50,12 +50,6 @@ def cosines(dimensions=None):
         vectors = vectors[:, :dimensions].astype(np.float64)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit(embed(QUERIES)) @ unit(embed(TEXTS)).T
-
-
-def contents(folder):
-    return {os.path.relpath(os.path.join(parent, name), folder): (
-        open(os.path.join(parent, name), "rb").read())
-        for parent, _, names in os.walk(folder) for name in names}
 
 
 def recall(rows, scores, k=10):
@@ -143,7 +137,7 @@ def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, ca
     shard.write_bytes(shard.read_bytes().replace(b"passage 130", b"passage 131"))
     build(tmp_path / "parts", corpus, interrupted, **options)
     assert calls == [128, 128, 128, 128, 128, 116] and "made again" in capsys.readouterr().out
-    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
     build(tmp_path / "parts", corpus, None, **options)
     assert "nothing to do" in capsys.readouterr().out
     with pytest.raises(UsageError, match="precision was .* now 'int8'.*; try .* --overwrite"):

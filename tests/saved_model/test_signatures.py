@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import special
 from tiny_model import DEFAULTS, MODELS, SEQ_LENGTH, TAGS, TEXTS, TOP_K, examples
 
 from bert_tf.tokenization.packing import pack
@@ -61,15 +62,6 @@ def ids_of(export, *segments, allow_special=False):
 
 def encoder_of(export):
     return getattr(export.model, "encoder", export.model)
-
-
-def softmax(logits):
-    exponents = np.exp(logits - np.max(logits, -1, keepdims=True))
-    return exponents / exponents.sum(-1, keepdims=True)
-
-
-def sigmoid(logits):
-    return 1 / (1 + np.exp(-np.asarray(logits)))
 
 
 def test_signatures_types_and_ranks(any_export):
@@ -181,7 +173,8 @@ def test_fill_mask_ranks_the_vocabulary(name, exported):
         np.testing.assert_array_equal(answer["positions"][row, :count], positions)
         one = {name: ids[row:row + 1] for name, ids in inputs.items()}
         one["masked_lm_positions"] = tf.constant(positions[None], tf.int32)
-        probabilities = softmax(export.model(one)["masked_lm_logits"].numpy()[0])
+        probabilities = special.softmax(
+            export.model(one)["masked_lm_logits"].numpy()[0], -1)
         order = np.argsort(-probabilities)[:, :TOP_K]
         np.testing.assert_allclose(answer["scores"][row, :count],
                                    np.take_along_axis(probabilities, order, 1), atol=1e-5)
@@ -201,7 +194,7 @@ def test_a_sentence_pair_has_the_probability_of_class_0(name, task, exported):
     inputs["masked_lm_positions"] = tf.zeros([len(TEXTS), 0], tf.int32)
     logits = export.model(inputs)[f"{task}_logits"]
     answer = export.call(task, text_a=firsts, text_b=seconds)
-    np.testing.assert_allclose(answer["probability"], sigmoid(logits[:, 0] - logits[:, 1]),
+    np.testing.assert_allclose(answer["probability"], special.expit(logits[:, 0] - logits[:, 1]),
                                atol=1e-5)
 
 
@@ -209,7 +202,7 @@ def test_a_sentence_pair_has_the_probability_of_class_0(name, task, exported):
 def test_replaced_is_the_discriminator_of_every_token(exported):
     export = exported("electra")
     inputs = ids_of(export, TEXTS)
-    expected = sigmoid(export.model.discriminate(inputs)) * inputs["input_mask"].numpy()
+    expected = special.expit(export.model.discriminate(inputs)) * inputs["input_mask"].numpy()
     answer = export.call("replaced", text=TEXTS)
     longest = answer["num_tokens"].max()
     np.testing.assert_array_equal(answer["num_tokens"], inputs["input_mask"].numpy().sum(1))

@@ -88,6 +88,11 @@ def vector(text):
     return np.float32([len(text), text.count("a"), text.count("e"), 1])
 
 
+def unit(vectors):
+    """`[…, width]` scaled to length 1."""
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
 def answer(signature, **inputs):
     """What a signature answers to lists of str, or to ids."""
     if signature == "count_tokens":

@@ -53,6 +53,15 @@ def wait_until(condition, what):
     return value
 
 
+def predict_request(model, /, **inputs):
+    """A `PredictRequest`; inputs are lists, arrays or `TensorProto`s."""
+    request = predict_pb2.PredictRequest(model_spec={"name": model})
+    for name, value in inputs.items():
+        request.inputs[name].CopyFrom(value if isinstance(value, tensor_pb2.TensorProto)
+                                      else tf.make_tensor_proto(value))
+    return request
+
+
 def command(*flags):
     """The command line of the server."""
     return [BINARY, *flags] if BINARY else [sys.executable, "-m", "bert_tf.serve", *flags]
@@ -124,17 +133,13 @@ class Server:
 
     def request(self, model, signature="", version=None, label=None, outputs=(), **inputs):
         """A `PredictRequest`; inputs are lists or arrays."""
-        request = predict_pb2.PredictRequest(output_filter=outputs)
-        request.model_spec.name = model
+        request = predict_request(model, **inputs)
+        request.output_filter.extend(outputs)
         request.model_spec.signature_name = signature
         if version is not None:
             request.model_spec.version.value = version
         if label is not None:
             request.model_spec.version_label = label
-        for name, value in inputs.items():
-            given = value if isinstance(value, tensor_pb2.TensorProto) else \
-                tf.make_tensor_proto(value)
-            request.inputs[name].CopyFrom(given)
         return request
 
     def predict(self, *arguments, timeout=PATIENCE, **inputs):

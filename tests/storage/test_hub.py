@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from hub_server import HubServer, commit_of, files_of, forget, read_from
+from folders import files_of
+from hub_server import HubServer, commit_of, forget, read_from
 
 from bert_tf import cli
 from bert_tf.errors import BertTfError, UsageError
@@ -33,15 +34,9 @@ def server(tmp_path, monkeypatch):
         yield server
 
 
-def content(folder):
-    return {os.path.relpath(os.path.join(parent, name), folder): open(
-        os.path.join(parent, name), "rb").read()
-        for parent, _, names in os.walk(folder) for name in names}
-
-
 def test_only_what_is_read_is_downloaded_once(server, monkeypatch):
     folder = hub.local("hf://org/name")
-    assert content(folder) == {name: FILES[name] for name in READ}
+    assert files_of(folder) == {name: FILES[name] for name in READ}
     assert os.path.basename(folder) == commit_of(FILES)
     assert server.downloaded() == READ
     before = len(server.requests)
@@ -53,20 +48,20 @@ def test_only_what_is_read_is_downloaded_once(server, monkeypatch):
 
 def test_a_pickle_only_where_there_is_nothing_else(server):
     del server.repositories["org/name"]["main"]["model.safetensors"]
-    assert "pytorch_model.bin" in content(hub.local("hf://org/name"))
+    assert "pytorch_model.bin" in files_of(hub.local("hf://org/name"))
 
 
 def test_a_tokenizer_comes_without_weights(server, monkeypatch):
-    assert "model.safetensors" not in content(hub.local("hf://org/name", weights=False))
-    assert "model.safetensors" in content(hub.local("hf://org/name"))
+    assert "model.safetensors" not in files_of(hub.local("hf://org/name", weights=False))
+    assert "model.safetensors" in files_of(hub.local("hf://org/name"))
 
 
 def test_a_revision(server, monkeypatch):
     old = hub.local("hf://org/name@v1.0")
-    assert content(old)["config.json"] == b'{"old": 1}'
+    assert files_of(old)["config.json"] == b'{"old": 1}'
     commit = os.path.basename(old)
     assert hub.local(f"org/name@{commit}") == old
-    assert content(hub.local("hf://org/name"))["config.json"] == b"{}"
+    assert files_of(hub.local("hf://org/name"))["config.json"] == b"{}"
     forget(monkeypatch, offline=True)
     assert hub.local("hf://org/name@v1.0") == old
 
@@ -97,7 +92,7 @@ def test_what_is_half_cached_is_refused_offline(server, monkeypatch):
 def test_an_interrupted_download_goes_on(server, monkeypatch):
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 50_000)  # 10 MB
     server.faults["model.safetensors"] = [100_000]
-    assert content(hub.local("hf://org/name"))["model.safetensors"] == BIG
+    assert files_of(hub.local("hf://org/name"))["model.safetensors"] == BIG
     ranges = [bounds for method, path, bounds in server.requests if path.startswith("/cdn/")
               and "safetensors" in path]
     assert ranges == [None, "bytes=100000-"]
@@ -110,7 +105,7 @@ def test_what_is_whole_is_kept_of_a_download_that_failed(server, monkeypatch):
     assert "\n" not in str(raised.value)
     kept = set(server.downloaded()) - {"model.safetensors"}
     server.requests.clear()
-    assert content(hub.local("hf://org/name")) == {name: FILES[name] for name in READ}
+    assert files_of(hub.local("hf://org/name")) == {name: FILES[name] for name in READ}
     assert "model.safetensors" in server.downloaded() and not kept & {
         name for name in server.downloaded() if name != "model.safetensors"}
 
@@ -120,7 +115,7 @@ def test_another_content_than_stated_is_not_kept(server, name):
     server.faults[name] = [lambda data: b"x" + data[1:]]
     with pytest.raises(BertTfError, match=f"hf://org/name/{name} is damaged: what arrived"):
         hub.local("hf://org/name")
-    assert content(hub.local("hf://org/name"))[name] == FILES[name]
+    assert files_of(hub.local("hf://org/name"))[name] == FILES[name]
 
 
 @pytest.mark.parametrize(("refusal", "error", "message"), [
@@ -138,7 +133,7 @@ def test_no_access(server, monkeypatch, refusal, error, message):
         assert ("there is no org/name here" in str(raised.value)) == (path == "org/name")
     server.tokens.add("secret")
     monkeypatch.setenv("HF_TOKEN", "secret")
-    assert "config.json" in content(hub.local("hf://org/name"))
+    assert "config.json" in files_of(hub.local("hf://org/name"))
 
 
 @pytest.mark.parametrize(("path", "message"), [
@@ -175,6 +170,6 @@ def test_without_the_package_the_error_says_what_to_install(server, monkeypatch,
 def test_a_served_folder_is_the_one_on_disk(server, shared):
     source = shared / "reference" / "hub" / "bert_bin"
     server.repositories["a/b"] = {"main": files_of(source)}
-    found = content(hub.local("hf://a/b"))
+    found = files_of(hub.local("hf://a/b"))
     assert found.items() < files_of(source).items()
     assert set(files_of(source)) - set(found) == {"expected.json", "expected.npz"}

@@ -52,9 +52,9 @@ class Fields:
     def flag(self, name, default):
         return self.get(name, bool, "true or false", default)
 
-    def number(self, name, default=None):
-        """A whole number of at least 1."""
-        value = self.get(name, int, "a whole number", default)
+    def number(self, name):
+        """A whole number of at least 1; None where there is none."""
+        value = self.get(name, int, "a whole number", None)
         if value is not None and value < 1:
             self._refuse(name, value, "at least 1")
         return value

@@ -7,7 +7,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.serving.server import text_protos
 from bert_tf.storage import files
 
-_CPUS = os.cpu_count() or 1
+CPUS = os.cpu_count() or 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Batching:
     max_batch_size: int = 1000
     timeout: float = 0.0
     max_enqueued_batches: int = 10
-    threads: int = _CPUS
+    threads: int = CPUS
     thread_pool: str = "model_server_batch_threads"
     allowed_sizes: tuple[int, ...] = ()
     pad: bool = False
@@ -75,7 +75,7 @@ def read_batching(path, shared=None):
     batching = Batching(
         size, value("batch_timeout_micros", 0) / 1e6,
         value("max_enqueued_batches", Batching.max_enqueued_batches),
-        shared.threads if shared else value("num_batch_threads", _CPUS),
+        shared.threads if shared else value("num_batch_threads", Batching.threads),
         shared.thread_pool if shared else value("thread_pool_name", Batching.thread_pool),
         tuple(proto.allowed_batch_sizes), proto.pad_variable_length_inputs, split, execution_size)
     for name, least in (("max_batch_size", 1), ("max_enqueued_batches", 1), ("timeout", 0),

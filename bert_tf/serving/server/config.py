@@ -15,14 +15,13 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.serving.apis.keys import Keys
 from bert_tf.serving.apis.settings import ApiSettings
 from bert_tf.serving.server import flag_types, text_protos
-from bert_tf.serving.server.batching import Batching, batching_of
+from bert_tf.serving.server.batching import CPUS, Batching, batching_of
 from bert_tf.serving.server.flag_types import add as _add
 from bert_tf.serving.server.tls import ServerTls
 from bert_tf.serving.wire.request import Limits
 from bert_tf.storage import files
 
 MAX_MESSAGE_BYTES = 64 << 20  # of a request; TensorFlow Serving takes 2 GB
-_CPUS = os.cpu_count() or 1
 _log = logging.getLogger(__name__)
 
 
@@ -122,7 +121,7 @@ def parser(doc):
     _add(group, "batching_parameters_file", str, None, "BatchingParameters")
     _add(group, "enable_per_model_batching_parameters", bool, False,
          "batching_params.pbtxt in a version's folder goes before --batching_parameters_file")
-    _add(group, "grpc_max_threads", cli.positive, 4 * _CPUS, "requests that run side by side, "
+    _add(group, "grpc_max_threads", cli.positive, 4 * CPUS, "requests that run side by side, "
          "where they are not merged")
     _add(group, "tensorflow_session_parallelism", cli.natural, 0,
          "threads, both for one operation and for operations side by side; 0: as TensorFlow likes")
@@ -139,11 +138,11 @@ def parser(doc):
 
 # Flags that change nothing here: (name, type, default)
 _INEFFECTIVE = (
-    ("rest_api_num_threads", int, 4 * _CPUS),
+    ("rest_api_num_threads", int, 4 * CPUS),
     ("num_load_threads", int, 0), ("num_unload_threads", int, 0),
     ("flush_filesystem_caches", bool, True), ("enable_profiler", bool, True),
     ("remove_unused_fields_from_bundle_metagraph", bool, True),
-    ("per_process_gpu_memory_fraction", float, 0.0), ("num_tflite_pools", int, _CPUS),
+    ("per_process_gpu_memory_fraction", float, 0.0), ("num_tflite_pools", int, CPUS),
     ("num_tflite_interpreters_per_pool", int, 1), ("xla_cpu_compilation_enabled", bool, False),
     ("xla_gpu_compilation_enabled", bool, False), ("skip_initialize_tpu", bool, False),
     ("mixed_precision", str, ""), ("enable_grpc_healthcheck_service", bool, True))

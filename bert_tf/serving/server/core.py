@@ -9,12 +9,10 @@ from bert_tf.serving.server.batcher import Batcher
 from bert_tf.serving.server.codec import Decoder
 from bert_tf.serving.server.metrics import Metrics
 from bert_tf.serving.server.model_store import ModelStore
-from bert_tf.serving.server.models import Models, VersionStatus
+from bert_tf.serving.server.models import Models
 from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import Spec
-
-__all__ = ["Core", "VersionStatus"]
 
 
 class Core:

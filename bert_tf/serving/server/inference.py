@@ -6,7 +6,7 @@ What a signature must be and what may come out of it is TensorFlow Serving's
 
 import numpy as np
 
-from bert_tf.serving.server.signature import DEFAULT_SIGNATURE
+from bert_tf.serving.server.signature import DEFAULT_SIGNATURE, type_name
 from bert_tf.serving.wire.messages import error
 
 _INPUTS = "inputs"  # the name of the input, in both
@@ -68,7 +68,7 @@ class _Classify(_Method):
             if values is None:
                 continue
             if values.ndim != 2 or values.dtype != dtype or len(values) != number:
-                raise _wrong(name, values, f"{_dtype_name(dtype)} [{number}, classes]")
+                raise _wrong(name, values, f"{type_name(dtype)} [{number}, classes]")
         if classes is None:
             classes = np.full(scores.shape, b"", object)
         if scores is None:
@@ -95,12 +95,8 @@ class _Regress(_Method):
 
 
 def _wrong(name, values, wanted):
-    return error("examples_output", name=name, dtype=_dtype_name(values.dtype),
+    return error("examples_output", name=name, dtype=type_name(values.dtype),
                  shape=list(values.shape), wanted=wanted)
-
-
-def _dtype_name(dtype):
-    return "string" if dtype.kind == "O" else dtype.name
 
 
 METHODS = {method.kind: method for method in (_Classify(), _Regress())}

@@ -129,8 +129,8 @@ class Signature:
         for alias, (dtype, shape) in self.inputs.items():
             value = inputs[alias]
             if value.dtype != dtype:
-                raise error("dtype", alias=alias, wanted=_type_name(dtype),
-                            given=_type_name(value.dtype))
+                raise error("dtype", alias=alias, wanted=type_name(dtype),
+                            given=type_name(value.dtype))
             if dtype.kind == "O" and shape is not None and (len(shape) != value.ndim or any(
                     size not in (None, given)
                     for size, given in zip(shape, value.shape, strict=True))):
@@ -204,7 +204,8 @@ def _tensor_spec(info):
     return np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype), shape
 
 
-def _type_name(dtype):
+def type_name(dtype):
+    """Return what TensorFlow calls the values of a NumPy type."""
     return "string" if dtype.kind == "O" else dtype.name
 
 

@@ -22,13 +22,13 @@ import math
 import os
 import re
 
-from bert_tf.data.table_form import AS_FOUND, is_table, suffix
+from bert_tf.data.table_form import AS_FOUND, is_table
 from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.squad_file import squad_field, squad_questions
-from bert_tf.tasks.base.text_files import check_text
+from bert_tf.tasks.base.text_files import check_text, short
 
 # The names by which columns are known, the first that a file has; `_1`, `_2` … may follow those of
 # positives and negatives.
@@ -80,7 +80,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
         BertTfError: the file cannot be read.
     """
     path, columns = os.fspath(path), columns or {}
-    if suffix(path) == ".json" and _begins_with_object(path, form):
+    if files.suffix(path) == ".json" and _begins_with_object(path, form):
         return (example for example in squad_questions(path, form, _question)
                 if example is not None)
     names, form = column_names(path, form)
@@ -180,7 +180,7 @@ def _example(columns, number, where, row):
         raise BadRow(explain(f"{where}: no {columns.positives[0]}", "a text beside the query"))
     both = sorted(set(positives).intersection(negatives))
     if both:
-        raise BadRow(explain(f"{where}: {_short(both[0])} is a positive and a negative",
+        raise BadRow(explain(f"{where}: {short(both[0])} is a positive and a negative",
                              "one of the two"))
     scores = None if columns.score is None else _scores(
         where, columns.score, row.get(columns.score), len(positives), len(negatives))
@@ -269,7 +269,3 @@ def _json(where, name, value):
 
 def _is_plural(name):
     return name in ("positives", "negatives", "pos", "neg")
-
-
-def _short(text):
-    return repr(text if len(text) <= 60 else text[:57] + "…")

@@ -127,6 +127,11 @@ def check_text(where, text, what="text"):
     return check_unicode(where, text, what)
 
 
+def short(text):
+    """Return a text as messages show it, its beginning where it is long."""
+    return repr(text if len(text) <= 60 else text[:57] + "…")
+
+
 def _name(where, value, what="label"):
     """Return a label or id as a string."""
     if isinstance(value, (bool, int)):

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.data.task_input import Features
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.retrieval.metrics import metrics_of_ranks
+from bert_tf.retrieval.search import of_length_1
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.served_code import served_code
@@ -213,7 +214,7 @@ def _lines(examples, table, rows, vectors):
     if not np.isfinite(vectors).all():  # a similarity that is no number would be below none
         raise BertTfError(explain("vectors that are not finite", "a model that was trained without "
                                   "overflow"))
-    vectors = _of_length_1(vectors)
+    vectors = of_length_1(vectors)
 
     def cosine(query, text):
         return round(float(vectors[query] @ vectors[text]), _DIGITS)
@@ -234,12 +235,6 @@ def _lines(examples, table, rows, vectors):
     return [{"id": example.id, "ranks": ranks[query],
              "score": max(cosine(query, text) for text in positives[query])}
             for example, (query, *_) in zip(examples, rows, strict=True)]
-
-
-def _of_length_1(vectors):
-    """Scale `vectors [n, width]` to length 1 each; one of 0 stays 0."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
 TYPE = Embedding

@@ -4,11 +4,12 @@ An answer must equal the context at its offset, to the character; one that does 
 never moved or skipped, and the message says where it is found.
 """
 
-from bert_tf.data.table_form import AS_FOUND, suffix
+from bert_tf.data.table_form import AS_FOUND
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.errors import explain
+from bert_tf.storage import files
 from bert_tf.tasks.base.squad_file import squad_field, squad_questions
-from bert_tf.tasks.base.text_files import check_text
+from bert_tf.tasks.base.text_files import check_text, short
 from bert_tf.tasks.question_answering.examples import SpanExample
 
 
@@ -53,7 +54,7 @@ def read_span_table(path, columns, form=AS_FOUND):
 
     Raises: as `read_texts`.
     """
-    if suffix(path) == ".json":
+    if files.suffix(path) == ".json":
         return read_squad(path, form)
     question, context, label = columns["text"], columns["text_b"], columns["label"]
     needed = [question, context, label, *filter(None, [columns.get("id")])]
@@ -83,7 +84,7 @@ def _answers(where, answer, start, context):
     if start is None or start == "":
         count = len(_starts(answer, context))
         if count != 1:
-            raise BadRow(explain(f"{where}: the answer {_short(answer)} occurs in the context "
+            raise BadRow(explain(f"{where}: the answer {short(answer)} occurs in the context "
                                  f"{count} times", "once, or a column answer_start"))
         return [(answer, context.index(answer))]
     try:
@@ -99,7 +100,7 @@ def _example(where, id, question, context, answers, group):
             starts = _starts(text, context)
             found = "which does not hold it" if not starts else \
                 f"which holds it at {', '.join(map(str, starts[:5]))}"
-            raise BadRow(f"{where}: the answer {_short(text)} is not at character {start} of the "
+            raise BadRow(f"{where}: the answer {short(text)} is not at character {start} of the "
                          f"context, {found}")
     return SpanExample(id, question, context, tuple(answers), not answers, group, where)
 
@@ -111,7 +112,3 @@ def _starts(text, context):
         starts.append(start)
         start = context.find(text, start + 1)
     return starts
-
-
-def _short(text):
-    return repr(text if len(text) <= 60 else text[:57] + "…")

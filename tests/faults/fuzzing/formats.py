@@ -45,7 +45,6 @@ CASINGS = ({"lower_case": True, "strip_accents": False, "pretokenize": "morpheme
 MANIFEST = {"fingerprint": "0", "options": {"seed": 1, "input": ["a"]}, "inputs": ["a"]}
 TASK = {"task": "classifier", "labels": ["a"], "reading": {"seq_length": 8}}
 STATE = {"step": 5, "position": [0], "files": {"variables.index": {"size": 3, "blake2b": "00"}}}
-LABELS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def _config():

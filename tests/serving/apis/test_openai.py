@@ -6,14 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from fake_backend import LIMITS, WINDOW, vector
+from fake_backend import LIMITS, WINDOW, unit, vector
 
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.serving.wire.messages import error
-
-
-def _unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def test_vectors_of_length_1_in_either_format(post, backend):
@@ -22,7 +18,7 @@ def test_vectors_of_length_1_in_either_format(post, backend):
     assert status == 200 and body["object"] == "list" and body["model"] == "embedder"
     assert [(row["index"], row["object"]) for row in body["data"]] == [
         (place, "embedding") for place in range(3)]
-    expected = _unit(np.stack([vector(text) for text in texts]))
+    expected = unit(np.stack([vector(text) for text in texts]))
     np.testing.assert_allclose([row["embedding"] for row in body["data"]], expected, rtol=1e-6)
     assert body["usage"] == {"prompt_tokens": 11, "total_tokens": 11}
     _, body = post("/v1/embeddings", model="embedder", input=texts, encoding_format="base64")
@@ -33,7 +29,7 @@ def test_vectors_of_length_1_in_either_format(post, backend):
 
 def test_dimensions_are_the_first_ones_at_length_1_again(post):
     _, body = post("/v1/embeddings", model="embedder", input="a pear", dimensions=2)
-    expected = _unit(vector("a pear")[:2])
+    expected = unit(vector("a pear")[:2])
     np.testing.assert_allclose(body["data"][0]["embedding"], expected, rtol=1e-6)
     status, body = post("/v1/embeddings", model="embedder", input="a pear", dimensions=5)
     assert (status, body["error"]["param"]) == (400, "dimensions")
@@ -49,7 +45,7 @@ def test_vectors_that_are_stored_small_are_decoded(served, backend, monkeypatch)
     body = served[0].post("/v1/embeddings", json={"model": "embedder", "input": "a pear"}).json()
     vars(about).pop("code", None)
     # Vectors of other scales are the same once they have length 1.
-    np.testing.assert_allclose(body["data"][0]["embedding"], _unit(vector("a pear")), rtol=1e-6)
+    np.testing.assert_allclose(body["data"][0]["embedding"], unit(vector("a pear")), rtol=1e-6)
 
 
 def test_token_ids_go_to_the_signature_of_ids(post, backend):

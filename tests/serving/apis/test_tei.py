@@ -2,26 +2,22 @@
 
 import numpy as np
 import pytest
-from fake_backend import EMBEDDER, MOODS, RANKER, FakeBackend, serving, vector
+from fake_backend import EMBEDDER, MOODS, RANKER, FakeBackend, serving, unit, vector
 
 from bert_tf.serving.wire.messages import error
-
-
-def _unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def test_vectors(served, post, backend):
     response = served[0].post("/embed", json={"inputs": ["a tree", "나무"]})
     expected = np.stack([vector("a tree"), vector("나무")])
-    np.testing.assert_allclose(response.json(), _unit(expected), rtol=1e-6)
+    np.testing.assert_allclose(response.json(), unit(expected), rtol=1e-6)
     assert response.headers["x-compute-tokens"] == "7"
     assert response.headers["x-compute-characters"] == "8"
     assert post("/embed", inputs="나무", normalize=False)[1] == [expected[1].tolist()]
     assert post("/embed", inputs="나무", normalize=False, dimensions=2)[1] == [
         expected[1, :2].tolist()]
     np.testing.assert_allclose(post("/embed", inputs="나무", dimensions=2)[1],
-                               _unit(expected[1:, :2]), rtol=1e-6)
+                               unit(expected[1:, :2]), rtol=1e-6)
     assert backend.counted == [("embedder", "embed", "OK")] * 4
     # The model made for vectors is meant, unless the path names another.
     assert post("/models/moods/embed", inputs="나무")[0] == 200
@@ -39,7 +35,7 @@ def test_a_prompt_comes_before_each_text(post):
 def test_similarity(post):
     _, cosines = post("/similarity", inputs={
         "source_sentence": "a tree", "sentences": ["a tree", "나무"]})
-    vectors = _unit(np.stack([vector("a tree"), vector("나무")]))
+    vectors = unit(np.stack([vector("a tree"), vector("나무")]))
     np.testing.assert_allclose(cosines, vectors @ vectors[0], rtol=1e-6)
     status, body = post("/similarity", inputs={"source_sentence": "a", "sentences": []})
     assert (status, body) == (400, {

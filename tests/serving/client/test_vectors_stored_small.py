@@ -30,7 +30,7 @@ def server(code_of, dtype):
         return {"embedding": code.encode(vectors(inputs["text"]))}
 
     text = {"text": (tf.string, [None])}
-    width = code_of(1).stored_width(16)
+    width = code_of(1).encode(np.ones([1, 16], "float32")).shape[1]
     served = ScriptedServer(answer, {"embed": (text, {"embedding": (dtype, [None, width])}),
                                      "describe": (text, {"description": (tf.string, [None])})})
     return served

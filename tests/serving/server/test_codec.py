@@ -12,9 +12,8 @@ import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from decoder_jobs import breaks, dies, fails, hangs, process, takes_too_much
-from server_harness import PATIENCE, wait_until
+from server_harness import PATIENCE, predict_request, wait_until
 from tensorflow_serving.apis import predict_pb2
 
 from bert_tf.serving.server import codec, grpc_services, rest_server
@@ -36,13 +35,6 @@ def decode():
 
     yield run
     made.close()
-
-
-def request(text, **fields):
-    made = predict_pb2.PredictRequest(**fields)
-    made.model_spec.name = "m"
-    made.inputs["text"].CopyFrom(tf.make_tensor_proto(text))
-    return made.SerializeToString()
 
 
 def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
@@ -75,7 +67,8 @@ def test_large_requests_are_decoded_in_another_process(decode, monkeypatch):
     assert decode(process, bytes(AT_ONCE + 1)) != medium
 
     texts = ["네", "b" * 20_000]
-    spec, inputs, outputs = decode(grpc_messages.read_predict, request(texts), LIMITS)
+    spec, inputs, outputs = decode(
+        grpc_messages.read_predict, predict_request("m", text=texts).SerializeToString(), LIMITS)
     assert (spec, outputs) == (Spec("m"), ())
     assert inputs["text"].tolist() == [text.encode() for text in texts]
     with pytest.raises(TooLargeError):

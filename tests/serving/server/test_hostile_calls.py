@@ -9,7 +9,7 @@ import grpc
 import pytest
 import tensorflow as tf
 from fake_models import add_version, running, settings_of, started
-from server_harness import PATIENCE, refused, wait_until
+from server_harness import PATIENCE, predict_request, refused, wait_until
 from tensorflow_serving.apis import predict_pb2
 
 from bert_tf.serving.server import codec
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.usefixtures("fake_versions")
 
 
 def message(values):
-    request = predict_pb2.PredictRequest(model_spec={"name": "m"})
-    request.inputs["x"].CopyFrom(tf.make_tensor_proto(values))
-    return request.SerializeToString()
+    return predict_request("m", x=values).SerializeToString()
 
 
 @pytest.fixture

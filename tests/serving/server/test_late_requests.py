@@ -19,10 +19,9 @@ from fake_models import (
     settings_of,
     started,
 )
-from server_harness import PATIENCE, wait_until
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from server_harness import PATIENCE, predict_request, wait_until
+from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from bert_tf.serving.server import config
 from bert_tf.serving.server.rest_server import RestSettings
 from bert_tf.serving.server.signature import Cancellation, Signature
 from bert_tf.serving.wire.request import ServingError, Spec
@@ -97,13 +96,15 @@ def test_one_thread_s_call_is_cancelled_and_another_s_is_not(counting):
     assert ending(SHORT, Cancellation(), theirs) == [3]
 
 
-@pytest.mark.parametrize("batching", [(), ("--enable_batching",)])
-def test_what_timed_out_makes_room_for_others(tmp_path, monkeypatch, counting, batching):
+@pytest.mark.parametrize("merged", [False, True])
+def test_what_timed_out_makes_room_for_others(tmp_path, monkeypatch, counting, merged):
     """One thread runs requests: who asks next is answered as the first one's time is over."""
     monkeypatch.setattr(Loaded, "function", staticmethod(counting.signature.function))
-    monkeypatch.setattr(config, "_CPUS", 1)
     add_version(tmp_path / "m")
-    settings = settings_of(tmp_path, "--grpc_max_threads=1", *batching)
+    batching = tmp_path / "batching.config"
+    batching.write_text("num_batch_threads { value: 1 }")
+    settings = settings_of(tmp_path, "--grpc_max_threads=1", *(
+        ["--enable_batching", f"--batching_parameters_file={batching}"] if merged else []))
 
     async def begun(core, **options):
         counting.runs.clear()
@@ -184,12 +185,10 @@ def test_batches_that_wait_are_bounded_whatever_their_outputs(holding):
 
 
 def _by_grpc(holding, address):
-    request = predict_pb2.PredictRequest(model_spec={"name": "m"})
-    request.inputs["x"].CopyFrom(tf.make_tensor_proto([1, 2]))
     with grpc.insecure_channel(f"unix:{holding.settings.flags.grpc_socket_path}") as channel:
         try:
             prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
-                request, timeout=PATIENCE)
+                predict_request("m", x=[1, 2]), timeout=PATIENCE)
         except grpc.RpcError as problem:
             return problem.code().name
         return "OK"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fake_models import PRIVATE, Loaded, add_version, rest_of, running, settings_of, started
-from server_harness import PATIENCE, free_ports, refused
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from server_harness import PATIENCE, free_ports, predict_request, refused
+from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from bert_tf.serving.server import codec
 from bert_tf.serving.server.signature import serving_error
@@ -36,10 +36,8 @@ def test_a_model_is_looked_up_before_anything_is_decoded(tmp_path, monkeypatch):
             with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
                 stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
                 for name, code in (("none", "NOT_FOUND"), ("m", "UNIMPLEMENTED")):
-                    request = predict_pb2.PredictRequest(model_spec={"name": name})
-                    request.inputs["x"].CopyFrom(tf.make_tensor_proto([large]))
                     with refused(code):
-                        stub.Predict(request, timeout=PATIENCE)
+                        stub.Predict(predict_request(name, x=[large]), timeout=PATIENCE)
                     assert len(asked) == (name == "m")
         finally:
             run(made.stop(0))
@@ -91,12 +89,9 @@ def test_clients_see_no_stacks_no_paths_and_no_exceptions(
 
     with running(settings) as (run, core):
         made = run(started(core, settings))
-        request = predict_pb2.PredictRequest()
-        request.model_spec.name = "m"
-        request.inputs["x"].CopyFrom(tf.make_tensor_proto([1]))
         with grpc.insecure_channel(f"unix:{tmp_path / 'socket'}") as channel, refused(code, told):
             prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(
-                request, timeout=PATIENCE)
+                predict_request("m", x=[1]), timeout=PATIENCE)
         run(made.stop(0))
         with rest_of(core, run) as address:
             answer = httpx.post(f"{address}/v1/models/m:predict", json={"inputs": [1]},

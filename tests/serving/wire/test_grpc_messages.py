@@ -2,7 +2,8 @@
 
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import inference_pb2, predict_pb2, regression_pb2
+from server_harness import predict_request
+from tensorflow_serving.apis import inference_pb2, regression_pb2
 
 from bert_tf.serving.wire import grpc_messages
 from bert_tf.serving.wire.request import Limits, ServingError, Spec
@@ -16,23 +17,23 @@ def refusal(function, *arguments):
     return refused.value.code, refused.value.message
 
 
-def request(text, **fields):
-    made = predict_pb2.PredictRequest(**fields)
-    made.model_spec.name = "m"
-    made.inputs["text"].CopyFrom(tf.make_tensor_proto(text))
-    return made.SerializeToString()
+def message(texts):
+    return predict_request("m", text=texts).SerializeToString()
 
 
 def test_predict_messages():
-    message = request(["a"], output_filter=["x"], model_spec={"version_label": "", "name": "m"})
-    spec, _, outputs = grpc_messages.read_predict(message, LIMITS)
-    assert spec == Spec("m", label="") == grpc_messages.first_spec(message) and outputs == ("x",)
+    request = predict_request("m", text=["a"])
+    request.output_filter.append("x")
+    request.model_spec.version_label = ""
+    data = request.SerializeToString()
+    spec, _, outputs = grpc_messages.read_predict(data, LIMITS)
+    assert spec == Spec("m", label="") == grpc_messages.first_spec(data) and outputs == ("x",)
     assert "5 rows; expected at most 4" in refusal(
-        grpc_messages.read_predict, request(["a"] * 5), LIMITS)[1]
-    assert grpc_messages.read_predict(request(["b" * 30_000]), LIMITS)[1]["text"].size == 1
-    assert refusal(grpc_messages.read_predict, request(["a", "b" * 30_001]), LIMITS)[1] == (
+        grpc_messages.read_predict, message(["a"] * 5), LIMITS)[1]
+    assert grpc_messages.read_predict(message(["b" * 30_000]), LIMITS)[1]["text"].size == 1
+    assert refusal(grpc_messages.read_predict, message(["a", "b" * 30_001]), LIMITS)[1] == (
         "input text holds a text of 30001 bytes; expected at most 30000")
-    for damaged in (b"\xff", message[:-1], b"\x0a\xff\xff\xff\xff\xff"):
+    for damaged in (b"\xff", data[:-1], b"\x0a\xff\xff\xff\xff\xff"):
         assert refusal(grpc_messages.read_predict, damaged, LIMITS) == (
             "INVALID_ARGUMENT", "the request is damaged")
     assert grpc_messages.first_spec(b"") is None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from harness import mirrored
+from scipy import special
 from sklearn.metrics import log_loss, mean_squared_error
 from text_models import CONFIG, VOCABULARY, classifier, make_preprocessor
 
@@ -23,10 +24,6 @@ LONG = ["a b c d e f g h a b c d e f g h a b", "c", "good a b c d e f g h a b c 
 
 def multi_labels(size, seed=0):
     return np.random.default_rng(seed).integers(0, 2, (size, 3)).astype("int32")
-
-
-def sigmoid(logits):
-    return 1 / (1 + np.exp(-logits.astype("float64")))
 
 
 def test_learns_from_text_and_predicts():
@@ -103,7 +100,7 @@ def test_several_labels_against_scikit_learn():
     labels[1, 2] = -1
     logits = model(TEXTS).numpy()
     known = labels >= 0
-    probabilities = sigmoid(logits)
+    probabilities = special.expit(logits)
     np.testing.assert_allclose(model.probabilities(logits), probabilities, rtol=1e-5)
     batch = {"label_ids": labels}
     mean = float(model.loss_sums(logits, batch)["classifier"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from harness import mirrored
+from scipy import special
 from scipy.special import erf
 
 from bert_tf.config import ModelConfig
@@ -56,11 +57,6 @@ def gelu(x):
     return x * (1 + erf(x / np.sqrt(2))) / 2
 
 
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
 def encode(weights, ids, name, heads=2):
     """BERT's encoder of one layer over the embeddings that both models share."""
     at = "electra/embeddings"
@@ -76,7 +72,7 @@ def encode(weights, ids, name, heads=2):
     query, key, value = map(split, ("query", "key", "value"))
     scores = query @ key.swapaxes(2, 3) / np.sqrt(query.shape[-1])
     scores = scores - 1e4 * (ORIGINALS == 0)[:, None, None]
-    mixed = (softmax(scores) @ value).swapaxes(1, 2).reshape(x.shape)
+    mixed = (special.softmax(scores, -1) @ value).swapaxes(1, 2).reshape(x.shape)
     x = norm(x + dense(mixed, weights, f"{layer}/attention/output/dense"), weights,
              f"{layer}/attention/output/LayerNorm")
     inner = gelu(dense(x, weights, f"{layer}/intermediate/dense"))
@@ -96,7 +92,8 @@ def total_loss(weights):
     hidden = norm(hidden, weights, "generator_predictions/transform/LayerNorm")
     logits = (hidden @ weights["electra/embeddings/word_embeddings"].T
               + weights["generator_predictions/output_bias"])
-    generator = -np.log(softmax(logits)[np.arange(len(rows)), ORIGINALS[rows, places]]).mean()
+    generator = -special.log_softmax(logits, -1)[
+        np.arange(len(rows)), ORIGINALS[rows, places]].mean()
     hidden = gelu(dense(encode(weights, corrupted, "electra"), weights,
                         "discriminator_predictions/dense"))
     logit = dense(hidden, weights, "discriminator_predictions/dense_1")[..., 0]

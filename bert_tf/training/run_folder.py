@@ -1,0 +1,35 @@
+"""The folder that a command works in: paths there, and room for a run that trains."""
+
+import os
+
+from bert_tf.storage import files, manifest
+from bert_tf.training.checkpoint import refuse_loss
+
+
+class OutputFolder:
+    """Base of work that is done in the folder `options.output_dir`."""
+
+    def path(self, *names):
+        """Return a path in the folder."""
+        return os.path.join(self.options.output_dir, *names)
+
+
+class RunFolder(OutputFolder):
+    """Base of a run that has its checkpoints there; its options are `TrainWriteOptions`."""
+
+    def begin(self, record, made, stated, inputs, **facts):
+        """Delete what another run made, and write the manifest of this one; return that.
+
+        Args:
+            record: path of the manifest.
+            made: names of what a run makes.
+            stated, inputs, facts: options, files and facts as of `manifest.write`.
+
+        Raises:
+            UsageError: checkpoints would be lost, and nobody said that they may.
+        """
+        if not self.options.discard_checkpoints:
+            refuse_loss([self.path("checkpoints")])
+        for name in made:
+            files.remove(self.path(name))
+        return manifest.write(record, stated, inputs, **facts)
