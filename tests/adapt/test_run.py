@@ -171,24 +171,27 @@ def test_rows_without_a_piece_are_left_out_where_the_model_is_trained(folder, un
 
 
 @pytest.mark.long
-def test_a_stopped_run_ends_with_the_same_bytes(folder, unexported, monkeypatch, eager):
-    run(folder, "straight", *TRAIN)
-    after = weights_of(folder, "straight/model")
+@pytest.mark.parametrize("words", [(), ("--only_new_pieces",)])
+def test_a_stopped_run_ends_with_the_same_bytes(words, folder, unexported, monkeypatch, eager):
+    straight, part = (f"{name}{len(words)}" for name in ("straight", "part"))
+    words = [*TRAIN, *words]
+    run(folder, straight, *words)
+    after = weights_of(folder, f"{straight}/model")
     write, train = run_module.write_adapted, pretrain_module.train
     for module, name, working, last in ((run_module, "write_adapted", write, "start"),
                                         (pretrain_module, "train", train, "checkpoints")):
-        def killed(*given, working=working, last=last):
-            working(*given)
+        def killed(*given, working=working, last=last, **options):
+            working(*given, **options)
             if last == "checkpoints":
-                files.remove(str(folder / "part" / "checkpoints" / "step_00000004"))
+                files.remove(str(folder / part / "checkpoints" / "step_00000004"))
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
             patched.setattr(module, name, killed)
-            run(folder, "part", *TRAIN)
-        assert (folder / "part" / last).exists()
-    run(folder, "part", *TRAIN)
-    again = weights_of(folder, "part/model")
+            run(folder, part, *words)
+        assert (folder / part / last).exists()
+    run(folder, part, *words)
+    again = weights_of(folder, f"{part}/model")
     assert all(again[name].tobytes() == value.tobytes() for name, value in after.items())
 
 
