@@ -34,9 +34,6 @@ class VocabularyOptions(Options):
     keep_characters: bool = option(
         False, "with --drop_unused: keep all pieces of a single character, so that words of other "
                "texts are rarely unknown")
-    only_new_pieces: bool = option(
-        False, "with --new_pieces: train the rows of these and the masked-LM head alone; texts "
-               "without a new piece keep their vectors to the bit")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +49,9 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
     output_dir: str = option(REQUIRED, "run folder", metavar="DIR")
     train_steps: int | None = option(
         None, "optimizer steps; 0: only the vocabulary is changed", NATURAL, otherwise=10_000)
+    only_new_pieces: bool = option(
+        False, "with --new_pieces: train the rows of these and the masked-LM head alone; texts "
+               "without a new piece keep their vectors to the bit")
     batch_size: int | None = option(
         None, "examples a step over all replicas (default: 32)", POSITIVE)
     learning_rate: float | None = option(

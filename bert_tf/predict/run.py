@@ -8,7 +8,6 @@
 | `manifest.json` | written last: what was predicted, of what, metrics, checksums |
 """
 
-
 from bert_tf.data.options import beam_module
 from bert_tf.data.tables import BadRow
 from bert_tf.embedder import model_digest

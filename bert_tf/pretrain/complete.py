@@ -59,20 +59,6 @@ _REFUSED = (
       for name, none in (("whole_word", (False,)), ("max_ngram", (None, 1)),
                          ("masked_lm_prob", (0.15,)), ("final_masked_lm_prob", (None,)),
                          ("max_predictions_per_seq", (None,)))),
-    (tuple(name for name in OBJECTIVES if name != "mlm"),
-     lambda options, config: options.causal_fraction,
-     "with --causal_fraction, which is of masked tokens alone", "--objective mlm"),
-    *((("mlm",), lambda options, config, wrong=wrong: options.causal_fraction and wrong(
-        options, config), f"with --causal_fraction {why}", f"leaving out {what}")
-      for wrong, why, what in (
-        (lambda options, config: (config.bilstm or config.conv_kernel_size > 1
-                                  or config.first_conv_kernel_size),
-         "predicts what follows, which a BiLSTM or a convolution shows", "--causal_fraction"),
-        (lambda options, config: options.masking == "static",
-         "leaves rows unmasked, and --masking static stores them masked", "--masking static"),
-        (lambda options, config: options.padding_free,
-         "hides what follows in some rows, which have no rectangle of their own",
-         "--padding_free"))),
     (OBJECTIVES, lambda options, config: (options.format in NEXT_SENTENCE_FORMATS
                                         and config.type_vocab_size < 2),
      "with --format {format} needs 2 segments, the model has type_vocab_size={types}",
@@ -98,6 +84,7 @@ def complete(options):
     _check_sources(options)
     options, config = _model_config(options)
     options = _choose_objective(options, config)
+    _check_causal(options, config)
     defaults = training_defaults(options.preset)
     options = _filled(
         options,
@@ -230,6 +217,21 @@ def _choose_objective(options, config):
             why = why.format(format=options.format, types=config.type_vocab_size)
             raise UsageError(explain(f"--objective {objective} {why}", attempt=attempt))
     return options
+
+
+def _check_causal(options, config):
+    """Refuse `causal_fraction` where rows cannot be read left to right."""
+    shows = config.bilstm or config.conv_kernel_size > 1 or config.first_conv_kernel_size
+    for is_wrong, why, attempt in (
+            (options.objective != "mlm", f"with --objective {options.objective}: it is of masked "
+             "tokens alone", "--objective mlm"),
+            (shows, "with a BiLSTM or a convolution, which shows what follows", "leaving it out"),
+            (options.masking == "static", "with --masking static, which stores rows masked",
+             "--masking dynamic"),
+            (options.padding_free, "with --padding_free, where a row has no rectangle of its own",
+             "leaving one out")):
+        if options.causal_fraction and is_wrong:
+            raise UsageError(explain(f"--causal_fraction {why}", attempt=attempt))
 
 
 def _name_folders(options):

@@ -91,12 +91,14 @@ def test_learning_rates(flags, rate):
                                            "--family albert; try --family bert"),
     ("--family gpt --final_masked_lm_prob 0.1", "--final_masked_lm_prob has no meaning"),
     ("--masking static --final_masked_lm_prob 0.1", "which stores masks once; try --masking dyn"),
-    ("--causal_fraction 0.5 --family electra", "which is of masked tokens alone; try --objective "
-                                               "mlm"),
-    ("--causal_fraction 0.5 --objective mlm --padding_free", "try leaving out --padding_free"),
-    ("--causal_fraction 0.5 --objective mlm --masking static", "try leaving out --masking static"),
+    ("--causal_fraction 0.5 --family electra", "with --objective rtd: it is of masked tokens "
+                                               "alone; try --objective mlm"),
+    ("--causal_fraction 0.5 --objective mlm --padding_free", "no rectangle of its own; try leaving "
+                                                             "one out"),
+    ("--causal_fraction 0.5 --objective mlm --masking static", "stores rows masked; try --masking "
+                                                               "dynamic"),
     ("--causal_fraction 0.5 --objective mlm --config conv.json",
-     "which a BiLSTM or a convolution shows; try leaving out --causal_fraction"),
+     "with a BiLSTM or a convolution, which shows what follows; try leaving it out"),
     ("--causal_fraction 1.0 --objective mlm", "1.0; expected a fraction in [0, 1)"),
     ("--stack 2", "--stack repeats the layers of a trained model; name it with --init"),
     ("--decay_ratio 0.1", "--decay_ratio has no meaning without --schedule trapezoid; leave it"),
