@@ -83,6 +83,9 @@ ROWS = {
     "squad/answerable": _replace(_SQUAD, task="squad_v1", answerable=True, dtype="float32"),
     "klue_sts/korean": Row("klue_sts", "klue/sts_a.json", 0.2, start="korean", epochs=8),
     "klue_ner/korean": Row("klue_ner", "klue/ner_a.tsv", 0.2, start="korean"),
+    "klue_nli/korean": Row("klue_nli", "klue/nli_a.json", 0.2, start="korean", epochs=6),
+    "korquad/korean": Row("korquad", "korquad/KorQuAD_v1.0_dev.json", 0.2, start="korean",
+                          learning_rates=(3e-4,), flags=("--doc_stride", "64")),
     "nsmc/korean": _replace(_NSMC, ngrams={"n": 4, "unit": "char"}),
     "nsmc/scratch": _replace(_NSMC, scratch=True),
 }

@@ -3,8 +3,8 @@
     python benchmarks/pretraining_budget.py --input reviews.txt.gz [--minutes 4] [--only adamw muon]
 
 A vocabulary of 8,000 is learned once from the first `--lines` lines, each a document of its own.
-Every row is a model of `--layers` of `--hidden_size` (ReLU, no dropout, 64 positions) that predicts
-masked tokens of full rows of 64, in batches of 32. A row has as many steps as its own speed,
+Every row is a model of `--layers` of `--hidden_size` (ReLU, no dropout) that predicts masked tokens
+of full rows of `--max_seq_length`, 2,048 tokens a step. A row has as many steps as its own speed,
 measured first, allows in `--minutes` of training; `--clock cpu` counts processor time instead, for
 a machine that others use as well. All rows but those that say so are measured on the same masked
 tokens.
@@ -146,8 +146,9 @@ def sizes(arguments, fields):
 
 def train_row(arguments, strategy, text, vocab, folder, name):
     """Train the model of a row; what there is to say of it."""
-    flags = dict(ROWS[name])
+    flags = {**common(arguments), **ROWS[name]}
     fields, shallow = sizes(arguments, flags.pop("model", {})), flags.pop("shallow", 0)
+    fields["max_position_embeddings"] = arguments.max_seq_length
     run = os.path.join(folder, name)
     if not shallow:
         return train(arguments, strategy, text, vocab, run, flags, fields, arguments.minutes)
@@ -159,6 +160,13 @@ def train_row(arguments, strategy, text, vocab, folder, name):
                    (1 - shallow) * arguments.minutes)
     times = {key: first[key] + second[key] for key in second if key.endswith("minutes")}
     return {**second, **times, "shallow_steps": first["steps"]}
+
+
+def common(arguments):
+    """The flags of all rows, of a length and type that are asked for."""
+    tokens, length = COMMON["batch_size"] * COMMON["max_seq_length"], arguments.max_seq_length
+    return {**COMMON, "max_seq_length": length, "batch_size": max(1, tokens // length),
+            "dtype": arguments.dtype}
 
 
 def first_lines(path, count, output):
@@ -175,6 +183,9 @@ def main():
     parser.add_argument("--lines", type=int, default=100_000, help="(default: 100000)")
     parser.add_argument("--layers", type=int, default=4, help="(default: 4)")
     parser.add_argument("--hidden_size", type=int, default=256, help="(default: 256)")
+    parser.add_argument("--max_seq_length", type=int, default=COMMON["max_seq_length"],
+                        help="of as many fewer rows a step where longer (default: 64)")
+    parser.add_argument("--dtype", default=COMMON["dtype"], help="(default: bfloat16)")
     parser.add_argument("--minutes", type=float, default=4.0, help="of a row (default: 4)")
     parser.add_argument("--probe", type=float, default=15.0,
                         help="seconds in which the speed of a row is measured (default: 15)")
@@ -204,7 +215,7 @@ def main():
                   f"{1000 * row['seconds_per_step']:9.1f}{row['wall_minutes']:10.2f}"
                   f"{row['cpu_minutes']:9.2f}", flush=True)
     return finish("pretraining_budget", arguments, Targets(), rows=rows,
-                  flags_of_rows={name: ROWS[name] for name in rows}, common=COMMON,
+                  flags_of_rows={name: ROWS[name] for name in rows}, common=common(arguments),
                   sizes=sizes(arguments, {}))
 
 
