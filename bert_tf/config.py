@@ -292,6 +292,11 @@ class ModelConfig(Config):
         return self.head_act or self.hidden_act
 
     @property
+    def sees_neighbors(self):
+        """Whether a position is shown its neighbors by more than attention, past any mask of it."""
+        return self.bilstm or self.conv_kernel_size > 1 or self.first_conv_kernel_size > 0
+
+    @property
     def longest(self):
         """Tokens of a sequence at most."""
         reserved = self.padding_id + 1 if self.positions_from_padding else 0

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
 from bert_tf.layers.bilstm import BiLstm
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.embeddings import Embeddings
@@ -176,6 +177,9 @@ class Backbone(Adaptable, keras.Layer):
     def _layout(self, input_mask, causal_rows=None):
         causal = self.config.attention == "causal"
         if causal_rows is not None and not causal:
+            if self.config.sees_neighbors:
+                raise UsageError("causal_rows with a BiLSTM or a convolution, which shows what "
+                                 "follows")
             causal = tf.cast(causal_rows, self.compute_dtype)[:, tf.newaxis, tf.newaxis, tf.newaxis]
             return Padded.of_mask(input_mask, self.compute_dtype, causal)
         if self.padding_free and not self.attention_probs:

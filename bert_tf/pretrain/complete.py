@@ -221,11 +221,11 @@ def _choose_objective(options, config):
 
 def _check_causal(options, config):
     """Refuse `causal_fraction` where rows cannot be read left to right."""
-    shows = config.bilstm or config.conv_kernel_size > 1 or config.first_conv_kernel_size
     for is_wrong, why, attempt in (
             (options.objective != "mlm", f"with --objective {options.objective}: it is of masked "
              "tokens alone", "--objective mlm"),
-            (shows, "with a BiLSTM or a convolution, which shows what follows", "leaving it out"),
+            (config.sees_neighbors, "with a BiLSTM or a convolution, which shows what follows",
+             "leaving it out"),
             (options.masking == "static", "with --masking static, which stores rows masked",
              "--masking dynamic"),
             (options.padding_free, "with --padding_free, where a row has no rectangle of its own",

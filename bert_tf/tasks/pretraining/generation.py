@@ -13,7 +13,7 @@ _BITS = 24  # of a draw: as many as a float32 in [0, 1) holds
 
 
 def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, temperature=1.0,
-             seed=0, end_id=None, use_cache=True, may_slide=True):
+             seed=0, end_id=None, use_cache=True, may_slide=True, first_row=0):
     """Continue every row of a batch.
 
     The most probable token is taken, or one is drawn from the `top_k` most probable ones by their
@@ -39,6 +39,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
         may_slide: False omits what rows longer than the window need; they end there.
+        first_row: of a part of a larger batch, the number of its first row there: of one seed
+            the part draws what it draws in the whole.
 
     Returns: a dict of int32 `[batch, max_new_tokens]`: `output_word_ids`, the continuations, each
         from its first position on and with its `end_id`, and `output_mask`, 1 for what was
@@ -58,7 +60,7 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     own = seed.shape.rank == 1
     return run(ids, mask, tf.cast(max_new_tokens, tf.int32), tf.cast(top_k, tf.int32),
                tf.cast(temperature, tf.float32), tf.broadcast_to(seed, rows),
-               tf.zeros(rows, tf.int32) if own else tf.range(rows[0]),
+               tf.zeros(rows, tf.int32) if own else first_row + tf.range(rows[0]),
                tf.constant(-1 if end_id is None else end_id))
 
 

@@ -13,7 +13,7 @@ from bert_tf.tasks.base.objective import Objective, weighed
 from bert_tf.tasks.pretraining import generation
 from bert_tf.tasks.pretraining.continuation import added_text, prompt_of
 from bert_tf.tokenization.morphemes import pretokenize
-from bert_tf.tokenization.texts import text_list
+from bert_tf.tokenization.texts import check_batch_size, text_list
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -75,7 +75,8 @@ class LanguageModel(Objective):
         """
         return self.decode(last_token(self._encode(batch), batch["input_mask"]))
 
-    def generate(self, texts, max_new_tokens=32, top_k=1, temperature=1.0, seed=0):
+    def generate(self, texts, max_new_tokens=32, top_k=1, temperature=1.0, seed=0,
+                 batch_size=32):
         """Continue texts up to their end or by `max_new_tokens`; see `bert_tf.generate` for ids.
 
         A text begins with `[CLS]`; of a long one the end is read, so that what is added fits into
@@ -84,6 +85,7 @@ class LanguageModel(Objective):
         Args:
             texts: a str, or a list of them.
             max_new_tokens, top_k, temperature, seed: as of `bert_tf.generate`.
+            batch_size: texts that are read together; another one draws the same.
 
         Returns: what is to be put after it: a str, or a list of them.
 
@@ -99,14 +101,18 @@ class LanguageModel(Objective):
                                      f"vocab_size={self.config.vocab_size}"))
         if isinstance(texts, str | bytes):
             return self.generate([texts], max_new_tokens, top_k, temperature, seed)[0]
-        texts = pretokenize(self.tokenizer, text_list(texts))
-        prompt = prompt_of(self.tokenizer, tf.constant(texts, tf.string, [len(texts)]),
-                           tf.maximum(2, self.config.longest - tf.cast(max_new_tokens, tf.int32)))
-        made = generation.generate(
-            self, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
-            max_new_tokens, top_k, temperature, seed, self.tokenizer.vocabulary.sep_id)
-        new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
-        return [text.decode() for text in added_text(self.tokenizer, prompt, new).numpy()]
+        texts, continuations = pretokenize(self.tokenizer, text_list(texts)), []
+        longest = tf.maximum(2, self.config.longest - tf.cast(max_new_tokens, tf.int32))
+        for start in range(0, len(texts), check_batch_size(batch_size)):
+            prompt = prompt_of(self.tokenizer, tf.constant(texts[start:start + batch_size]),
+                               longest)
+            made = generation.generate(
+                self, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
+                max_new_tokens, top_k, temperature, seed, self.tokenizer.vocabulary.sep_id,
+                first_row=start)
+            new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
+            continuations += added_text(self.tokenizer, prompt, new).numpy().tolist()
+        return [text.decode() for text in continuations]
 
     def prompt_past(self, batch):
         """Run over the rows of a batch and keep what further tokens need: a `cache.Prompts`."""

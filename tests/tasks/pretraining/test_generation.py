@@ -227,6 +227,12 @@ def test_text_is_continued_by_text(tmp_path, eager):
     assert model.generate(texts[0], 5) == found[0] and model.generate([]) == []
     drawn = {model.generate("the", 4, top_k=9, temperature=3.0, seed=seed) for seed in range(3)}
     assert len(drawn) > 2
+    options = {"max_new_tokens": 4, "top_k": 9, "temperature": 3.0, "seed": 1}
+    alike = ["the"] * 5
+    assert model.generate(alike, **options, batch_size=2) == model.generate(alike, **options)
+    assert len(set(model.generate(alike, **options))) > 1  # a row's draws are its own
+    with pytest.raises(UsageError, match="batch_size=0"):
+        model.generate(texts, batch_size=0)
     # Longer than the window: it slides.
     assert isinstance(model.generate("the fox", 12), str)
     model.save_pretrained(tmp_path / "again")

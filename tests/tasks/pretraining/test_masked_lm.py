@@ -8,6 +8,7 @@ from harness import mirrored
 
 from bert_tf import randomness
 from bert_tf.config import ModelConfig
+from bert_tf.errors import UsageError
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 
 pytestmark = pytest.mark.graphs_as_written  # no answer depends on improving what is trained
@@ -71,6 +72,8 @@ def test_some_rows_are_read_left_to_right(config):
     expected[[1, 4]] = causal[[1, 4]]
     found = both({**batch, "causal_rows": np.array([0, 1, 0, 0, 1, 0])})["masked_lm_logits"]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    with pytest.raises(UsageError, match="causal_rows with a BiLSTM"):
+        Pretrainer(config.replace(bilstm=True))({**batch, "causal_rows": np.ones(6, int)})
 
 
 def test_weights_beside_the_batch(eager):
