@@ -17,6 +17,7 @@ from bert_tf import cli
 from bert_tf.data.options import CreateDataConfig
 from bert_tf.options import takes
 from bert_tf.storage import locks
+from bert_tf.without_keras import import_without_keras
 
 
 @takes(CreateDataConfig)
@@ -46,6 +47,7 @@ def _parser():
 
 def main(argv=None):
     arguments, beam_options = cli.with_beam_options(_parser(), argv)
+    import_without_keras("tensorflow", "tensorflow_text")
     made = create_examples(CreateDataConfig(**arguments, beam_options=beam_options))
     for split, facts in made["splits"].items():
         if facts["num_examples"]:

@@ -20,6 +20,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.options import POSITIVE, REQUIRED, WriteOptions, option, takes
 from bert_tf.storage import checksums, files, locks, manifest
 from bert_tf.tokenization.options import TextOptions
+from bert_tf.without_keras import import_without_keras
 
 TYPES = ("wordpiece", "bpe", "unigram")
 # What each cannot do with text.
@@ -180,7 +181,9 @@ def _parser():
 
 @cli.nothing_kept()
 def main(argv=None):
-    learn_vocab(LearnVocabConfig(**vars(_parser().parse_args(argv))))
+    config = LearnVocabConfig(**vars(_parser().parse_args(argv)))
+    import_without_keras("tensorflow", "tensorflow_text")
+    learn_vocab(config)
 
 
 cli.make_callable(__name__, learn_vocab)

@@ -11,6 +11,7 @@ import os
 import sys
 
 from bert_tf import cli
+from bert_tf.without_keras import import_without_keras
 
 
 def main(argv=None):
@@ -20,13 +21,9 @@ def main(argv=None):
     settings = config.settings(flags)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    # `import tensorflow` imports Keras where it can, which takes as long as all the rest. Serving
-    # needs none; who asks for a page that shows attention, waits for it.
-    kept_out = sys.modules.setdefault("keras", None) is None
+    import_without_keras("tensorflow")  # who asks for a page that shows attention, waits for it
     with cli.serving_extra():
         from bert_tf.serving.server import server
-    if kept_out:
-        del sys.modules["keras"]
     from bert_tf.visualization.served_attention import ServedAttention
 
     server.run(settings, ServedAttention(), _indexes(flags.search_indexes))

@@ -10,8 +10,10 @@ import pytest
 from bert_tf.cli import COMMANDS
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "bert_tf"
-GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "options"}
-LIGHT = {"config", "presets", "errors", "storage", "shapes", "cli", "options"}
+GROUND = {"config", "presets", "errors", "shapes", "storage", "randomness", "options",
+          "without_keras"}
+LIGHT = {"config", "presets", "errors", "storage", "shapes", "cli", "options",
+         "without_keras"}
 ALLOWED = {
     "layers": set(),
     "models": {"layers"},
@@ -122,3 +124,23 @@ def test_import_is_light(module):
     code = f"import sys, {module}; sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stderr.strip() == ""
+
+
+def test_text_is_read_and_served_without_keras():
+    """Which is there for whoever imports it later."""
+    code = """if True:
+        import sys
+        from bert_tf.without_keras import import_without_keras
+        import_without_keras("tensorflow", "tensorflow_text")
+        from bert_tf.data import create
+        from bert_tf.serving.server import server
+        from bert_tf.tokenization import learn_byte_pair, learn_unigram, learn_wordpiece, load
+        assert "keras" not in sys.modules
+        import keras, tensorflow as tf
+        assert tf.keras.Model is keras.Model
+        from bert_tf.models import families
+        import_without_keras("tensorflow")
+        assert sys.modules["keras"] is keras
+        """
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -165,7 +165,8 @@ def _make_locally(plan, num_processes, progress):
         tasks = ((chunk, plan.path(chunk)) for chunk in chunks)
         start = _start if num_processes == 1 else _start_process
         for (chunk, path), _ in in_order(tasks, _make, start, (plan.options, plan.tokenizer),
-                                         num_processes, "made examples"):
+                                         num_processes, "made examples",
+                                         needs_keras=False):
             made.append(shard_facts(chunk, path))
             bar.update(chunk.size)
         bar.update(max(bar.total - bar.n, 0))  # line ends and white space are in no chunk

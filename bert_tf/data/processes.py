@@ -5,13 +5,15 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 
 from bert_tf.errors import BertTfError, explain
+from bert_tf.without_keras import import_without_keras
 
 
-def in_order(tasks, work, start, arguments, num_processes, what):
+def in_order(tasks, work, start, arguments, num_processes, what, needs_keras=True):
     """Yield `(task, work(*task))` of each task, in order; a few more than `num_processes` are read
     ahead.
 
@@ -22,6 +24,7 @@ def in_order(tasks, work, start, arguments, num_processes, what):
         arguments: of `start`.
         num_processes: 1 works in this process.
         what: of an error: what the processes did.
+        needs_keras: False has the processes begin without it, see `import_without_keras`.
 
     Raises:
         BertTfError: a process died; or whatever `start` and `work` raise.
@@ -33,7 +36,8 @@ def in_order(tasks, work, start, arguments, num_processes, what):
         return
     context = multiprocessing.get_context("spawn")
     executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, _start,
-                                                      (start, arguments))
+                                                      (pickle.dumps((start, arguments)),
+                                                       needs_keras))
     waiting = collections.deque()
     try:
         with _interrupts_ignored():
@@ -71,10 +75,13 @@ def _interrupts_ignored():
 _failed = None  # what `start` raised here
 
 
-def _start(start, arguments):
+def _start(pickled, needs_keras):
     global _failed
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
+        if not needs_keras:
+            import_without_keras("tensorflow", "tensorflow_text")
+        start, arguments = pickle.loads(pickled)  # which imports what they need
         start(*arguments)
     except Exception as error:  # which would else be told as a process that died
         _failed = error
