@@ -81,7 +81,7 @@ def _start(pickled, needs_keras):
     try:
         if not needs_keras:
             import_without_keras("tensorflow", "tensorflow_text")
-        start, arguments = pickle.loads(pickled)  # which imports what they need
+        start, arguments = pickle.loads(pickled)  # noqa: S301 of the parent; imports what they need
         start(*arguments)
     except Exception as error:  # which would else be told as a process that died
         _failed = error
