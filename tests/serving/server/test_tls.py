@@ -224,6 +224,7 @@ def test_nothing_older_than_tls_1_2(mutual, protocol, pki):
             assert connection.version() == "TLSv1.2"
 
 
+@pytest.mark.long  # in make test: with client certificates
 def test_without_client_certificates(pki, model_folder):
     with serving(pki, model_folder) as (addresses, server):
         for address in addresses.values():
