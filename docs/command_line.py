@@ -17,8 +17,10 @@ from bert_tf.options import FORMER_NAMES
 from bert_tf.storage import files
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
-# Defaults that differ from machine to machine.
-_BY_MACHINE = {"num_processes": "the number of cores", "grpc_max_threads": "four for each core"}
+# Defaults that differ from machine to machine, by command and flag.
+_BY_MACHINE = {("serve", "grpc_max_threads"): "four for each core",
+               **{(command, "num_processes"): "the number of cores"
+                  for command in ("create_data", "pretrain", "adapt")}}
 # Commands whose first word has flags of its own.
 _PARTS = {"visualize": (visualize, visualize.VIEWS), "index": (index, index.ACTIONS)}
 _INTRODUCTION = """# Command line
@@ -83,8 +85,10 @@ def _name(action, formatter):
 
 def _meaning(action, formatter, prog):
     text = formatter._get_help_string(action) or ""
-    words = {"default": _BY_MACHINE[action.dest]} if action.dest in _BY_MACHINE else {}
-    text = text % {**vars(action), "prog": prog, **words}
+    values = {**vars(action), "prog": prog}
+    flag = prog.rpartition(".")[2], action.dest
+    values["default"] = _BY_MACHINE.get(flag, action.default)
+    text = text % values
     if action.required and action.option_strings:
         text += " (required)"
     return text.replace("|", r"\|").replace("<", "&lt;").strip()

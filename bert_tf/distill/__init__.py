@@ -9,7 +9,7 @@ The student has some of the teacher's layers, or is narrower (--hidden_size), or
 of an embedder, the probabilities of a classifier (Hinton et al. 2015), hidden states (Sun et al.
 2019) or the relations within the last layer's attention (Wang et al. 2021). The teacher reads every
 text once; what it says is kept in the run folder. Stop it at any moment and run the same command
-again: it goes on where it stood.
+again: it resumes.
 """
 
 import contextlib
