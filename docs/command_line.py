@@ -94,22 +94,8 @@ def _meaning(action, formatter, prog):
     return text.replace("|", r"\|").replace("<", "&lt;").strip()
 
 
-def _prose(doc):
-    """A command's docstring as Markdown: what is indented is a block of code, but in a list."""
-    lines = []
-    for paragraph in doc.strip().split("\n\n"):
-        lines.append("")
-        for line in paragraph.splitlines():
-            if line.startswith("  ") and not paragraph.startswith("- "):
-                if lines[-1] and not lines[-1].startswith("    "):
-                    lines.append("")
-                line = line if line.startswith("    ") else f"  {line}"
-            lines.append(line)
-    return lines[1:]
-
-
 def _section(level, name, parser):
-    return [f"{'#' * level} {name}", "", *_prose(parser.description), "", *table(parser), ""]
+    return [f"{'#' * level} {name}", "", parser.description.strip(), "", *table(parser), ""]
 
 
 def page():
@@ -121,7 +107,7 @@ def page():
             lines += _section(2, command, find_parser(command))
             continue
         module, parts = _PARTS[command]
-        lines += [f"## {command}", "", *_prose(module.__doc__), ""]
+        lines += [f"## {command}", "", module.__doc__.strip(), ""]
         for part in parts:
             lines += _section(3, f"{command} {part}", find_parser(command, [part]))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
