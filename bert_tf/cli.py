@@ -22,7 +22,7 @@ _SET_LOG_LEVEL = "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeas
 _ERRORS = 2
 _PATHS = ("DIR", "FILE", "GLOB", "PATH")  # what stands for a path in `--help`, as NAME/NAME does
 COMMANDS = {
-    "learn_vocab": "a WordPiece vocabulary from text",
+    "learn_vocab": "a vocabulary from text",
     "create_data": "pre-training examples from text",
     "pretrain": "raw text to a trained encoder and a SavedModel",
     "adapt": "a published encoder, its vocabulary fitted to your text, trained on",
@@ -93,10 +93,11 @@ class Parser(argparse.ArgumentParser):
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
-        if any(action.default is nothing for nothing in (None, False, argparse.SUPPRESS)):
+        default = action.default
+        if default is None or default is False or default in ((), [], argparse.SUPPRESS):
             return action.help
-        if isinstance(action.default, list):
-            return f"{action.help} (default: {' '.join(map(str, action.default))})"
+        if isinstance(default, list):
+            return f"{action.help} (default: {' '.join(map(str, default))})"
         return f"{action.help} (default: %(default)s)"
 
 

@@ -4,13 +4,15 @@
     python -m bert_tf.convert --list
 
 Formats and what PATH is:
-  bert_tf    model folder (save_pretrained) or, to read, the folder of a finished run
-  google     folder of google-research/bert, albert or electra: JSON file and TF1 checkpoint
-  hf         folder of Hugging Face transformers: config.json and safetensors; a folder with the
-             subfolders discriminator and generator is one ELECTRA model
-  sentence_transformers  folder of that library: an hf encoder and how it makes vectors
-  keras_hub  preset folder of keras-hub (keras-nlp)
-  tf_models  folder of tf-models-official: configuration and TF2 checkpoint
+
+    bert_tf    model folder (save_pretrained) or, to read, the folder of a finished run
+    google     folder of google-research/bert, albert or electra: JSON file and TF1 checkpoint
+    hf         folder of Hugging Face transformers: config.json and safetensors; a folder with the
+               subfolders discriminator and generator is one ELECTRA model
+    sentence_transformers  folder of that library: an hf encoder and how it makes vectors
+    keras_hub  preset folder of keras-hub (keras-nlp)
+    tf_models  folder of tf-models-official: configuration and TF2 checkpoint
+
 To read, PATH may be a repository of the Hugging Face Hub: hf://org/name or hf://org/name@revision.
 """
 

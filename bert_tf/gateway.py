@@ -23,7 +23,7 @@ def _parser():
     group.add_argument("--models", type=flag_types.names, required=True, metavar="NAMES",
                        help="of its models, with commas: it does not list them")
     group.add_argument("--tls", action="store_true", help="an encrypted connection")
-    for name, about in (("ca_file", "PEM certificates to check its with"),
+    for name, about in (("ca_file", "PEM certificates to check the server's with"),
                         ("cert_file", "PEM certificate of this client"),
                         ("key_file", "its PEM key"),
                         ("server_key_file", "a file with the API key that it asks for")):

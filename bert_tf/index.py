@@ -4,7 +4,7 @@
     python -m bert_tf.index search indexes/wiki "Where is the Seine?" --k 5
     python -m bert_tf.index search indexes/wiki --format json < queries.txt
 
-A corpus is TSV, CSV, JSONL (id, text, title), plain text, a passage a line, or SQuAD's JSON. Its
+A corpus is TSV, CSV, JSONL (id, text, title), text with a passage a line, or SQuAD's JSON. Its
 vectors are stored as float32, int8 or bits in shards, so that an interrupted build resumes. From
 50,000 passages on search is approximate (faiss), unless --exact; docs/search.md has the figures.
 """

@@ -33,7 +33,8 @@ def _parser():
     parser = cli.Parser("query", __doc__)
     add = parser.add_argument
     add("model", metavar="MODEL", help="its name on the server")
-    add("texts", metavar="TEXT", nargs="*", help="of an answer the text that it is in")
+    add("texts", metavar="TEXT", nargs="*", help="what is asked about, of a question the text that "
+        "its answer is in (default: lines of standard input)")
     add("--pair", metavar="TEXT", help="the second text, beside each TEXT")
     add("--question", metavar="TEXT", help="what each TEXT is asked")
     add("--query", metavar="TEXT", help="what the TEXTs are ranked by, all of them together")
@@ -47,7 +48,7 @@ def _parser():
     add("--timeout", type=cli.within(ABOVE_0), default=60.0, help="seconds for each request")
     add("--batch_size", type=cli.positive, default=32, help="texts of a request")
     add("--pretokenize", choices=("morphemes", "none"),
-        help="whether text is cut into Korean morphemes (default: as the model says)")
+        help="whether text is split into Korean morphemes (default: as the model says)")
     add("--tls", action="store_true", help="an encrypted gRPC connection")
     for name, about in (("ca_file", "PEM certificates to check the server's with"),
                         ("cert_file", "PEM certificate of the client"),

@@ -3,7 +3,7 @@
     python -m bert_tf.serve --model_config_file="$PWD/serving/models.local.config" \\
         --port=8500 --rest_api_port=8501
 
-The flags and files are those of tensorflow_model_server; serving/README.md tells when to use which.
+The flags and files are those of tensorflow_model_server; serving/README.md compares the two.
 """
 
 import logging

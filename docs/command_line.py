@@ -17,8 +17,10 @@ from bert_tf.options import FORMER_NAMES
 from bert_tf.storage import files
 
 PAGE = pathlib.Path(__file__).with_suffix(".md")
-# Defaults that differ from machine to machine.
-_BY_MACHINE = {"num_processes": "the number of cores", "grpc_max_threads": "four for each core"}
+# Defaults that differ from machine to machine, by command and flag.
+_BY_MACHINE = {("serve", "grpc_max_threads"): "four for each core",
+               **{(command, "num_processes"): "the number of cores"
+                  for command in ("create_data", "pretrain", "adapt")}}
 # Commands whose first word has flags of its own.
 _PARTS = {"visualize": (visualize, visualize.VIEWS), "index": (index, index.ACTIONS)}
 _INTRODUCTION = """# Command line
@@ -83,29 +85,17 @@ def _name(action, formatter):
 
 def _meaning(action, formatter, prog):
     text = formatter._get_help_string(action) or ""
-    words = {"default": _BY_MACHINE[action.dest]} if action.dest in _BY_MACHINE else {}
-    text = text % {**vars(action), "prog": prog, **words}
+    values = {**vars(action), "prog": prog}
+    flag = prog.rpartition(".")[2], action.dest
+    values["default"] = _BY_MACHINE.get(flag, action.default)
+    text = text % values
     if action.required and action.option_strings:
         text += " (required)"
     return text.replace("|", r"\|").replace("<", "&lt;").strip()
 
 
-def _prose(doc):
-    """A command's docstring as Markdown: what is indented is a block of code, but in a list."""
-    lines = []
-    for paragraph in doc.strip().split("\n\n"):
-        lines.append("")
-        for line in paragraph.splitlines():
-            if line.startswith("  ") and not paragraph.startswith("- "):
-                if lines[-1] and not lines[-1].startswith("    "):
-                    lines.append("")
-                line = line if line.startswith("    ") else f"  {line}"
-            lines.append(line)
-    return lines[1:]
-
-
 def _section(level, name, parser):
-    return [f"{'#' * level} {name}", "", *_prose(parser.description), "", *table(parser), ""]
+    return [f"{'#' * level} {name}", "", parser.description.strip(), "", *table(parser), ""]
 
 
 def page():
@@ -117,7 +107,7 @@ def page():
             lines += _section(2, command, find_parser(command))
             continue
         module, parts = _PARTS[command]
-        lines += [f"## {command}", "", *_prose(module.__doc__), ""]
+        lines += [f"## {command}", "", module.__doc__.strip(), ""]
         for part in parts:
             lines += _section(3, f"{command} {part}", find_parser(command, [part]))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"

@@ -47,6 +47,10 @@ def test_commands_of_several_lines_can_be_copied():
     assert re.findall(wrong, page, flags=re.M) == []
 
 
+def test_what_has_nothing_by_default_shows_no_default():
+    assert re.findall(r"\(default: (?:\(\))?\)", (DOCS / "command_line.md").read_text()) == []
+
+
 def test_every_flag_of_a_command_is_in_its_table():
     module = _command_line()
     parser = module.find_parser("pretrain")
@@ -55,6 +59,14 @@ def test_every_flag_of_a_command_is_in_its_table():
     assert {"--train_steps", "--no-lower_case"} < set(flags)
     assert [flag for flag in flags if not re.search(rf"[` ]{flag}[,` ]", table)] == [
         "-h", "--help"]
+
+
+def test_the_page_says_the_default_of_each_command():
+    module = _command_line()
+    found = {command: re.findall(r"--num_processes.*\(default: (.*)\)",
+                                 "\n".join(module.table(module.find_parser(command))))
+             for command in ("create_data", "predict")}
+    assert found == {"create_data": ["the number of cores"], "predict": ["1"]}
 
 
 def test_every_page_is_on_the_site_once():

@@ -6,7 +6,7 @@ under many functions, of the runs of seven letters and digits in a text, white s
 passed over, so that it works for languages without blanks too (Broder 1997, "On the resemblance and
 containment of documents"). Of texts that have the fraction s of their runs in common, s of the
 least hashes are equal; with 14 bands of 8 the fraction found is 1 - (1 - s^8)^14: 0.1 % at 0.3,
-5 % at 0.5, 57 % at 0.7, 92 % at 0.8, 99.97 % at 0.9.
+5 % at 0.5, 56 % at 0.7, 92 % at 0.8, 99.96 % at 0.9.
 
 As arrays over many texts, not one text and one run at a time, which in Python takes far longer.
 """

@@ -5,11 +5,11 @@
         --static --hidden_size 256 --epochs 5
 
 The student has some of the teacher's layers, or is narrower (--hidden_size), or another model
-(--init), or a static one, which has no layers: a table of a vector a token. It learns the vectors
-of an embedder, the probabilities of a classifier (Hinton et al. 2015), hidden states (Sun et al.
-2019) or the relations within the last layer's attention (Wang et al. 2021). The teacher reads every
-text once; what it says is kept in the run folder. Stop it at any moment and run the same command
-again: it goes on where it stood.
+(--init), or a static one, which has no layers: a table with a vector for each token. It learns the
+vectors of an embedder, the probabilities of a classifier (Hinton et al. 2015), hidden states (Sun
+et al. 2019) or the relations within the last layer's attention (Wang et al. 2021). The teacher
+reads every text once; its answers are kept in the run folder. Stop it at any moment and run the
+same command again: it resumes.
 """
 
 import contextlib

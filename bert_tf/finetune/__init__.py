@@ -12,7 +12,7 @@ JSONL): classify pair regress tag span, and rank, of queries and passages in any
 
 Every learning rate and number of epochs is tried with one seed, the best with all --seeds. Of each
 training the best epoch is kept, of all trainings the best model, by the task's metric on --dev.
-Stop it at any moment and run the same command again: it goes on where it stood.
+Stop it at any moment and run the same command again: it resumes.
 """
 
 import contextlib

@@ -170,7 +170,7 @@ class InputOptions(TextOptions):
 
     max_seq_length: int | None = option(
         None, "tokens of an example, [CLS] and [SEP] counted", POSITIVE, metavar="N",
-        otherwise="128, for answers 384; at most what the model has")
+        otherwise="128, of --task rank and embed 256, for answers 384; at most what the model has")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

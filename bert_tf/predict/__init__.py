@@ -1,13 +1,13 @@
-"""Predict with any model: a table or text in, predictions beside all that it holds out.
+"""Predict with any model: tables or text in, all that they hold and the predictions out.
 
     python -m bert_tf.predict --model runs/reviews --input reviews.csv --output_dir predictions
 
 The model is the folder of a finetune run, a model folder (save_pretrained), a version of a
 SavedModel, or a model of any format that convert reads; what it predicts is what it was trained
-for, or another of its signatures (--task embed). Input are tables by the names of their columns,
-and text, a text a line; the output has all columns of the input and, as Parquet, JSON lines or
-.npy, the predictions, in the order of the input. A command that was interrupted, or killed, goes on
-where it was; the bytes are those of an undisturbed one. docs/prediction.md tells more.
+for, or another of its signatures (--task embed). The input is tables, read by the names of their
+columns, or text, a text a line; the output has all columns of the input and, as Parquet, JSON lines
+or .npy, the predictions, in the order of the input. Interrupted or killed, the same command
+resumes, to the bytes of an undisturbed one. docs/prediction.md tells more.
 
 With --runner beam Apache Beam does the work, by --num_processes workers; what follows `--` are
 Beam's own flags.

@@ -6,8 +6,7 @@
     python -m bert_tf.pretrain --input 'texts/*.txt.gz' --recipe budget --hours 1.5
 
 Without --input it trains on the English reference prose that Python itself carries, with defaults
-that suit so little text. Stop it at any moment and run the same command again: it goes on where it
-stood.
+that suit so little text. Stop it at any moment and run the same command again: it resumes.
 
 What is predicted: masked tokens (mlm), with whether the second segment follows the first (mlm+nsp)
 or both stand in their order (mlm+sop); which tokens a generator replaced (rtd); the next token

@@ -66,8 +66,8 @@ def figures(metrics):
         loss, entropy = metrics["replaced_loss"], metrics["replaced_rate_entropy"]
         lines[0] = f"generator: {lines[0]}"
         lines.append(
-            f"discriminator: loss {loss:.4f} nats a token, entropy of the share of replaced ones "
-            f"({metrics['replaced_rate']:.3f}) {entropy:.4f}; accuracy "
+            f"discriminator: loss {loss:.4f} nats a token, entropy of the fraction of replaced "
+            f"ones ({metrics['replaced_rate']:.3f}) {entropy:.4f}; accuracy "
             f"{metrics['replaced_accuracy']:.3f}, precision {metrics['replaced_precision']:.3f}, "
             f"recall {metrics['replaced_recall']:.3f}")
     return lines

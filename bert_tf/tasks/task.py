@@ -20,7 +20,7 @@ class Task:
         problem: of a text: `single_label`, `multi_label` or `regression`.
         pair: whether examples are pairs of texts.
         unanswerable: whether a question may have no answer.
-        seq_length: tokens of an example where `--seq_length` is not given.
+        seq_length: tokens of an example where `--max_seq_length` is not given.
         dev_last: whether the dev examples are the end of the file, as the published results of
             the task have it.
         dirty: the file as published has broken rows, of a wrong number of columns or without a

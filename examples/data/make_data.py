@@ -1,4 +1,4 @@
-"""Write small labelled files for README's page on labelled text, drawn from a seed.
+"""Write the small labelled files of docs/fine_tuning.md, drawn from a seed.
 
     python examples/data/make_data.py [FOLDER]
 

@@ -13,12 +13,13 @@ port = cli.within(Range(int, lambda value: 0 <= value < 2**16, "a port from 0 to
 
 def add(group, name, kind, default, about):
     """Add a flag `--name`; `kind` is a type of argparse's, bool for `--flag` or `--flag=false`."""
+    is_number = kind in (int, float, port, cli.positive, cli.natural)
     if kind is bool:
         group.add_argument(f"--{name}", type=_truth, nargs="?", const=True, default=default,
                            metavar="true|false", help=about)
     else:
         group.add_argument(f"--{name}", type=kind, default=default, help=about,
-                           metavar="TEXT" if kind in (str, cli.path) else "N")
+                           metavar="N" if is_number else "TEXT")
 
 
 def _truth(text):
