@@ -177,8 +177,7 @@ class RestApi:
     def _status(self, spec):
         versions = self.core.status(spec.name, spec.version)
         return _indented({"model_version_status": [
-            {"version": str(version.version), "state": version.state,
-             "status": {"error_code": version.error_code, "error_message": version.error_message}}
+            {"version": str(version.number), "state": version.state, "status": version.status()}
             for version in versions]})
 
     def _metadata(self, spec):
