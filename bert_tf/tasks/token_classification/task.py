@@ -11,10 +11,14 @@ from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_leng
 from bert_tf.tasks.token_classification.entities import join_units
 from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tasks.token_classification.features import tag_features
-from bert_tf.tasks.token_classification.metrics import entities_of, entity_report, tagging_metrics
+from bert_tf.tasks.token_classification.metrics import (
+    entities_of,
+    entity_report,
+    tag_macro_f1,
+    tagging_metrics,
+)
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
-from bert_tf.tasks.token_classification.tag_macro_f1 import tag_macro_f1
 from bert_tf.tokenization.morphemes import analyse, in_original
 
 ENTITY_REPORT, WRONG_SENTENCES = "entities.json", "wrong_sentences.jsonl"
