@@ -4,6 +4,8 @@ What a tokenizer tries on the way matters, too: which pieces have to stay beside
 is different for each kind.
 """
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
@@ -66,13 +68,8 @@ class PieceCounts:
 
     def add_all(self, texts):
         """Count the texts of an iterable, some at a time; return self."""
-        batch = []
-        for text in texts:
-            batch.append(text)
-            if len(batch) == _AT_ONCE:
-                self.add(batch)
-                batch = []
-        if batch:
+        texts = iter(texts)
+        while batch := list(itertools.islice(texts, _AT_ONCE)):
             self.add(batch)
         return self
 

@@ -13,6 +13,11 @@ CONTINUATION_PREFIX = "##"
 MANIFEST = ".manifest.json"  # after the name of a vocabulary: what it was made of
 
 
+def joined(left, right):
+    """Return the piece that two neighbouring pieces of a word make."""
+    return left + right.removeprefix(CONTINUATION_PREFIX)
+
+
 class AddedToken(NamedTuple):
     """A token that is found in a text as it is written, before the text is tokenized."""
 
