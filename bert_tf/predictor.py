@@ -99,7 +99,7 @@ class Predictor:
         read = {name: analyse(column) for name, column in texts.items()
                 } if self._pretokenize else texts
         sizes = sum(np.minimum([len(text) for text in column], self._most)
-                    for column in read.values()) if count else np.zeros(0)
+                    for column in read.values())
         found = {name: [None] * count for name in self.columns}
         batches = batches_by_length(sizes, _BATCH_CHARACTERS, progress)
         while group := list(itertools.islice(batches, self._at_once)):
