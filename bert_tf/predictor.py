@@ -5,7 +5,6 @@ import itertools
 
 import numpy as np
 
-from bert_tf.data.task_input import by_length
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.serving.client.rows import in_original, rows_of
@@ -100,10 +99,9 @@ class Predictor:
         read = {name: analyse(column) for name, column in texts.items()
                 } if self._pretokenize else texts
         sizes = sum(np.minimum([len(text) for text in column], self._most)
-                    for column in read.values()) if count else np.zeros(0)
+                    for column in read.values())
         found = {name: [None] * count for name in self.columns}
-        batches = batches_by_length(sizes, _BATCH_CHARACTERS) if progress else iter(
-            by_length(sizes, _BATCH_CHARACTERS))
+        batches = batches_by_length(sizes, _BATCH_CHARACTERS, progress)
         while group := list(itertools.islice(batches, self._at_once)):
             answers = self._rows([{name: [column[place] for place in places]
                                    for name, column in read.items()} for places in group])

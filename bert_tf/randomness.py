@@ -60,6 +60,12 @@ def example_bits(key, first_example, shape, dtype=tf.uint32):
     return tf.reshape(bits if whole_blocks else bits[:, :size], shape)
 
 
+def uniform(bits):
+    """Convert uint32 bits to float32 in [0, 1), of which it holds 24 exactly."""
+    bits = tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32))
+    return tf.cast(bits, tf.float32) * 2.0**-24
+
+
 class DrawPosition:
     """Where random draws of the current replica stand: `seed`, `step` and `first_example`."""
 

@@ -7,12 +7,12 @@ _NAMED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads
           "attention_probs_dropout_prob", "max_position_embeddings", "initializer_range",
           "layer_norm_eps")
 _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
+KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
                "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert"}
 # Our field -> their key.
 KEYS = {
-    "xlm_roberta": {**_COMMON, "type_vocab_size": "type_vocab_size"},
-    "camembert": {**_COMMON, "type_vocab_size": "type_vocab_size"},
+    "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
     "distilbert": {"vocab_size": "vocab_size", "hidden_size": "dim",
                    "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
                    "intermediate_size": "hidden_dim", "hidden_act": "activation",
@@ -21,7 +21,7 @@ KEYS = {
                    "max_position_embeddings": "max_position_embeddings",
                    "initializer_range": "initializer_range", "padding_id": "pad_token_id"},
     "mpnet": {**_COMMON, "position_buckets": "relative_attention_num_buckets"},
-    "deberta": {**_COMMON, "type_vocab_size": "type_vocab_size",
+    "deberta": {**KEYS_OF_BERT,
                 "position_buckets": "position_buckets",
                 "max_relative_position": "max_relative_positions",
                 "first_conv_kernel_size": "conv_kernel_size", "first_conv_act": "conv_act",
@@ -40,10 +40,11 @@ _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
          "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
          "max_position_embeddings": 512, "initializer_range": 0.02, "layer_norm_eps": 1e-12}
+BERT_BASE = {**_BASE, "type_vocab_size": 2, "pad_token_id": 0}
 # What transformers takes for a key that a file leaves out (its configuration classes).
 DEFAULTS = {
-    "xlm_roberta": {**_BASE, "type_vocab_size": 2, "pad_token_id": 1},
-    "camembert": {**_BASE, "type_vocab_size": 2, "pad_token_id": 1},
+    "xlm_roberta": {**BERT_BASE, "pad_token_id": 1},
+    "camembert": {**BERT_BASE, "pad_token_id": 1},
     "distilbert": {"vocab_size": 30522, "dim": 768, "n_layers": 6, "n_heads": 12,
                    "hidden_dim": 3072, "activation": "gelu", "dropout": 0.1,
                    "attention_dropout": 0.1, "max_position_embeddings": 512,

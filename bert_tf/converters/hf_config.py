@@ -3,23 +3,19 @@
 from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_architectures
 from bert_tf.converters.checkpoint import check_expressible
+from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
 from bert_tf.errors import UsageError, explain
 
 FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
             "openai-gpt": "gpt", **hf_architectures.MODEL_TYPES}  # model_type -> family
 _MODEL_TYPES = {family: model_type for model_type, family in FAMILIES.items()}
-_COMMON = {key: key for key in (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-    "hidden_act", "hidden_dropout_prob", "attention_probs_dropout_prob",
-    "max_position_embeddings", "type_vocab_size", "initializer_range", "layer_norm_eps")}
-_COMMON["padding_id"] = "pad_token_id"
 # Our field -> their key.
 _KEYS = {
-    "bert": _COMMON, "roberta": _COMMON,
-    "albert": {**_COMMON, "embedding_size": "embedding_size",
+    "bert": KEYS_OF_BERT, "roberta": KEYS_OF_BERT,
+    "albert": {**KEYS_OF_BERT, "embedding_size": "embedding_size",
                "num_hidden_groups": "num_hidden_groups"},
-    "electra": {**_COMMON, "embedding_size": "embedding_size"},
+    "electra": {**KEYS_OF_BERT, "embedding_size": "embedding_size"},
     "gpt": {"vocab_size": "vocab_size", "hidden_size": "n_embd", "num_hidden_layers": "n_layer",
             "num_attention_heads": "n_head", "hidden_act": "afn",
             "hidden_dropout_prob": "resid_pdrop", "attention_probs_dropout_prob": "attn_pdrop",
@@ -28,19 +24,14 @@ _KEYS = {
     **hf_architectures.KEYS,
 }
 # What transformers takes for a key that a file leaves out (its configuration classes).
-_BERT_BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
-              "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
-              "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
-              "max_position_embeddings": 512, "type_vocab_size": 2, "initializer_range": 0.02,
-              "layer_norm_eps": 1e-12, "pad_token_id": 0}
 _DEFAULTS = {
-    "bert": _BERT_BASE,
-    "roberta": {**_BERT_BASE, "vocab_size": 50265, "pad_token_id": 1},
-    "albert": {**_BERT_BASE, "vocab_size": 30000, "hidden_size": 4096, "num_attention_heads": 64,
+    "bert": BERT_BASE,
+    "roberta": {**BERT_BASE, "vocab_size": 50265, "pad_token_id": 1},
+    "albert": {**BERT_BASE, "vocab_size": 30000, "hidden_size": 4096, "num_attention_heads": 64,
                "intermediate_size": 16384, "hidden_act": "gelu_new", "hidden_dropout_prob": 0.0,
                "attention_probs_dropout_prob": 0.0, "embedding_size": 128,
                "num_hidden_groups": 1},
-    "electra": {**_BERT_BASE, "hidden_size": 256, "num_attention_heads": 4,
+    "electra": {**BERT_BASE, "hidden_size": 256, "num_attention_heads": 4,
                 "intermediate_size": 1024, "embedding_size": 128},
     "gpt": {"vocab_size": 40478, "n_embd": 768, "n_layer": 12, "n_head": 12, "afn": "gelu",
             "resid_pdrop": 0.1, "attn_pdrop": 0.1, "n_positions": 512,

@@ -239,11 +239,8 @@ def _parts(sentences, part_bytes):
         yield part, size
 
 
-def _count_until(sentences, size):
-    """Return how many sentences it takes to reach `size` bytes; all where they do not."""
-    ends = itertools.accumulate(len(sentence.encode()) for sentence in sentences)
-    return next((count for count, end in enumerate(ends, 1) if end >= size), len(sentences))
-
-
 def _head(sentences):
-    return sentences[:_count_until(sentences, _HEAD_BYTES)]
+    """Return the first sentences, as many as it takes to reach `_HEAD_BYTES`."""
+    ends = itertools.accumulate(len(sentence.encode()) for sentence in sentences)
+    short = itertools.takewhile(lambda end: end < _HEAD_BYTES, ends)
+    return sentences[:1 + sum(1 for _ in short)]

@@ -9,7 +9,7 @@ masking, in the input pipeline (RoBERTa paper, section 4.1).
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.randomness import example_bits
+from bert_tf.randomness import example_bits, uniform
 
 MASKED_LM_PROB = 0.15
 REPLACEMENT_PROBS = (0.8, 0.1)  # fractions of `[MASK]` and of random tokens; the others are kept
@@ -88,7 +88,7 @@ class Masking:
         chosen_spans = self._choose(bits[:, 0], spans, candidates, budget)
         span = tf.maximum(spans, 0)
         chosen = candidates & tf.gather(chosen_spans, span, batch_dims=1)
-        draw = tf.gather(_uniform(bits[:, 1]), span, batch_dims=1)
+        draw = tf.gather(uniform(bits[:, 1]), span, batch_dims=1)
         mask, random = self.replacement_probs
         masked = chosen & (draw < mask)
         random = chosen & (draw >= mask) & (draw < mask + random)
@@ -113,7 +113,7 @@ class Masking:
         """Return which of the `starts` of words open a span: bool `[batch, seq_length]`."""
         weights = 1 / np.arange(1, self.max_ngram + 1)
         limits = np.cumsum(weights / weights.sum())[:-1].astype(np.float32)
-        length = 1 + tf.searchsorted(limits, tf.reshape(_uniform(bits), [-1]), side="right")
+        length = 1 + tf.searchsorted(limits, tf.reshape(uniform(bits), [-1]), side="right")
         # Span j holds the words from number begin[j] on, wherever special tokens stand.
         begin = tf.cumsum(tf.reshape(length, tf.shape(bits)), axis=1, exclusive=True)
         begins = _count(begin, begin < tf.shape(bits)[1]) > 0
@@ -164,11 +164,6 @@ def _count(numbers, which, limit=None):
 
 def _shift(bits, count):
     return tf.bitwise.right_shift(bits, tf.constant(count, bits.dtype))
-
-
-def _uniform(bits):
-    """Convert uint32 bits to float32 in [0, 1)."""
-    return tf.cast(_shift(bits, 8), tf.float32) * 2.0**-24
 
 
 def _below(bits, count):

@@ -330,8 +330,7 @@ class FinetuningRun(OutputFolder):
     def publish(self, search, best, records):
         """Save the best model, measure it, and write what came out, `results.json` last."""
         model = self.build(best.settings.seed)
-        weights = best_weights(best.folder)
-        assign_variables(model.weights, weights, best.folder)
+        assign_variables(model.weights, best_weights(best.folder), best.folder)
         self.features(model)
         predictions = self.dev_predictions(model, best, records[self.best_of(records)])
         files.remove(self.path("model"))
@@ -343,8 +342,7 @@ class FinetuningRun(OutputFolder):
             print(f"note: {note}; try another --learning_rate, more --epochs or another --seed")
         tested = self.measure_test(model)
         for name in _OF_TRIAL:
-            source = os.path.join(best.folder, name)
-            files.copy(source, self.path(name))
+            files.copy(os.path.join(best.folder, name), self.path(name))
         mean, deviation = spread([record for record in records if "metrics" in record])
         results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
                    "task": self.task.name, "columns": self.options.columns(),

@@ -105,6 +105,5 @@ def _tokenizer(version):
         for path in (*(os.path.join(assets, name) for name in tokenizer_files(assets)),
                      os.path.join(extra, CONFIG_NAME)):
             if files.exists(path):
-                with files.open_binary(path) as stream:
-                    files.write_bytes(os.path.join(folder, os.path.basename(path)), stream.read())
+                files.copy(path, os.path.join(folder, os.path.basename(path)))
         return load_tokenizer(folder)

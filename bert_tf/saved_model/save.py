@@ -151,8 +151,7 @@ def _write_extra(served, source, folder):
     extra = files.make_folder(os.path.join(folder, "assets.extra"))
     own = [os.path.join(source.model_folder, name) for name in (CONFIG, TASK, TOKENIZER_CONFIG)]
     for path in [*filter(files.exists, own), *source.records]:
-        with files.open_binary(path) as stream:
-            files.write_bytes(os.path.join(extra, os.path.basename(path)), stream.read())
+        files.copy(path, os.path.join(extra, os.path.basename(path)))
     notes = list(served.notes)
     if unanswered(served):
         notes.append(f"no signature serves {', '.join(unanswered(served))}: the encoder's "

@@ -138,7 +138,6 @@ class ServedModel:
             return {}
         return {"tokens": tf.where(real, self.tokenizer.tokens(ids), "")}
 
-
     def read_tokens(self, inputs):
         """Return what was read: `tokens`, where the vocabulary is known, and `num_tokens [B]`."""
         mask = inputs["input_mask"]
@@ -172,12 +171,10 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     if task.get("generator"):
         options["generator"] = None
         notes.append("the generator is not served, the discriminator alone is")
-    if "reading" not in task:
+    if "reading" not in task and model_classes()[task["task"]].preprocessor_class is not None:
         options["preprocessor"] = None  # texts are read by the window of the export
     # Not the mixed policy: casting the kernels at every request would take longer than a short
     # text. LayerNorm and the embeddings are float32 all the same.
-    if model_classes()[task["task"]].preprocessor_class is None:
-        options.pop("preprocessor", None)
     model = from_pretrained(model_folder, dtype="float32" if dtype == "int8" else dtype, **options)
     encoder_of(model).backbone.padding_free = True
     preprocessor = getattr(model, "preprocessor", None)

@@ -12,7 +12,7 @@ import json
 import os
 
 from bert_tf.errors import BertTfError, explain
-from bert_tf.storage import files, hub, local_copies, object_store
+from bert_tf.storage import disk, files, hub, local_copies, object_store
 
 NAME = "checksums.json"
 _SEAL = "blake2b"
@@ -29,10 +29,8 @@ def new_folder(path):
 
 def write(folder):
     """Write `checksums.json` about all files in a folder and its subfolders."""
-    names = [os.path.relpath(os.path.join(parent, name), folder).replace(os.sep, "/")
-             for parent, _, names in os.walk(folder) for name in names]
-    files.write_json(os.path.join(folder, NAME),
-                     {"files": facts(folder, sorted(set(names) - {NAME}))})
+    names = {name.replace(os.sep, "/") for name in disk.names_below(folder)} - {NAME}
+    files.write_json(os.path.join(folder, NAME), {"files": facts(folder, sorted(names))})
 
 
 def check(folder, names=None):

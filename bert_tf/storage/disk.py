@@ -106,6 +106,12 @@ def list_folder(path):
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
+def names_below(folder):
+    """Return the names of all files in a folder and its subfolders, relative to it."""
+    return [os.path.relpath(os.path.join(parent, name), folder)
+            for parent, _, names in os.walk(folder) for name in names]
+
+
 def size(path):
     """Return the size of a file in bytes."""
     return os.path.getsize(path)
@@ -177,9 +183,8 @@ def atomic_path(path):
         try:
             with explained("write", path):
                 yield temporary
-                for folder, _, names in os.walk(temporary):
-                    for name in names:
-                        _sync(os.path.join(folder, name))
+                for name in names_below(temporary):
+                    _sync(os.path.join(temporary, name))
                 _sync(temporary)
                 if os.path.isdir(temporary):
                     os.rename(temporary, path)

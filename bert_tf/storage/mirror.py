@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from bert_tf.storage import files, staging
+from bert_tf.storage import disk, files, staging
 
 
 class Mirror:
@@ -32,13 +32,11 @@ class Mirror:
         """Upload what has changed."""
         if self._local == self._folder:
             return
-        for folder, _, names in os.walk(self._local):
-            for source in (os.path.join(folder, name) for name in names):
-                target = f"{self._folder}/{os.path.relpath(source, self._local)}"
-                held = os.stat(source).st_size, os.stat(source).st_mtime_ns
-                if self._uploaded.get(target) != held:
-                    files.copy(source, target)
-                    self._uploaded[target] = held
+        for name in disk.names_below(self._local):
+            source, held = self.path(name), disk.version(self.path(name))
+            if self._uploaded.get(name) != held:
+                files.copy(source, f"{self._folder}/{name}")
+                self._uploaded[name] = held
 
     def close(self):
         """Upload what has changed, and delete the local copy."""

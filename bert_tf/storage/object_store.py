@@ -297,8 +297,7 @@ def _upload_file(source, path):
 
 
 def _upload_folder(source, path):
-    names = [os.path.relpath(os.path.join(folder, name), source)
-             for folder, _, found in os.walk(source) for name in found]
+    names = disk.names_below(source)
     last = [name for name in MANIFESTS[::-1] if name in names]
     if not last:
         raise ValueError(f"{path}: a folder without one of {', '.join(MANIFESTS)}")

@@ -135,5 +135,5 @@ class BaseTokenizer(tf.Module):
 
 
 def valid_text(text):
-    """Texts with U+FFFD for what is not UTF-8."""
+    """Texts, string of any shape, with U+FFFD for what is not UTF-8."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")

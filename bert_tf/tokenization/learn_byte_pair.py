@@ -50,9 +50,7 @@ def _merges(counts, size, min_frequency, progress):
     words = list(counts)
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     symbols = np.frombuffer(b"".join(words), np.uint8).astype(np.int32)
-    first = np.zeros(len(symbols), bool)
-    first[np.cumsum(lengths) - lengths] = True
-    weights = np.repeat(np.fromiter(counts.values(), np.int64, len(words)), lengths)
+    weights = np.fromiter(counts.values(), np.int64, len(words))
     pieces = byte_alphabet()
-    pairs = PairCounts(symbols, first, weights, min_frequency)
+    pairs = PairCounts(symbols, lengths, weights, min_frequency)
     return pieces, learn_merges(pairs, pieces, size, progress=progress)

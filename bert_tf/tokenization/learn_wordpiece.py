@@ -10,7 +10,12 @@ import numpy as np
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.pair_counts import PairCounts, learn_merges
 from bert_tf.tokenization.tokenizer import MAX_CHARACTERS_PER_WORD
-from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, Vocabulary
+from bert_tf.tokenization.vocabulary import (
+    CONTINUATION_PREFIX,
+    SPECIAL_TOKENS,
+    Vocabulary,
+    joined,
+)
 from bert_tf.tokenization.word_counts import WordPieceWords, count_words
 
 MAX_ALPHABET = 6000
@@ -61,15 +66,10 @@ def learn_pieces(counts, vocab_size, min_frequency=2, progress=False):
     Returns:
         list of str, the special tokens first.
     """
-    symbols, first, weights, pieces = _characters(
-        counts, min(MAX_ALPHABET, vocab_size // 3), min_frequency)
-    pairs = PairCounts(symbols, first, weights, min_frequency)
-    learn_merges(pairs, pieces, vocab_size - len(SPECIAL_TOKENS), _joined, progress)
+    *words, pieces = _characters(counts, min(MAX_ALPHABET, vocab_size // 3), min_frequency)
+    learn_merges(PairCounts(*words, min_frequency), pieces, vocab_size - len(SPECIAL_TOKENS),
+                 joined, progress)
     return [*SPECIAL_TOKENS, *pieces]
-
-
-def _joined(left, right):
-    return left + right.removeprefix(CONTINUATION_PREFIX)
 
 
 def _characters(counts, max_alphabet, min_frequency):
@@ -80,15 +80,14 @@ def _characters(counts, max_alphabet, min_frequency):
 
     Returns:
         symbols: int32 `[positions]`, piece of each character of all words.
-        first: bool `[positions]`, whether a word begins there.
-        weights: int64 `[positions]`, how often the word occurs.
+        lengths, counts: int64 `[words]`, characters of each word and how often it occurs.
         pieces: list of str, the single-character pieces, sorted.
     """
     words = list(counts)
-    joined = np.frombuffer(b"".join(words), np.uint8)
-    characters = np.frombuffer(joined.tobytes().decode().encode("utf-32-le"), np.uint32)
+    written = np.frombuffer(b"".join(words), np.uint8)
+    characters = np.frombuffer(written.tobytes().decode().encode("utf-32-le"), np.uint32)
     byte_ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
-    ends = np.cumsum((joined & 0xC0) != 0x80)[byte_ends - 1]
+    ends = np.cumsum((written & 0xC0) != 0x80)[byte_ends - 1]
     lengths = np.diff(ends, prepend=0)
     word_counts = np.fromiter(counts.values(), np.int64, len(words))
     word_of = np.repeat(np.arange(len(words), dtype=np.int32), lengths)
@@ -110,4 +109,4 @@ def _characters(counts, max_alphabet, min_frequency):
     pieces = [CONTINUATION_PREFIX * int(code >= len(alphabet)) + chr(alphabet[code % len(alphabet)])
               for code in entries]
     symbols = np.searchsorted(entries, codes).astype(np.int32)
-    return symbols, first, word_counts[word_of[keep]], pieces
+    return symbols, lengths[usable], word_counts[usable], pieces

@@ -19,6 +19,7 @@ import functools
 import multiprocessing
 import os
 import re
+import threading
 import unicodedata
 
 import numpy as np
@@ -28,6 +29,7 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.texts import text_list
 
 MORPHEMES = "morphemes"
+_LOCK = threading.Lock()  # kiwipiepy does not promise that threads may share its analyser
 _HANGUL = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _HANGUL_ANYWHERE = re.compile(f"[{_HANGUL}]")
 # Two characters, not blank, one of them Hangul, the second no jamo that continues a syllable.
@@ -87,13 +89,14 @@ def analyse(texts, progress=False):
 
 def _analysed(parts, progress):
     """Return the dict of analysed texts, from one of their parts."""
-    # Results come in order, as they are requested.
-    found = iter(_analyser(os.getpid()).tokenize(
-        part for parts_of_one in parts.values() for part in parts_of_one))
-    bar = tqdm.tqdm(parts.items(), desc="morphemes", unit=" texts", unit_scale=True, delay=2,
-                    leave=False, disable=not progress)
-    return {text: "".join(_with_blanks(part, next(found)) for part in parts_of_one)
-            for text, parts_of_one in bar}
+    with _LOCK:
+        # Results come in order, as they are requested.
+        found = iter(_analyser(os.getpid()).tokenize(
+            part for parts_of_one in parts.values() for part in parts_of_one))
+        bar = tqdm.tqdm(parts.items(), desc="morphemes", unit=" texts", unit_scale=True, delay=2,
+                        leave=False, disable=not progress)
+        return {text: "".join(_with_blanks(part, next(found)) for part in parts_of_one)
+                for text, parts_of_one in bar}
 
 
 def original_offsets(text, analysed):

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.tokenization.pair_counts import PairCounts, learn_merges
-from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX
+from bert_tf.tokenization.vocabulary import CONTINUATION_PREFIX, joined
 
 _AT_ONCE = 1 << 16  # words
 _MIN_FREQUENCY = 2  # a character or pair that occurs less often gives no piece
@@ -47,11 +47,8 @@ def learn_new_pieces(tokenizer, counts, number, progress=False):
     symbols, lengths, weights = (
         np.concatenate([np.zeros(0, kind), *parts]) for kind, parts in (
             (np.int32, symbols), (np.int64, lengths), (np.int64, weights)))
-    first = np.zeros(len(symbols), bool)
-    first[np.cumsum(lengths) - lengths] = True
-    weights = np.repeat(weights, lengths)
-    learn_merges(PairCounts(symbols, first, weights, _MIN_FREQUENCY), pieces,
-                 len(vocabulary) + number, _joined, progress)
+    learn_merges(PairCounts(symbols, lengths, weights, _MIN_FREQUENCY), pieces,
+                 len(vocabulary) + number, joined, progress)
     return pieces[len(vocabulary):]
 
 
@@ -97,10 +94,6 @@ def _divided(piece):
     text = piece.removeprefix(CONTINUATION_PREFIX)
     # The word "##" itself, and what begins so, has no text after it.
     return (piece[:len(piece) - len(text)], text) if text else ("", piece)
-
-
-def _joined(left, right):
-    return left + right.removeprefix(CONTINUATION_PREFIX)
 
 
 def _split(tokenizer, counts):

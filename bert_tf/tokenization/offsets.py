@@ -48,19 +48,26 @@ def _segment_starts(text):
     Returns:
         int64 `[segments + 1]`, the last being the end, and int64 `[n]`.
     """
-    code_points, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
-    rows, end = _text_starts(text)
-    joins = tf.searchsorted(tf.constant(normalization.composing_edges()), code_points.values,
+    characters, edges, rows = _characters(text)
+    joins = tf.searchsorted(tf.constant(normalization.composing_edges()), characters.values,
                             side="right") % 2 == 1
-    opens = tf.logical_or(tf.logical_not(joins), characters.values == 0)
-    starts = characters.values + tf.gather(rows, characters.value_rowids())
-    return tf.concat([tf.boolean_mask(starts, opens), end], axis=0), rows
+    first = edges[:-1] == tf.gather(rows, characters.value_rowids())
+    return tf.boolean_mask(edges, tf.concat([~joins | first, [True]], axis=0)), rows
 
 
-def _text_starts(text):
-    """Where each text starts when all are written one after the other, and the end: int64."""
+def _characters(text):
+    """Characters of all texts written one after the other.
+
+    Returns:
+        RaggedTensor int32 `[n, (characters)]`, the code points; int64 `[characters + 1]`, where
+        each starts, the last being the end; int64 `[n]`, where each text starts.
+    """
+    characters, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
     lengths = tf.cast(tf.strings.length(text), tf.int64)
-    return tf.cumsum(lengths, exclusive=True), tf.reduce_sum(lengths, keepdims=True)
+    rows = tf.cumsum(lengths, exclusive=True)
+    edges = tf.concat([starts.values + tf.gather(rows, starts.value_rowids()),
+                       tf.reduce_sum(lengths, keepdims=True)], axis=0)
+    return characters, edges, rows
 
 
 def character_offsets(text, offsets):
@@ -73,12 +80,9 @@ def character_offsets(text, offsets):
     Returns:
         RaggedTensor int64 `[n, (k)]`.
     """
-    text = tf.convert_to_tensor(text, tf.string)
-    _, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
-    rows, _ = _text_starts(text)
-    starts = characters.values + tf.gather(rows, characters.value_rowids())
+    characters, edges, rows = _characters(tf.convert_to_tensor(text, tf.string))
     sought = offsets.values + tf.gather(rows, offsets.value_rowids())
-    found = tf.searchsorted(starts, sought, out_type=tf.int64)
+    found = tf.searchsorted(edges, sought, out_type=tf.int64)
     return offsets.with_values(found - tf.gather(characters.row_starts(), offsets.value_rowids()))
 
 
@@ -92,9 +96,7 @@ def whole_characters(text, starts, ends):
     Returns:
         The same, `(starts, ends)`.
     """
-    _, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
-    rows, end = _text_starts(text)
-    edges = tf.concat([characters.values + tf.gather(rows, characters.value_rowids()), end], axis=0)
+    _, edges, rows = _characters(text)
     row = tf.gather(rows, starts.value_rowids())
     first = tf.searchsorted(edges, starts.values + row, side="right") - 1
     last = tf.searchsorted(edges, ends.values + row, side="left")
@@ -112,10 +114,8 @@ def without_white_space(text, starts, ends):
     Returns:
         RaggedTensor int64 `[n, (k)]`, the starts, at most the ends.
     """
-    code_points, characters = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
-    rows, end = _text_starts(text)
-    edges = characters.values + tf.gather(rows, characters.value_rowids())
-    dark = tf.concat([tf.boolean_mask(edges, ~is_white(code_points.values)), end], axis=0)
+    characters, edges, rows = _characters(text)
+    dark = tf.boolean_mask(edges, tf.concat([~is_white(characters.values), [True]], axis=0))
     row = tf.gather(rows, starts.value_rowids())
     following = tf.gather(dark, tf.searchsorted(dark, starts.values + row)) - row
     return starts.with_values(tf.minimum(following, ends.values))
@@ -137,13 +137,7 @@ def among_characters(text, other, offsets):
     Returns:
         RaggedTensor int64 `[n, (k)]`.
     """
-    def edges_of(texts):
-        _, characters = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-        rows, end = _text_starts(texts)
-        return tf.concat([characters.values + tf.gather(rows, characters.value_rowids()), end],
-                         axis=0), rows
-
-    (edges, rows), (other_edges, other_rows) = edges_of(text), edges_of(other)
+    (_, edges, rows), (_, other_edges, other_rows) = _characters(text), _characters(other)
     of_row = offsets.value_rowids()
     place = tf.searchsorted(other_edges, offsets.values + tf.gather(other_rows, of_row))
     found = tf.gather(edges, place) - tf.gather(rows, of_row)

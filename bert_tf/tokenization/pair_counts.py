@@ -40,15 +40,22 @@ class PairCounts:
 
     Positions are indices into the characters of all words; a piece stands at its first character.
     One position after the last stands for "no neighbour".
+
+    Args:
+        symbols: int32 `[positions]`, the pieces of all words, one after the other.
+        lengths: int64 `[words]`, pieces of each word.
+        counts: int64 `[words]`, how often it occurs.
+        min_frequency: a pair that occurs less often is not joined.
     """
 
-    def __init__(self, symbols, first, weights, min_frequency):
+    def __init__(self, symbols, lengths, counts, min_frequency):
         size = len(symbols)
         self._none = size
         self._symbols = np.append(symbols, np.int32(-1))
-        self._weights = weights
+        self._weights = np.repeat(counts, lengths)
         positions = np.arange(size + 1, dtype=np.int32)
-        starts = np.append(first, True)
+        starts = np.zeros(size + 1, bool)
+        starts[np.append(np.cumsum(lengths) - lengths, size)] = True
         self._next = np.append(np.where(starts[1:], size, positions[1:]), size).astype(np.int32)
         self._previous = np.where(starts, size, positions - 1).astype(np.int32)
         self._marked = np.zeros(size + 1, bool)

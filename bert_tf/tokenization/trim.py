@@ -4,6 +4,8 @@ What a tokenizer tries on the way matters, too: which pieces have to stay beside
 is different for each kind.
 """
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
@@ -66,13 +68,8 @@ class PieceCounts:
 
     def add_all(self, texts):
         """Count the texts of an iterable, some at a time; return self."""
-        batch = []
-        for text in texts:
-            batch.append(text)
-            if len(batch) == _AT_ONCE:
-                self.add(batch)
-                batch = []
-        if batch:
+        texts = iter(texts)
+        while batch := list(itertools.islice(texts, _AT_ONCE)):
             self.add(batch)
         return self
 
@@ -150,9 +147,7 @@ def _trim_byte_pair(tokenizer, kept):
     merges = [pair for pair in tokenizer.merges if "".join(pair) in tokens]
     return BytePairTokenizer(
         [vocabulary.tokens[number] for number in kept], merges, tokenizer.add_prefix_space,
-        normalize_nfc=tokenizer.normalize_nfc, special_tokens=vocabulary.special_tokens,
-        pair_separators=vocabulary.pair_separators, pair_types=vocabulary.pair_types,
-        added_tokens=vocabulary.added_tokens), np.array(kept)
+        normalize_nfc=tokenizer.normalize_nfc, **vocabulary.special), np.array(kept)
 
 
 def _trim_sentence_piece(tokenizer, kept):
@@ -173,12 +168,9 @@ def _trim_sentence_piece(tokenizer, kept):
     for role in ("unk_id", "bos_id", "eos_id", "pad_id"):
         number = getattr(proto.trainer_spec, role)
         setattr(proto.trainer_spec, role, kept.index(number) if number in kept else -1)
-    vocabulary = tokenizer.vocabulary
     return SentencePieceTokenizer(
         proto.SerializeToString(), normalization=tokenizer.normalization,
-        special_tokens=vocabulary.special_tokens, pair_separators=vocabulary.pair_separators,
-        pair_types=vocabulary.pair_types, added_tokens=vocabulary.added_tokens,
-        **tokenizer.flags), np.array(kept)
+        **tokenizer.vocabulary.special, **tokenizer.flags), np.array(kept)
 
 
 _TRIMS = {Tokenizer: _trim_word_piece, BytePairTokenizer: _trim_byte_pair,

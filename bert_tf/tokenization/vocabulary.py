@@ -13,6 +13,11 @@ CONTINUATION_PREFIX = "##"
 MANIFEST = ".manifest.json"  # after the name of a vocabulary: what it was made of
 
 
+def joined(left, right):
+    """Return the piece that two neighbouring pieces of a word make."""
+    return left + right.removeprefix(CONTINUATION_PREFIX)
+
+
 class AddedToken(NamedTuple):
     """A token that is found in a text as it is written, before the text is tokenized."""
 
@@ -87,11 +92,15 @@ class Vocabulary:
         return list(dict.fromkeys([*self.special_tokens,
                                    *(added.token for added in self.added_tokens)]))
 
+    @property
+    def special(self):
+        """What is special here: arguments of the class, and of those of tokenizers."""
+        return {"special_tokens": self.special_tokens, "pair_separators": self.pair_separators,
+                "pair_types": self.pair_types, "added_tokens": self.added_tokens}
+
     def with_tokens(self, tokens):
         """Return a vocabulary of other pieces, `tokens`, among them what is special here."""
-        return type(self)(tokens, special_tokens=self.special_tokens,
-                          pair_separators=self.pair_separators, pair_types=self.pair_types,
-                          added_tokens=self.added_tokens)
+        return type(self)(tokens, **self.special)
 
     @classmethod
     def load(cls, path, **options):

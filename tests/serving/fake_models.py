@@ -143,7 +143,7 @@ def answering(settings):
 
 def states(core, name="m"):
     with contextlib.suppress(ServingError):
-        return {one.version: one.state for one in core.status(name)}
+        return {one.number: one.state for one in core.status(name)}
     return {}
 
 

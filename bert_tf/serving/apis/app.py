@@ -7,7 +7,7 @@ import time
 from bert_tf.serving.apis import cohere, openai, tasks, tei
 from bert_tf.serving.apis.route import Answer, View
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import HTTP_STATUS, ServingError
+from bert_tf.serving.wire.request import ServingError
 from bert_tf.serving.wire.rest_text import dump
 
 _PROTOCOLS = {"openai": (openai, cohere), "tei": (tei,)}  # by what `--api` calls them
@@ -137,7 +137,7 @@ class _Plain:
 
     @staticmethod
     def refused(problem):
-        return HTTP_STATUS[problem.code], dump({"error": problem.message})
+        return problem.http_status, dump({"error": problem.message})
 
 
 async def _preflight(*_):

@@ -14,7 +14,6 @@ from bert_tf.serving.apis.backend import RANKS
 from bert_tf.serving.apis.fields import Fields
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.apis.route import Answer, Route
-from bert_tf.serving.wire.request import HTTP_STATUS, TooLargeError
 from bert_tf.serving.wire.rest_text import dump
 
 _KNOWN = ("model", "query", "documents", "top_n", "max_tokens_per_doc", "priority", "truncate")
@@ -86,8 +85,7 @@ async def rerank(call, asked):
 
 def refused(problem):
     """The status and the body for a `ServingError`."""
-    status = 413 if isinstance(problem, TooLargeError) else HTTP_STATUS[problem.code]
-    return status, dump({"message": problem.message})
+    return problem.http_status, dump({"message": problem.message})
 
 
 OF_MODEL = False

@@ -13,7 +13,6 @@ from bert_tf.serving.apis import tasks
 from bert_tf.serving.apis.fields import Fields
 from bert_tf.serving.apis.refusal import Kind, kind_of
 from bert_tf.serving.apis.route import Answer, Route, View
-from bert_tf.serving.wire.request import HTTP_STATUS, TooLargeError
 from bert_tf.serving.wire.rest_text import dump
 
 _KNOWN = ("input", "model", "encoding_format", "dimensions", "user", "truncate")
@@ -69,12 +68,11 @@ async def models(apis, *_):
 
 def refused(problem):
     """The status and the body for a `ServingError`."""
-    kind = kind_of(problem)
-    status = 413 if isinstance(problem, TooLargeError) else HTTP_STATUS[problem.code]
+    status = problem.http_status
     return status, dump({"error": {
         "message": problem.message,
         "type": "server_error" if status >= 500 else "invalid_request_error",
-        "param": getattr(problem, "field", None), "code": _CODES.get(kind)}})
+        "param": getattr(problem, "field", None), "code": _CODES.get(kind_of(problem))}})
 
 
 OF_MODEL = False

@@ -17,7 +17,7 @@ from bert_tf.serving.apis.fields import Fields
 from bert_tf.serving.apis.refusal import Kind, kind_of, refusal
 from bert_tf.serving.apis.route import Answer, Route, View
 from bert_tf.serving.apis.settings import HEALTH
-from bert_tf.serving.wire.request import HTTP_STATUS, TooLargeError
+from bert_tf.serving.wire.request import TooLargeError
 from bert_tf.serving.wire.rest_text import dump
 
 _LABEL = "LABEL_0"  # of a model with one number, as transformers calls it
@@ -264,7 +264,7 @@ def refused(problem):
     if isinstance(problem, TooLargeError):
         status, name = _BY_KIND[Kind.TOO_MANY]
     elif kind is Kind.FIELD and problem.code != "INVALID_ARGUMENT":
-        status, name = _BY_CODE.get(problem.code, (HTTP_STATUS[problem.code], "Backend"))
+        status, name = _BY_CODE.get(problem.code, (problem.http_status, "Backend"))
     return status, dump({"error": problem.message, "error_type": name})
 
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import textwrap
-import threading
 import time
 
 import numpy as np
@@ -34,7 +33,6 @@ _VERSIONS = 3  # that may follow one another while a call is answered
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts
 _MOST_SECONDS = 1e8  # years; gRPC takes much more for nothing, and sockets refuse it
 _DIAGNOSIS_SECONDS = 5.0  # for finding out why there is no answer
-_ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
 
 
 class RequestError(BertTfError):
@@ -196,12 +194,7 @@ class Steps:
         pretokenize = self._pretokenize or description.get("pretokenize")
         if not texts or pretokenize in (None, "none"):
             return None
-
-        def cut():
-            with _ANALYSER:
-                return {key: analyse(column) for key, column in texts.items()}
-
-        return (yield cut)
+        return (yield lambda: {key: analyse(column) for key, column in texts.items()})
 
     def description(self):
         """What the signature `describe` tells, a dict."""

@@ -144,7 +144,7 @@ class Core:
         return _answered(spec, version, spec.signature), version.loaded.definitions
 
     def status(self, name, version=None):
-        """`VersionStatus` of a model's versions, highest first, or of the one that is named.
+        """The `Version`s of a model, highest first, or the one that is named.
 
         A label names none here, as in TensorFlow Serving.
         """

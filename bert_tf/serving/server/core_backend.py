@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from bert_tf.tokenization.morphemes import MORPHEMES, analyse
 
 _DESCRIBE = "describe"  # the signature that tells what a client must know
 _PART = 128  # rows of a request that a model is asked at a time
-_ANALYSER = threading.Lock()  # kiwipiepy does not promise that threads may share it
 
 
 class CoreBackend:
@@ -88,7 +86,6 @@ def _bytes(texts):
 
 def _analysed(texts):
     try:
-        with _ANALYSER:
-            return {key: analyse(values) for key, values in texts.items()}
+        return {key: analyse(values) for key, values in texts.items()}
     except BertTfError as problem:
         raise quoted("UNIMPLEMENTED", str(problem)) from problem

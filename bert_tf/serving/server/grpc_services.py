@@ -184,9 +184,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
             response = get_model_status_pb2.GetModelStatusResponse()
             for version in self._core.status(spec.name, spec.version):
                 response.model_version_status.add(
-                    version=version.version, state=version.state,
-                    status={"error_code": version.error_code,
-                            "error_message": version.error_message})
+                    version=version.number, state=version.state, status=version.status())
             return response
 
     async def HandleReloadConfigRequest(self, request, context):  # noqa: N802

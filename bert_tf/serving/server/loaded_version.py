@@ -9,7 +9,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import ops
 
-from bert_tf.errors import BertTfError
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
 from bert_tf.saved_model.flat_graph import body_of
 from bert_tf.saved_model.ops import OVERFLOWS, overflows_here
@@ -45,12 +44,12 @@ class LoadedVersion:
 
     def __init__(self, path, tags=("serve",), constant_kernels=True):
         self.path = path
-        _check(path)
-        meta_graph = _read_meta_graph(path, tags)
-        if overflows_here(meta_graph):
-            raise error("overflows", problem=OVERFLOWS)
-        self.definitions = dict(meta_graph.signature_def)
         try:
+            checksums.check(path)  # as it was written, if we wrote it
+            meta_graph = _read_meta_graph(path, tags)
+            if overflows_here(meta_graph):
+                raise error("overflows", problem=OVERFLOWS)
+            self.definitions = dict(meta_graph.signature_def)
             if meta_graph.HasField("object_graph_def"):
                 self._loaded = _load(path, tags)
                 functions = _functions(self._loaded.signatures, constant_kernels)
@@ -62,7 +61,7 @@ class LoadedVersion:
         except tf.errors.OpError as problem:
             raise serving_error(problem) from problem
         except Exception as problem:
-            # What a damaged file does to the loader.
+            # What a damaged file does to the loader, too.
             raise error("not_loaded") from problem
         self.signatures = {name: Signature(name, self.definitions[name], function)
                            for name, function in functions.items() if name in self.definitions}
@@ -122,24 +121,15 @@ def _functions(signatures, constant_kernels):
     return {name: made[body] for name, body in bodies.items()}
 
 
-def _check(path):
-    """Refuse a version of ours that is not as it was written."""
-    try:
-        checksums.check(path)
-    except BertTfError as problem:
-        raise error("not_loaded") from problem
-
-
 def _read_meta_graph(path, tags):
     file = os.path.join(path, "saved_model.pb")
     if not files.exists(file):
         raise error("no_saved_model")
+    with files.open_binary(file) as stream:
+        data = stream.read()
     saved_model = saved_model_pb2.SavedModel()
     try:
-        with files.open_binary(file) as stream:
-            saved_model.ParseFromString(stream.read())
-    except BertTfError as problem:
-        raise error("not_loaded") from problem
+        saved_model.ParseFromString(data)
     except Exception as problem:  # DecodeError is private to the implementation in use
         raise error("saved_model") from problem
     for meta_graph in saved_model.meta_graphs:

@@ -13,7 +13,6 @@ import contextlib
 import logging
 import time
 
-from bert_tf.errors import BertTfError
 from bert_tf.serving.server.batching import model_batching
 from bert_tf.serving.server.loaded_version import LoadedVersion
 from bert_tf.serving.server.models import Model, Version
@@ -136,8 +135,7 @@ class ModelStore:
     async def _poll(self):
         """Look for versions of all models."""
         configs = {name: model.config for name, model in self._models.items()}
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, find_versions, configs)
+        found = await asyncio.to_thread(find_versions, configs)
         for name, versions in found.items():
             model = self._models.get(name)
             if model is None or model.config is not configs[name]:
@@ -231,31 +229,26 @@ class ModelStore:
                 await self._changed.wait_for(lambda: not version.aspired)
 
     def _load_now(self, path):
-        try:
-            with local_copies.staged(path) as local:
-                return self._load_local(path, local)
-        except BertTfError as problem:  # of the store, or of the cache
-            raise error("not_loaded") from problem
-
-    def _load_local(self, path, local):
-        """Load the version `path`, whose files are in the folder `local`."""
-        flags = self._flags
-        batching = self._settings.batching
-        if batching is not None and flags.enable_per_model_batching_parameters:
-            batching = model_batching(local, batching)
-        loaded = LoadedVersion(local, tuple(flags.saved_model_tags.split(",")),
-                               flags.constant_kernels)
-        if flags.enable_model_warmup:
-            started, status, records = time.monotonic(), "OK", 0
-            try:
-                records = warm_up(loaded, max(1, flags.num_request_iterations_for_warmup))
-            except ServingError as problem:
-                status = problem.code
-                loaded.close()
-                raise
-            finally:
-                self._metrics.warm_up(path, status, time.monotonic() - started, records)
+        flags, batching = self._flags, self._settings.batching
+        with local_copies.staged(path) as local:
+            if batching is not None and flags.enable_per_model_batching_parameters:
+                batching = model_batching(local, batching)
+            loaded = LoadedVersion(local, tuple(flags.saved_model_tags.split(",")),
+                                   flags.constant_kernels)
+            if flags.enable_model_warmup:
+                self._warm_up(path, loaded)
         return loaded, batching
+
+    def _warm_up(self, path, loaded):
+        started, status, records = time.monotonic(), "OK", 0
+        try:
+            records = warm_up(loaded, max(1, self._flags.num_request_iterations_for_warmup))
+        except ServingError as problem:
+            status = problem.code
+            loaded.close()
+            raise
+        finally:
+            self._metrics.warm_up(path, status, time.monotonic() - started, records)
 
     async def _unload(self, model, version):
         await version.unused()

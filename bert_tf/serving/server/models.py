@@ -2,26 +2,8 @@
 
 import asyncio
 import contextlib
-import dataclasses
 
 from bert_tf.serving.wire.messages import error
-
-
-@dataclasses.dataclass(frozen=True)
-class VersionStatus:
-    """What is known of a version.
-
-    Attributes:
-        version: its number.
-        state: `START`, `LOADING`, `AVAILABLE`, `UNLOADING` or `END`.
-        error_code: name of a gRPC code, `OK` if there is no error.
-        error_message: why it could not be loaded.
-    """
-
-    version: int
-    state: str
-    error_code: str = "OK"
-    error_message: str = ""
 
 
 class Version:
@@ -30,7 +12,7 @@ class Version:
     Attributes:
         number: of the version.
         path: of its folder.
-        state: as of `VersionStatus`.
+        state: `START`, `LOADING`, `AVAILABLE`, `UNLOADING` or `END`.
         problem: the `ServingError` that ended it, or None.
         aspired: whether it is to be loaded, or to stay so.
         loaded: `LoadedVersion`, or None.
@@ -49,9 +31,9 @@ class Version:
         self._unused = None
 
     def status(self):
-        if self.problem is None:
-            return VersionStatus(self.number, self.state)
-        return VersionStatus(self.number, self.state, self.problem.code, self.problem.message)
+        """What ended it, as a `StatusProto` has it: dict of `error_code` and `error_message`."""
+        return {"error_code": self.problem.code if self.problem else "OK",
+                "error_message": self.problem.message if self.problem else ""}
 
     @contextlib.contextmanager
     def used(self):
@@ -122,13 +104,13 @@ class Models:
         return version
 
     def status(self, name, number=None):
-        """`VersionStatus` of a model's versions, highest first, or of one."""
+        """The `Version`s of a model, highest first, or the one of that number."""
         model = self.by_name.get(name) or self.gone.get(name)
         versions = model.versions if model else {}
         if number is not None:
             if number not in versions:
                 raise error("no_version", version=number, name=name)
-            return [versions[number].status()]
+            return [versions[number]]
         if not versions:
             raise error("no_versions", name=name)
-        return [versions[number].status() for number in sorted(versions, reverse=True)]
+        return [versions[number] for number in sorted(versions, reverse=True)]

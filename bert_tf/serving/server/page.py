@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from bert_tf.errors import BertTfError
 from bert_tf.serving.server.page_search import search_routes
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec
+from bert_tf.serving.wire.request import ServingError, Spec
 
 MOST_CHARACTERS = 4000  # of the texts of an attention page: more than any window takes
 _MOST_WAITING = 8  # attention pages
@@ -95,7 +95,7 @@ def _attention_routes(core, attention):
             drawn = await asyncio.get_running_loop().run_in_executor(
                 thread, attention.page, folder, f"{spec.name}, version {spec.version}", text, pair)
         except ServingError as problem:
-            return _refusal(HTTP_STATUS[problem.code], problem.message)
+            return _refusal(problem.http_status, problem.message)
         except BertTfError:  # whose message names the folder
             return _refusal(404, "There is no attention page of this model; expected a version "
                                  "that python -m bert_tf.export wrote, with a tokenizer.")

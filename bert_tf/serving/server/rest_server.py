@@ -31,7 +31,7 @@ from bert_tf.serving.server.codec import encoded
 from bert_tf.serving.server.core_backend import CoreBackend
 from bert_tf.serving.server.metrics import CONTENT_TYPE
 from bert_tf.serving.wire.messages import error
-from bert_tf.serving.wire.request import HTTP_STATUS, ServingError, Spec, TooLargeError
+from bert_tf.serving.wire.request import ServingError, Spec
 from bert_tf.serving.wire.rest_examples import (
     read_examples,
     write_classifications,
@@ -109,8 +109,7 @@ class RestApi:
         try:
             status, body = 200, await self._answer(scope, receive)
         except ServingError as problem:
-            status = 413 if isinstance(problem, TooLargeError) else HTTP_STATUS[problem.code]
-            body = _error(problem)
+            status, body = problem.http_status, _error(problem)
         except Exception:
             _log.exception("%s %s", scope["method"], scope["path"])
             status, body = 500, _error(error("rest_internal"))
@@ -177,8 +176,7 @@ class RestApi:
     def _status(self, spec):
         versions = self.core.status(spec.name, spec.version)
         return _indented({"model_version_status": [
-            {"version": str(version.version), "state": version.state,
-             "status": {"error_code": version.error_code, "error_message": version.error_message}}
+            {"version": str(version.number), "state": version.state, "status": version.status()}
             for version in versions]})
 
     def _metadata(self, spec):

@@ -66,12 +66,9 @@ async def _serve(settings, attention, indexes):
             await rest.start()
         print(f"serving {' '.join(core.models())} on {flags.host}: gRPC on port {grpc_server.port}"
               + (f", REST and a page for people on port {rest.port}" if rest else ""), flush=True)
-        background = []
-        if flags.model_config_file and flags.model_config_file_poll_wait_seconds > 0:
-            background.append(asyncio.ensure_future(_watch_config(core, settings)))
+        watching = asyncio.ensure_future(_watch_config(core, settings))
         await told
-        for task in background:
-            task.cancel()
+        watching.cancel()
     finally:
         told.cancel()
         await asyncio.gather(grpc_server.stop(DRAIN_SECONDS),
@@ -86,7 +83,7 @@ async def _watch_config(core, settings):
     version that is still loading, a file may be half written.
     """
     flags, last, said = settings.flags, settings.models, None
-    while True:
+    while flags.model_config_file and flags.model_config_file_poll_wait_seconds > 0:
         await asyncio.sleep(flags.model_config_file_poll_wait_seconds)
         try:
             models = await asyncio.to_thread(config.read_models, flags)

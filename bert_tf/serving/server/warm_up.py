@@ -68,10 +68,7 @@ def _run(version, log):
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         request = log.predict_log.request
-        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-        if name not in version.signatures:
-            raise error("no_signature", signature=name)
-        signature = version.signatures[name]
+        signature = version.signature(request.model_spec.signature_name or DEFAULT_SIGNATURE)
         inputs = signature.checked(tensor_proto.read_all(request.inputs), request.output_filter)
         signature.run(inputs, request.output_filter)
     elif kind in ("classify_log", "regress_log"):

@@ -155,7 +155,7 @@ class _Dtype(NamedTuple):
     field: str
 
 
-_DTYPES = {
+DTYPES = {
     "DT_FLOAT": _Dtype("<f4", "float_val"), "DT_DOUBLE": _Dtype("<f8", "double_val"),
     "DT_INT8": _Dtype("i1", "int_val"), "DT_INT16": _Dtype("<i2", "int_val"),
     "DT_INT32": _Dtype("<i4", "int_val"), "DT_INT64": _Dtype("<i8", "int64_val"),
@@ -165,7 +165,7 @@ _DTYPES = {
     # Both listed as their 16 bits.
     "DT_HALF": _Dtype("<u2", "half_val"), "DT_BFLOAT16": _Dtype("<u2", "half_val")}
 # What an array of NumPy's is sent as: half is stored as itself, bfloat16 is unknown to NumPy.
-_SENT = {np.dtype(dtype.stored): name for name, dtype in _DTYPES.items()
+_SENT = {np.dtype(dtype.stored): name for name, dtype in DTYPES.items()
          if dtype.field != "half_val"} | {np.dtype("<f2"): "DT_HALF"}
 _NUMBERS = _ENUMS["DataType"]
 _NAMES = {number: name for name, number in _NUMBERS.items()}
@@ -194,15 +194,15 @@ def as_array(values, dtype):
     Raises:
         UsageError: the values are ragged or of another type.
     """
-    if dtype != "DT_STRING" and dtype not in _DTYPES:
+    if dtype != "DT_STRING" and dtype not in DTYPES:
         raise UsageError(explain(f"values of the type {dtype} cannot be sent",
-                                 f"one of DT_STRING {' '.join(_DTYPES)}"))
+                                 f"one of DT_STRING {' '.join(DTYPES)}"))
     try:
         if dtype == "DT_STRING":
             return _strings(np.asarray(values, object))
         array = np.asarray(values)
         stored = np.dtype({"DT_HALF": "<f2", "DT_BFLOAT16": "<f4"}.get(
-            dtype, _DTYPES[dtype].stored))
+            dtype, DTYPES[dtype].stored))
         # Whole numbers may be of any integer type that has them.
         whole = array.dtype.kind in "iu" and stored.kind in "iu"
         if array.size and not whole and not np.can_cast(array.dtype, stored, "same_kind"):
@@ -276,8 +276,8 @@ def from_tensor(tensor):
         values = np.empty(len(tensor.string_val), object)
         values[:] = tensor.string_val
         rest = np.array([b""], object)
-    elif name in _DTYPES:
-        stored, field = _DTYPES[name]
+    elif name in DTYPES:
+        stored, field = DTYPES[name]
         if tensor.tensor_content:
             values = _contents(tensor.tensor_content, stored, shape)
         else:
@@ -285,7 +285,7 @@ def from_tensor(tensor):
         rest = np.zeros(1, stored)
     else:
         raise BertTfError(explain(f"a tensor of the type {name}",
-                                  f"one of DT_STRING {' '.join(_DTYPES)}"))
+                                  f"one of DT_STRING {' '.join(DTYPES)}"))
     missing = _size(shape) - len(values)
     if missing > 0:
         values = np.concatenate([values, np.repeat(values[-1:] if len(values) else rest, missing)])

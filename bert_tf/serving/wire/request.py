@@ -56,9 +56,16 @@ class ServingError(Exception):
         self.code = code
         self.message = message
 
+    @property
+    def http_status(self):
+        """The status of an answer over HTTP."""
+        return HTTP_STATUS[self.code]
+
     def __reduce__(self):  # pickled where another process raised it
         return type(self), (self.code, self.message)
 
 
 class TooLargeError(ServingError):
-    """A body of more bytes than are taken; HTTP has a status of its own for it, 413."""
+    """A body of more bytes than are taken; HTTP has a status of its own for it."""
+
+    http_status = 413

@@ -25,22 +25,21 @@ def read_examples(body, packed, limits):
         ServingError: `INVALID_ARGUMENT`.
     """
     document, name = read(body, packed, limits)
-    if type(document.get("examples")) is list:
-        check_rows(document["examples"], limits)
-        if "context" in document:
-            check_context(_example(document["context"]).SerializeToString(), document["examples"],
-                          limits)
-    examples = examples_of(document)
+    examples = examples_of(document, limits)
     check_texts("inputs", examples, limits)
     return name, examples
 
 
-def examples_of(document):
+def examples_of(document, limits):
     """The serialized `tf.Example`s of a request's JSON, a dict."""
-    context = _example(document["context"]) if "context" in document else None
     examples = document.get("examples")
     if type(examples) is not list or not examples:
         raise error("json_list", key="examples", value=show(examples))
+    check_rows(examples, limits)
+    context = None
+    if "context" in document:
+        context = _example(document["context"])
+        check_context(context.SerializeToString(), examples, limits)
     return [_example(value, context).SerializeToString() for value in examples]
 
 

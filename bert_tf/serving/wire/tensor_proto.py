@@ -13,14 +13,10 @@ from bert_tf.serving.wire import protocol
 from bert_tf.serving.wire.messages import check_texts, error
 
 _STRING = protocol.dtype_number("DT_STRING")
-_TYPES = {protocol.dtype_number(f"DT_{name}"): (np.dtype(dtype), field) for name, dtype, field in (
-    ("FLOAT", np.float32, "float_val"), ("DOUBLE", np.float64, "double_val"),
-    ("INT32", np.int32, "int_val"), ("INT16", np.int16, "int_val"), ("INT8", np.int8, "int_val"),
-    ("UINT16", np.uint16, "int_val"), ("UINT8", np.uint8, "int_val"),
-    ("INT64", np.int64, "int64_val"), ("BOOL", np.bool_, "bool_val"),
-    ("UINT32", np.uint32, "uint32_val"), ("UINT64", np.uint64, "uint64_val"),
-    ("STRING", object, "string_val"), ("HALF", np.float16, "half_val"),
-    ("BFLOAT16", ml_dtypes.bfloat16, "half_val"))}
+_OWN = {"DT_HALF": np.float16, "DT_BFLOAT16": ml_dtypes.bfloat16}  # not as their 16 bits
+_TYPES = {protocol.dtype_number(name): (np.dtype(_OWN.get(name, stored)), field)
+          for name, (stored, field) in protocol.DTYPES.items()}
+_TYPES[_STRING] = np.dtype(object), "string_val"
 _KINDS = {dtype: kind for kind, (dtype, _) in _TYPES.items()}
 # Packed fields whose wire format is that of the memory: their tags.
 _RAW = {"float_val": b"\x2a", "double_val": b"\x32"}

@@ -11,6 +11,8 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
 
 BATCH_TOKENS = 4096  # positions that are predicted together
+SCORE_DIGITS = 6  # of a score in predictions.jsonl
+_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
 class TaskType:
@@ -207,15 +209,21 @@ class TaskType:
         return function
 
 
-def batches_by_length(sizes, budget):
-    """Yield the rows of batches, see `by_length`, with a progress bar where it takes long."""
-    bar = _progress(len(sizes))
-    for rows in by_length(sizes, budget):
+def batches_by_length(sizes, budget=_BATCH_CHARACTERS, progress=True):
+    """Yield the rows of batches, see `by_length`, with a progress bar where it takes long.
+
+    Args:
+        sizes: int `[n]`, characters of each row's texts.
+        budget: as of `by_length`.
+        progress: whether there is a bar.
+    """
+    bar = _progress(len(sizes), progress)
+    for rows in by_length(np.asarray(sizes), budget):
         yield rows
         bar.update(len(rows))
     bar.close()
 
 
-def _progress(total):
-    return tqdm.tqdm(desc="predicting", total=total, delay=2, leave=False,
+def _progress(total, shown=True):
+    return tqdm.tqdm(desc="predicting", total=total, delay=2, leave=False, disable=not shown,
                      mininterval=0.2 if sys.stderr.isatty() else 10.0)

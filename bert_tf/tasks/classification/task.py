@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tasks.base.examples import number_of
 from bert_tf.tasks.base.regression_metrics import regression_metrics
-from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.confusion import write_confusion
@@ -16,9 +16,7 @@ from bert_tf.tasks.classification.metrics import classification_metrics, multi_l
 from bert_tf.tasks.classification.model import CHOSEN_FROM, Classifier
 from bert_tf.tokenization.morphemes import analyse
 
-_DIGITS = 6  # of a score in predictions.jsonl
 _SHOWN = 5  # labels in a message
-_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
 class Classification(TaskType):
@@ -138,8 +136,8 @@ class Classification(TaskType):
         if about.get("pretokenize"):
             texts = {name: analyse(column, progress=True) for name, column in texts.items()}
         predicted = np.zeros([len(examples), len(about["labels"])], np.float64)
-        sizes = np.array([len(example.text_a) + len(example.text_b or "") for example in examples])
-        for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
+        sizes = [len(example.text_a) + len(example.text_b or "") for example in examples]
+        for rows in batches_by_length(sizes):
             answer = signatures["predict"](**{name: tf.constant([column[row] for row in rows])
                                               for name, column in texts.items()})
             predicted[rows] = (answer["score"][:, tf.newaxis] if self.problem == "regression"
@@ -149,7 +147,7 @@ class Classification(TaskType):
 
     def line(self, example, values, labels):
         """Return one line of `predict`, of the float `values [labels]`."""
-        rounded = [round(float(value), _DIGITS) for value in values]
+        rounded = [round(float(value), SCORE_DIGITS) for value in values]
         if self.problem == "regression":
             return {"id": example.id, "score": rounded[0]}
         scores = dict(zip(labels, rounded, strict=True))

@@ -10,7 +10,7 @@ from bert_tf.retrieval.search import of_length_1
 from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.served_code import served_code
-from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.crops import RandomCrops
@@ -25,8 +25,6 @@ from bert_tf.tokenization.morphemes import analyse
 # Models, as saved, that have no labels: their encoder makes vectors.
 WITHOUT_LABELS = ("encoder", "pretraining", "language_model", "replaced_tokens")
 _CUTOFFS = (1, 10)  # of the recall
-_DIGITS = 6  # of a score in predictions.jsonl
-_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 _PAIRS, _QUERIES, _TEXTS = KINDS
 
 
@@ -148,7 +146,7 @@ class Embedding(TaskType):
         table, rows = _table(examples, about.get("prompts") or {})
         texts = analyse(table.texts, progress=True) if about.get("pretokenize") else table.texts
         vectors = [None] * len(texts)
-        for batch in batches_by_length(np.array([len(text) for text in texts]), _BATCH_CHARACTERS):
+        for batch in batches_by_length(list(map(len, texts))):
             answer = signatures["embed"](text=tf.constant([texts[row] for row in batch]))
             for row, vector in zip(batch, answer["embedding"].numpy(), strict=True):
                 vectors[row] = vector
@@ -217,7 +215,7 @@ def _lines(examples, table, rows, vectors):
     vectors = of_length_1(vectors)
 
     def cosine(query, text):
-        return round(float(vectors[query] @ vectors[text]), _DIGITS)
+        return round(float(vectors[query] @ vectors[text]), SCORE_DIGITS)
 
     if not isinstance(examples[0], QueryExample) or examples[0].is_labelled_pair:
         return [{"id": example.id, "score": cosine(*row)}

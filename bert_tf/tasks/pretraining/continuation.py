@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from bert_tf.tokenization.base import valid_text
+
 
 def prompt_of(tokenizer, text, max_tokens):
     """Return `[CLS]` and the last tokens of each text, which has no `[SEP]` at its end.
@@ -26,5 +28,4 @@ def added_text(tokenizer, prompt, new):
     before = tokenizer.detokenize(prompt)
     both = tokenizer.detokenize(tf.concat([prompt, new], axis=1))
     start = tf.strings.length(before)
-    added = tf.strings.substr(both, start, tf.strings.length(both) - start)
-    return tf.strings.unicode_transcode(added, "UTF-8", "UTF-8")
+    return valid_text(tf.strings.substr(both, start, tf.strings.length(both) - start))

@@ -7,9 +7,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.cache import NextTokens
-from bert_tf.randomness import example_bits, stream_key
-
-_BITS = 24  # of a draw: as many as a float32 in [0, 1) holds
+from bert_tf.randomness import example_bits, stream_key, uniform
 
 
 def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, temperature=1.0,
@@ -185,6 +183,5 @@ def _draws(seeds, streams, prompts, max_new_tokens):
 
     # One row more, as `map_fn` cannot stack none of a length that is not known.
     rows = [tf.pad(values, [[0, 1]]) for values in (seeds, streams, prompts)]
-    bits = tf.map_fn(of_row, rows, fn_output_signature=tf.TensorSpec([None], tf.uint32))[:-1]
-    bits = tf.bitwise.right_shift(bits, tf.constant(32 - _BITS, tf.uint32))
-    return tf.cast(tf.cast(bits, tf.int32), tf.float32) * 2.0**-_BITS
+    return uniform(tf.map_fn(
+        of_row, rows, fn_output_signature=tf.TensorSpec([None], tf.uint32))[:-1])

@@ -129,9 +129,7 @@ class ReplacedTokens(Objective):
         """Draw from the softmax of logits `[b, P, vocab]`: int32 ids `[b, P]`."""
         key, first_example = randomness.current_stream("replaced tokens", self.seed_generator)
         bits = randomness.example_bits(key, first_example, tf.shape(logits)[:2])
-        # float32 holds 24 bits of a number in [0, 1) exactly.
-        bits = tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32))
-        return draw(logits, tf.cast(bits, tf.float32) * 2.0**-24)
+        return draw(logits, randomness.uniform(bits))
 
     def weights_of(self, batch):
         """Return `{task: float32}`: of predicted tokens `[b, P]`, and of real tokens `[b,

@@ -7,19 +7,18 @@ import numpy as np
 from bert_tf.tokenization.morphemes import analyse, analysed_places, original_offsets
 
 
-def analysed_spans(examples, progress=False):
+def analysed_spans(examples):
     """Return the examples with morphemes apart, and their answers at the positions that they have
     then.
 
     Args:
         examples: list of `SpanExample`.
-        progress: show a bar where it takes long.
 
     Returns: list of `SpanExample`.
 
     Raises: as `morphemes.analyse`.
     """
-    questions, contexts = (analyse([getattr(example, name) for example in examples], progress)
+    questions, contexts = (analyse([getattr(example, name) for example in examples], progress=True)
                            for name in ("question", "context"))
     return [dataclasses.replace(example, question=question, context=context,
                                 answers=_answers(example, context))

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.families import INPUTS
 from bert_tf.tasks.base.long_texts import in_parts
-from bert_tf.tasks.question_answering.preprocessor import valid_text
+from bert_tf.tokenization.base import valid_text
 from bert_tf.tokenization.morphemes import in_original, pretokenize
 from bert_tf.tokenization.offsets import character_offsets
 from bert_tf.tokenization.texts import text_list

@@ -28,7 +28,7 @@ def span_features(examples, preprocessor, training):
         BertTfError: an answer of which the tokenizer leaves nothing, such as a control character.
     """
     if getattr(preprocessor.tokenizer, "pretokenize", None):
-        examples = analysed_spans(examples, progress=True)
+        examples = analysed_spans(examples)
     flat = {"input_word_ids": [], "input_type_ids": []}
     lengths, rows, labels = [], [], []
     truncated = 0

@@ -16,19 +16,14 @@ from bert_tf.tasks.question_answering.examples import SpanExample
 def read_squad_v1(path, _=None, form=AS_FOUND):
     """Yield the questions of a SQuAD 1.1 or KorQuAD 1.0 file, each with an answer; see
     `read_squad`."""
-    for example in read_squad(path, form):
+    for example in read_squad(path, form=form):
         if not isinstance(example, BadRow) and example.is_impossible:
             example = BadRow(explain(f"{example.where}: a question without an answer",
                                      "SQuAD 1.1", "--task squad_v2"))
         yield example
 
 
-def read_squad_v2(path, _=None, form=AS_FOUND):
-    """Read the questions of a SQuAD 2.0 file; see `read_squad`."""
-    return read_squad(path, form)
-
-
-def read_squad(path, form=AS_FOUND):
+def read_squad(path, _=None, form=AS_FOUND):
     """Return an iterator of `SpanExample`s and BadRows; see `squad_questions`."""
     return squad_questions(path, form, _squad_example)
 
@@ -55,7 +50,7 @@ def read_span_table(path, columns, form=AS_FOUND):
     Raises: as `read_texts`.
     """
     if files.suffix(path) == ".json":
-        return read_squad(path, form)
+        return read_squad(path, form=form)
     question, context, label = columns["text"], columns["text_b"], columns["label"]
     needed = [question, context, label, *filter(None, [columns.get("id")])]
 

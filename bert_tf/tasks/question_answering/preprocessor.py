@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.errors import UsageError, explain
 from bert_tf.tasks.base.preprocessor import Preprocessor
 from bert_tf.tasks.base.text_preprocessor import not_empty
+from bert_tf.tokenization.base import valid_text
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.windows import cut_windows
 
@@ -30,7 +31,8 @@ class QuestionPreprocessor(Preprocessor):
     | `max_context` | bool `[w, seq_length]` | whether no window shows more around this token |
 
     A context longer than a window is shown in several, which overlap; each has at least one. A
-    question longer than `max_query_length` loses its end. Contexts are UTF-8, see `valid_text`.
+    question longer than `max_query_length` loses its end. Contexts are UTF-8; what is not becomes
+    U+FFFD, and the offsets are of that text.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
@@ -112,12 +114,6 @@ def questions_of(inputs):
         raise UsageError(explain("a question without a context", "a pair (question, context) or a "
                                  "dict of both"))
     return tuple(tf.reshape(tf.convert_to_tensor(text, tf.string), [-1]) for text in inputs)
-
-
-def valid_text(text):
-    """Return text `[n]` with U+FFFD for what is not UTF-8, so that its characters can be
-    counted."""
-    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
 
 
 def _changes(starts, ends, offsets, shift):

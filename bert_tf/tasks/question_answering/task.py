@@ -3,11 +3,9 @@
 import os
 import types
 
-import numpy as np
-
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.question_answering.answers import answers_to
 from bert_tf.tasks.question_answering.features import span_features
 from bert_tf.tasks.question_answering.metrics import (
@@ -19,7 +17,6 @@ from bert_tf.tasks.question_answering.model import QuestionAnswering
 from bert_tf.tasks.question_answering.preprocessor import QuestionPreprocessor
 
 WRONG_ANSWERS = "wrong_answers.jsonl"
-_DIGITS = 6  # of a score in predictions.jsonl
 _BATCH_CHARACTERS = 1 << 15  # of the contexts that are asked about together
 _OF_PREPROCESSOR = ("doc_stride", "max_query_length")
 _OF_MODEL = ("n_best", "max_answer_length", "null_threshold")
@@ -170,7 +167,7 @@ def answer_line(example, found, null_threshold):
         is the first of them or, where the question has none, "", and `score` its probability.
     """
     answers = [{"text": text.decode(), "start": int(start), "end": int(end),
-                "score": round(float(score), _DIGITS)}
+                "score": round(float(score), SCORE_DIGITS)}
                for text, start, end, score in zip(*(found[name] for name in (
                    "answers", "starts", "ends", "scores")), strict=True) if text]
     return decided({"id": example.id, "no_answer_score": float(found["no_answer_score"]),
@@ -183,7 +180,7 @@ def decided(line, null_threshold):
     none = not answers or (null_threshold is not None and line["no_answer_score"] > null_threshold)
     missing = max(0.0, 1 - sum(answer["score"] for answer in answers))
     return {"id": line["id"], "answer": "" if none else answers[0]["text"],
-            "score": round(missing, _DIGITS) if none else answers[0]["score"],
+            "score": round(missing, SCORE_DIGITS) if none else answers[0]["score"],
             "no_answer_score": line["no_answer_score"], "answers": answers}
 
 
@@ -191,7 +188,7 @@ def _answered(ask, examples, null_threshold):
     """Return a line for every example, of what `ask(questions, contexts)` answers, lists of str
     each."""
     lines = [None] * len(examples)
-    sizes = np.array([len(example.context) for example in examples])
+    sizes = [len(example.context) for example in examples]
     for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
         found = ask([examples[row].question for row in rows],
                     [examples[row].context for row in rows])

@@ -10,7 +10,7 @@ from bert_tf.retrieval.metrics import DEPTH, metrics_of_ranks
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.served_code import served_code
-from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.ranking.candidates import Candidates
 from bert_tf.tasks.ranking.features import list_features, pair_features
@@ -21,8 +21,6 @@ from bert_tf.tokenization.morphemes import analyse
 _NEGATIVES = 7  # beside each positive in training
 _DRAWN = 20  # candidates of a query that is measured and has no negatives of its own
 _DRAWN_SEED = 0  # of them: whatever the seed of a training, all models are measured on the same
-_DIGITS = 6  # of a score in predictions.jsonl
-_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
 class Ranking(TaskType):
@@ -144,7 +142,7 @@ class Ranking(TaskType):
             lines.append({
                 "id": example.id, "candidates": len(texts),
                 "ranks": (1 + np.flatnonzero(relevant[order])).tolist(),
-                "ranking": [{"text": texts[place], "score": round(float(own[place]), _DIGITS)}
+                "ranking": [{"text": texts[place], "score": round(float(own[place]), SCORE_DIGITS)}
                             for place in order[:DEPTH]]})
         return lines
 
@@ -156,9 +154,8 @@ def _columns(lists):
 
 def _ask_rank(signatures, queries, passages):
     scores = np.zeros(len(queries), np.float32)
-    sizes = np.array([len(query) + len(text)
-                      for query, text in zip(queries, passages, strict=True)])
-    for rows in batches_by_length(sizes, _BATCH_CHARACTERS):
+    sizes = [len(query) + len(text) for query, text in zip(queries, passages, strict=True)]
+    for rows in batches_by_length(sizes):
         scores[rows] = signatures["rank"](
             query=tf.constant([queries[row] for row in rows]),
             passage=tf.constant([passages[row] for row in rows]))["score"]
@@ -168,7 +165,7 @@ def _ask_rank(signatures, queries, passages):
 def _ask_embed(signatures, queries, passages):
     texts = list(dict.fromkeys([*queries, *passages]))
     vectors = {}
-    for rows in batches_by_length(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+    for rows in batches_by_length(list(map(len, texts))):
         of_texts = [texts[row] for row in rows]
         found = signatures["embed"](text=tf.constant(of_texts))["embedding"].numpy()
         vectors |= dict(zip(of_texts, found, strict=True))

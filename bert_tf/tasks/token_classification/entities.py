@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tokenization.units import substrings
 
-OUTSIDE = "O"
 _TAGS = ("B", "I", "E", "S")
 
 

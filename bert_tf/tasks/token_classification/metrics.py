@@ -1,4 +1,4 @@
-"""Metrics of found entities, by seqeval with the rules of CoNLL's `conlleval`.
+"""Metrics of found entities, by seqeval with the rules of CoNLL's `conlleval`, and of tags.
 
 An entity counts only whole: same type, same first and last tag. A tag `I-X` that follows no `B-X`
 or `I-X` begins an entity, which is also how the taggers here repair such a tag.
@@ -70,6 +70,25 @@ def entity_report(gold, predicted):
     return {kind: {"precision": float(precision), "recall": float(recall), "f1": float(f1),
                    "entities": int(count)}
             for kind, precision, recall, f1, count in zip(types, *columns, strict=True)}
+
+
+def tag_macro_f1(gold, predicted):
+    """Compute the mean F1 of the tags that occur, `O` among them, whatever entities they make.
+
+    Of characters this is the second number that KLUE gives for NER (KLUE-benchmark/KLUE-baseline
+    `klue_ner_char_macro_f1`), which also counts `[CLS]` and `[SEP]` as `O` and a tag that occurs
+    nowhere as found.
+
+    Args:
+        gold, predicted: as of `tagging_metrics`.
+
+    Returns: float.
+    """
+    from sklearn.metrics import f1_score
+
+    check_pairs(gold, predicted)
+    labels, predictions = ([tag for row in rows for tag in row] for rows in (gold, predicted))
+    return float(f1_score(labels, predictions, average="macro", zero_division=0))
 
 
 def entities_of(tags):

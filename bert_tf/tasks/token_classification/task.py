@@ -7,20 +7,22 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tasks.base.task_type import TaskType, batches_by_length
+from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.token_classification.entities import join_units
 from bert_tf.tasks.token_classification.examples import OUTSIDE
 from bert_tf.tasks.token_classification.features import tag_features
-from bert_tf.tasks.token_classification.metrics import entities_of, entity_report, tagging_metrics
+from bert_tf.tasks.token_classification.metrics import (
+    entities_of,
+    entity_report,
+    tag_macro_f1,
+    tagging_metrics,
+)
 from bert_tf.tasks.token_classification.model import TokenClassifier
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
-from bert_tf.tasks.token_classification.tag_macro_f1 import tag_macro_f1
 from bert_tf.tokenization.morphemes import analyse, in_original
 
 ENTITY_REPORT, WRONG_SENTENCES = "entities.json", "wrong_sentences.jsonl"
 _ENTITY = ("text", "label", "start", "end")
-_DIGITS = 6  # of a score in predictions.jsonl
-_BATCH_CHARACTERS = 1 << 14  # of the texts that a SavedModel is asked about together
 
 
 class TokenClassification(TaskType):
@@ -135,7 +137,7 @@ class TokenClassification(TaskType):
         texts = [example.text for example in examples]
         if about.get("pretokenize"):
             texts = analyse(texts, progress=True)
-        for rows in batches_by_length(np.array(list(map(len, texts))), _BATCH_CHARACTERS):
+        for rows in batches_by_length(list(map(len, texts))):
             answer = signatures["tag"](text=tf.constant([texts[row] for row in rows]))
             answer = {name: values.numpy() for name, values in answer.items()}
             for index, row in enumerate(rows):
@@ -193,7 +195,7 @@ def _line(example, tags, entities):
     text = example.text
     return {"id": example.id, "tags": tags, "entities": [
         {**dict(zip(_ENTITY, (text[start:end], label, start, end), strict=True)),
-         "score": round(score, _DIGITS)} for start, end, label, score in entities]}
+         "score": round(score, SCORE_DIGITS)} for start, end, label, score in entities]}
 
 
 def _tags(example, entities):

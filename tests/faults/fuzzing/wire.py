@@ -69,10 +69,11 @@ def _rest_examples():
     import tensorflow as tf
 
     from bert_tf.serving.wire import rest_examples, rest_text
+    from bert_tf.serving.wire.request import Limits
 
     def check(data):
         document = rest_text.parse(request_body(EXAMPLES, Bytes(data)))
-        for example in rest_examples.examples_of(document):
+        for example in rest_examples.examples_of(document, Limits(4096, 4096, 1024)):
             tf.train.Example.FromString(example)
 
     return check

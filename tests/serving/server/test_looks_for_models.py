@@ -38,8 +38,8 @@ def test_what_loading_raises_ends_the_version_and_no_look_at_folders_is_the_last
         add_version(tmp_path / "m", 2, "fail")
         wait_until(lambda: states(core) == {1: "AVAILABLE", 2: "END"}, "version 2 has failed")
         (told, _) = core.status("m")
-        assert told.error_code == "INTERNAL" and "log says why" in told.error_message
-        assert PRIVATE in caplog.text and PRIVATE not in told.error_message
+        assert told.problem.code == "INTERNAL" and "log says why" in told.problem.message
+        assert PRIVATE in caplog.text and PRIVATE not in told.problem.message
         add_version(tmp_path / "m", 3, "stay")
         wait_until(lambda: states(core) == {1: "END", 2: "END", 3: "AVAILABLE"}, "3 answers")
         shutil.rmtree(tmp_path / "m" / "3")  # of which unloading raises

@@ -254,7 +254,8 @@ def test_examples_with_context():
         "context": {"language": "ko", "weight": 0.5},
         "examples": [{"text": "\xeb\x84\xa4", "ids": [1, 2], "weight": [1.5, Infinity, -NaN]},
                      {"text": [{"b64": "/w=="}, "b"], "flag": [1, true, false], "none": []}]}""")
-    first, second = map(example_pb2.Example.FromString, examples_of(document))
+    first, second = map(example_pb2.Example.FromString,
+                        examples_of(document, LIMITS))
 
     def values(example):
         return {name: list(getattr(feature, feature.WhichOneof("kind")).value)
@@ -281,7 +282,7 @@ def test_examples_with_context():
     ({"context": 1, "examples": [{}]}, "example 1"),
     ({"context": [{}], "examples": [{}]}, "example [{}]")])
 def test_examples_that_are_refused(body, named):
-    code, message = refusal(examples_of, body)
+    code, message = refusal(examples_of, body, LIMITS)
     assert code == "INVALID_ARGUMENT" and named in message, message
 
 

@@ -3,7 +3,11 @@
 import pytest
 
 from bert_tf.errors import BertTfError
-from bert_tf.tasks.token_classification.metrics import entity_report, tagging_metrics
+from bert_tf.tasks.token_classification.metrics import (
+    entity_report,
+    tag_macro_f1,
+    tagging_metrics,
+)
 
 
 def rows(*sentences):
@@ -71,3 +75,11 @@ def test_without_any_entity():
 def test_bad_input_is_refused(measure, gold, told, message):
     with pytest.raises(BertTfError, match=message):
         measure(gold, told)
+
+
+def test_tags_by_hand():
+    gold = [["B-A", "I-A", "O"], ["O", "O"]]
+    # B-A: 1 of 2 told is right, 1 of 1 found; I-A: never told; O: 2 of 3 told, 2 of 3 found.
+    predicted = [["B-A", "O", "O"], ["B-A", "O"]]
+    assert tag_macro_f1(gold, predicted) == pytest.approx((2 / 3 + 0 + 2 / 3) / 3)
+    assert tag_macro_f1(gold, gold) == 1.0
