@@ -292,8 +292,8 @@ class ModelConfig(Config):
         return self.head_act or self.hidden_act
 
     @property
-    def sees_neighbors(self):
-        """Whether a position is shown its neighbors by more than attention, past any mask of it."""
+    def sees_neighbours(self):
+        """Whether a position is shown its neighbours by more than attention, past any mask of it."""
         return self.bilstm or self.conv_kernel_size > 1 or self.first_conv_kernel_size > 0
 
     @property

@@ -177,7 +177,7 @@ class Backbone(Adaptable, keras.Layer):
     def _layout(self, input_mask, causal_rows=None):
         causal = self.config.attention == "causal"
         if causal_rows is not None and not causal:
-            if self.config.sees_neighbors:
+            if self.config.sees_neighbours:
                 raise UsageError("causal_rows with a BiLSTM or a convolution, which shows what "
                                  "follows")
             causal = tf.cast(causal_rows, self.compute_dtype)[:, tf.newaxis, tf.newaxis, tf.newaxis]

@@ -224,7 +224,7 @@ def _check_causal(options, config):
     for is_wrong, why, attempt in (
             (options.objective != "mlm", f"with --objective {options.objective}: it is of masked "
              "tokens alone", "--objective mlm"),
-            (config.sees_neighbors, "with a BiLSTM or a convolution, which shows what follows",
+            (config.sees_neighbours, "with a BiLSTM or a convolution, which shows what follows",
              "leaving it out"),
             (options.masking == "static", "with --masking static, which stores rows masked",
              "--masking dynamic"),
