@@ -107,6 +107,19 @@ def test_what_changes_the_numbers_is_refused_by_name(shared, name, changes, mess
         hf_safetensors.read(folder)
 
 
+def test_a_pooler_that_a_classifier_does_not_use(shared, tmp_path):
+    """Files of transformers 3, as twitter-roberta-base-sentiment, hold RoBERTa's."""
+    name = "xlm_roberta_classification"
+    right = checkpoint_of(shared, name)
+    width = right.config.hidden_size
+    pooler = {"roberta.pooler.dense.bias": np.ones(width, np.float32),
+              "roberta.pooler.dense.weight": np.ones((width, width), np.float32)}
+    found = hf_safetensors.read(hf_models.changed(
+        shared, f"hub/{name}", tmp_path / "in", change=lambda arrays: arrays | pooler))
+    assert (found.config, found.task, found.dropped) == (right.config, right.task, tuple(pooler))
+    assert list(found.tensors) == list(right.tensors)
+
+
 def test_null_is_the_base_of_the_layers_that_see_everything(shared, tmp_path):
     folder = hf_models.changed(shared, "hub/modernbert_mlm", tmp_path / "changed", {
         "rope_parameters": None, "global_rope_theta": 5000.0})
