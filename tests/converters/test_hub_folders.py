@@ -93,6 +93,8 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("modernbert_mlm", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
      "rope_parameters="),
     ("distilbert_mlm", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds=True"),
+    ("mpnet_st", {"pad_token_id": 0}, "pad_token_id=0; expected 1"),
+    ("mpnet_st", {"relative_attention_num_buckets": 64}, "num_buckets=64; expected 32"),
     ("deberta_v3_classification", {"pooler_hidden_act": "mish"}, "pooler_hidden_act='mish'"),
     ("deberta_v3_classification", {"pooler_hidden_size": 8}, "pooler_hidden_size=8"),
     ("modernbert_classification", {"classifier_pooling": "max"}, "classifier_pooling='max'"),
