@@ -11,6 +11,7 @@ from hub_models import LOWERED
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import hf_safetensors, ours, sentence_transformers
+from bert_tf.converters.formats import read_model
 from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -157,6 +158,17 @@ def test_dense_and_prompts(folder, tmp_path, bias):
     again = sentence_transformers.read(str(tmp_path / "back"))
     assert again.task["dense"] == {"units": 20, "act": "tanh", "use_bias": bias}
     assert again.task["prompts"] == {"query": "query: "}
+
+
+def test_a_cross_encoder_with_modules_is_a_folder_of_transformers(folder):
+    """As sentence-transformers 6 saves it."""
+    changed = folder({
+        "modules.json": lambda _: [{"idx": 0, "name": "0", "path": "", "type":
+                                    "sentence_transformers.base.modules.transformer.Transformer"}],
+        "config_sentence_transformers.json": _with(model_type="CrossEncoder", prompts={}),
+        "sentence_bert_config.json": _with(transformer_task="sequence-classification")},
+        "bert_cross_encoder")
+    assert read_model(str(changed)).task["problem"] == "regression"
 
 
 def test_the_encoder_counts_whatever_class_is_named(folder):
