@@ -35,8 +35,12 @@ _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
 # Keys that change vectors, and what we compute; null is that as well.
 _VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
 _ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
-         _OPTIONS: dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
-                                  "config_kwargs", "config_args"), {}),
+         _OPTIONS: {"transformer_task": "feature-extraction",
+                    "module_output_name": "token_embeddings",
+                    **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
+                                     "config_kwargs", "config_args"), {}),
+                    # Of queries and documents, which are texts like any other here.
+                    **dict.fromkeys(("query_length", "document_length", "query_expansion"))},
          ABOUT_MODULES: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"

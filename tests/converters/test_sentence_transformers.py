@@ -160,6 +160,14 @@ def test_dense_and_prompts(folder, tmp_path, bias):
     assert again.task["prompts"] == {"query": "query: "}
 
 
+def test_what_sentence_transformers_6_states_besides(folder):
+    changed = folder({"sentence_bert_config.json": _with(
+        transformer_task="feature-extraction", module_output_name="token_embeddings",
+        modality_config={"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+        query_length=None)})
+    assert sentence_transformers.read(str(changed)).task["pooling"] == "mean"
+
+
 def test_a_cross_encoder_with_modules_is_a_folder_of_transformers(folder):
     """As sentence-transformers 6 saves it."""
     changed = folder({
@@ -219,6 +227,9 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("config_sentence_transformers.json", _with(truncate_dim=8), "truncate_dim=8; expected null"),
     ("sentence_bert_config.json", _with(tokenizer_args={"do_lower_case": True}),
      "tokenizer_args={'do_lower_case': True}; expected {}"),
+    ("sentence_bert_config.json", _with(query_length=8), "query_length=8; expected null"),
+    ("sentence_bert_config.json", _with(transformer_task="fill-mask"),
+     "transformer_task='fill-mask'; expected \"feature-extraction\""),
     ("tokenizer_config.json", _with(truncation_side="left"), "truncation_side='left'"),
     ("tokenizer.json", _with(truncation={"max_length": 8, "direction": "Left"}),
      "truncation.direction='Left'; expected \"Right\""),
