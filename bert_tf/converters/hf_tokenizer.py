@@ -151,7 +151,8 @@ def _byte_pair(ours):
              "use_regex": True}
     return {"normalizer": {"type": "NFC"} if ours.normalize_nfc else None, "pre_tokenizer": level,
             "decoder": {**level, "add_prefix_space": True},
-            "model": {"type": "BPE", "dropout": None, "unk_token": None,
+            "model": {"type": "BPE", "dropout": None,
+                      "unk_token": ours.vocabulary.special_tokens[1],
                       "continuing_subword_prefix": "", "end_of_word_suffix": "",
                       "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
                       "vocab": ids, "merges": [list(pair) for pair in ours.merges]}}

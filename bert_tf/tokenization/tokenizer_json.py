@@ -238,9 +238,14 @@ def _word_piece(values, model, config, description):
 
 
 def _byte_pair(values, model, _, description):
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer
+    from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 
     path = description.path
+    if not model["vocab"].keys() >= {*byte_alphabet()} and (
+            model.get("unk_token") is None or model.get("fuse_unk")):
+        raise UnknownRules(explain(
+            f"{path}: bytes without a piece, which are left out or taken together",
+            "a piece for each, or unk_token and fuse_unk=false"))
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                  "ignore_merges"):
         _expect(path, name, model.get(name) or None, None)
