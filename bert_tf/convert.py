@@ -68,7 +68,7 @@ def main(argv=None):
 
     from bert_tf.converters.formats import load_format, refuse_pickle
     from bert_tf.converters.tokenizer_files import vocabulary_notes
-    from bert_tf.models.find import MODULES
+    from bert_tf.models.find import find_model
 
     reader, writer = load_format(source_format), load_format(target_format)
     source = hub.local(source)
@@ -81,13 +81,13 @@ def main(argv=None):
         checkpoint = reader.read(source)
         notes = (*checkpoint.notes,
                  *vocabulary_notes(checkpoint.tokenizer, checkpoint.config.vocab_size))
+        if source_format == "hf" and find_model(source).kind == "sentence_transformers":
+            notes += (f"{arguments.source[1]} is a folder of sentence-transformers: --from "
+                      "sentence_transformers reads how it makes vectors too",)
         fresh = files.temporary_name(target) if files.exists(target) else target
         not_held = writer.write(checkpoint, fresh)
         if fresh != target:
             _exchange(fresh, target)
-    if source_format == "hf" and files.exists(os.path.join(source, MODULES)):
-        notes += (f"{arguments.source[1]} is a folder of sentence-transformers: --from "
-                  "sentence_transformers reads how it makes vectors too",)
     _report(checkpoint, notes, not_held, arguments.source, (target_format, target))
 
 

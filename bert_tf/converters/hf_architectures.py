@@ -70,6 +70,8 @@ DEFAULTS = {
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
     "distilbert": {"sinusoidal_pos_embds": False},
+    # Their code has these two numbers whatever a file says.
+    "mpnet": {"pad_token_id": 1, "relative_attention_num_buckets": 32},
     "deberta": {"relative_attention": True, "share_att_key": True, "norm_rel_ebd": "layer_norm",
                 "position_biased_input": False, "conv_groups": 1, "legacy": True},
     "modernbert": {"attention_bias": False, "mlp_bias": False, "norm_bias": False,

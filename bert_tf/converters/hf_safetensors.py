@@ -82,10 +82,13 @@ def _read_model(folder, task=None):
     task = task or _judge_task(values, family, tensors, source)
     if task["task"] in ("classifier", "tagger"):
         task = {**task, **hf_config.read_classes(values, source, task["task"])}
-    pooled = any(f"{PREFIXES[family]}pooler." in name for name in tensors)
-    config = hf_config.read_config(values, source, pooled or _needs_pooler(family, task),
-                                   task == MASKED_LM)
-    ours, left = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder, heads)
+    pooler = f"{PREFIXES[family]}pooler."
+    # Files of older versions hold one that their classifier does not use.
+    pooled = _needs_pooler(family, task) or task["task"] != "classifier" and any(
+        pooler in name for name in tensors)
+    config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
+    ours, left = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder,
+                         [*heads, *([] if pooled else [f"{pooler}*"])])
     tokenizer = tokenizer_files.tokenizer_folder(folder)
     return Checkpoint(config, task, ours, tokenizer, dropped + left,
                       tokenizer_files.casing_notes(tokenizer))

@@ -15,6 +15,9 @@ from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HA
 # The class of transformers that reads `tokenizer.json` and nothing else.
 _ANY = "PreTrainedTokenizerFast"
 _TWO_SEPARATORS = ("Camembert", "MPNet", "Roberta", "XLMRoberta")  # of classes, between segments
+# How classes with a SentencePiece model normalize text, and the id that they take for unknown.
+_PIECES = {"Albert": ("albert_huggingface", 1), "Camembert": ("sentencepiece", None),
+           "DebertaV2": ("deberta", None), "XLMRoberta": ("sentencepiece", 3)}
 _METASPACE = {"type": "Metaspace", "replacement": sentence_piece.WORD,
               "prepend_scheme": "always", "split": True}
 
@@ -94,14 +97,18 @@ def _is_usual(ours, tokenizer_class):
     kinds = {"Bert": tokenizer.Tokenizer, "Electra": tokenizer.Tokenizer,
              "DistilBert": tokenizer.Tokenizer, "MPNet": tokenizer.Tokenizer,
              "Roberta": byte_pair.BytePairTokenizer}
-    kind = kinds.get(tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer"),
-                     sentence_piece.SentencePieceTokenizer)
+    name = tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer")
+    kind = kinds.get(name, sentence_piece.SentencePieceTokenizer)
     if not isinstance(ours, kind) or ours.vocabulary.pair_separators != (
             2 if tokenizer_class.startswith(_TWO_SEPARATORS) else 1):
         return False
     if isinstance(ours, tokenizer.Tokenizer):
         return ours.normalization != "nfc" and (
             ours.max_characters_per_word == hf_options.CHARACTERS_PER_WORD)
+    if kind is sentence_piece.SentencePieceTokenizer:
+        normalization, unknown = _PIECES.get(name, (None, None))
+        return ours.normalization == normalization and (
+            unknown in (None, ours.vocabulary.unk_id))
     return not getattr(ours, "normalize_nfc", False)
 
 
@@ -151,7 +158,8 @@ def _byte_pair(ours):
              "use_regex": True}
     return {"normalizer": {"type": "NFC"} if ours.normalize_nfc else None, "pre_tokenizer": level,
             "decoder": {**level, "add_prefix_space": True},
-            "model": {"type": "BPE", "dropout": None, "unk_token": None,
+            "model": {"type": "BPE", "dropout": None,
+                      "unk_token": ours.vocabulary.special_tokens[1],
                       "continuing_subword_prefix": "", "end_of_word_suffix": "",
                       "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
                       "vocab": ids, "merges": [list(pair) for pair in ours.merges]}}

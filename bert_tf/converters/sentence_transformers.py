@@ -15,7 +15,7 @@ from bert_tf.converters import (
 )
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
-from bert_tf.models.find import MODULES
+from bert_tf.models.find import ABOUT_MODULES, MODULES
 from bert_tf.storage import checksums, files
 from bert_tf.tokenization import tokenizer_config, tokenizer_json
 
@@ -23,7 +23,6 @@ _OPTIONS = "sentence_bert_config.json"
 # Older folders name it after the model; the first that is there counts.
 _OPTIONS_NAMES = (_OPTIONS, *(f"sentence_{model}_config.json" for model in (
     "roberta", "distilbert", "camembert", "albert", "xlm-roberta")))
-_PROMPTS = "config_sentence_transformers.json"
 _CONFIG = "config.json"
 # The mode of their Pooling -> ours.
 _POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "sep"}
@@ -36,9 +35,13 @@ _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
 # Keys that change vectors, and what we compute; null is that as well.
 _VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
 _ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
-         _OPTIONS: dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
-                                  "config_kwargs", "config_args"), {}),
-         _PROMPTS: {"truncate_dim": None}}
+         _OPTIONS: {"transformer_task": "feature-extraction",
+                    "module_output_name": "token_embeddings",
+                    **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
+                                     "config_kwargs", "config_args"), {}),
+                    # Of queries and documents, which are texts like any other here.
+                    **dict.fromkeys(("query_length", "document_length", "query_expansion"))},
+         ABOUT_MODULES: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
 
@@ -53,7 +56,7 @@ def read(path):
     path = checksums.opened(path, own=False)
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
-    prompts = _read_prompts(os.path.join(path, _PROMPTS))
+    prompts = _read_prompts(os.path.join(path, ABOUT_MODULES))
     if kinds[-1] == "Normalize":
         _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
@@ -103,7 +106,7 @@ def write(checkpoint, path):
         files.write_json(os.path.join(temporary, MODULES), [
             {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
             for i, (name, place) in enumerate(zip(names, places, strict=True))])
-        files.write_json(os.path.join(temporary, _PROMPTS), {
+        files.write_json(os.path.join(temporary, ABOUT_MODULES), {
             "prompts": task.get("prompts") or {}, "default_prompt_name": None})
         for name, place in zip(names[1:], places[1:], strict=True):
             folder = files.make_folder(os.path.join(temporary, place))
@@ -233,7 +236,7 @@ def _write_dense(folder, dense, width, tensors):
 
 
 def _read_prompts(source):
-    values = _read_checked(source, _ONLY[_PROMPTS])
+    values = _read_checked(source, _ONLY[ABOUT_MODULES])
     if values.get("default_prompt_name") is not None:
         raise UsageError(explain(
             f"{source}: default_prompt_name={values['default_prompt_name']!r}", "null",

@@ -57,9 +57,11 @@ class RelativeEmbeddings(Layer):
         """What the layers share of a batch: the embeddings of distances that there are."""
         buckets, widths = self.position_buckets, layout.widths
         widest = widths[0] if len(widths) == 1 else tf.reduce_max(widths)
-        # A distance's bucket is no farther from the middle than the distance from 0.
         smaller = min if isinstance(widest, int) else tf.minimum
-        reach = smaller(buckets, widest - 1)
+        # Where the logarithm grows slowly, a bucket is no farther from the middle than the
+        # distance from 0.
+        slow = self.max_relative_position >= 2 * buckets
+        reach = smaller(buckets, widest - 1) if slow else buckets
         table = tf.convert_to_tensor(self.embeddings)[buckets - reach:buckets + reach + 1]
         table = tf.cast(self.layer_norm(table), self.compute_dtype)
         # A rectangle's distances, from that of its last position to its first one down.
@@ -82,6 +84,7 @@ def log_bucket(distance, buckets, max_distance):
     size = tf.maximum(tf.abs(distance), 1)
     share = (tf.math.log(tf.cast(size, tf.float32) / exact)
              / np.float32(math.log((max_distance - 1) / exact)))
+    share = tf.where(size == max_distance - 1, 1.0, share)  # without rounding
     wide = tf.cast(tf.math.ceil(share * (exact - 1)), tf.int32) + exact
     return tf.where(size <= exact, distance, tf.sign(distance) * wide)
 

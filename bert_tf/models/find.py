@@ -9,6 +9,7 @@ from bert_tf.storage import files, hub, variables
 
 SAVED_MODEL = "saved_model.pb"
 MODULES = "modules.json"
+ABOUT_MODULES = "config_sentence_transformers.json"
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
 CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",
@@ -90,7 +91,7 @@ def _find(path):
                                             for name in files.list_folder(path)):
         names = variables.VariableReader(variables.find_checkpoint(path)).shapes
         return Found("tf_models" if variables.OBJECT_GRAPH in names else "google", path, path)
-    if files.exists(os.path.join(path, MODULES)):
+    if files.exists(os.path.join(path, MODULES)) and not _is_cross_encoder(path):
         return Found("sentence_transformers", path, path)
     config = os.path.join(path, "config.json")
     if files.exists(config):
@@ -99,3 +100,9 @@ def _find(path):
     if files.exists(os.path.join(path, "discriminator", "config.json")):
         return Found("hf", path, path)
     return None
+
+
+def _is_cross_encoder(path):
+    """Whether it has modules, as those of sentence-transformers 6 do, but makes no vectors."""
+    about = os.path.join(path, ABOUT_MODULES)
+    return files.exists(about) and files.read_json_object(about).get("model_type") == "CrossEncoder"

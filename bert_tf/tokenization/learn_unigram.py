@@ -7,6 +7,7 @@ which is fixed.
 
 import collections
 import io
+import unicodedata
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.tokenization.learn_wordpiece import MAX_ALPHABET
@@ -50,9 +51,11 @@ def learn_unigram(paths, vocab_size, *, lower_case=False, strip_accents=False, m
                                  "is not installed", attempt="pip install 'bert_tf[unigram]'"),
                          ) from error
     counts = count_words(paths, BlankWords(lower_case, strip_accents), progress)
-    words = {word.decode(): count for word, count in sorted(counts.items())
-             if len(word) <= _MOST_BYTES}
-    characters = collections.Counter()
+    words, characters = collections.Counter(), collections.Counter()
+    for word, count in sorted(counts.items()):
+        # As the trainer sees it: accents were removed from jamo, which are a syllable again.
+        words[unicodedata.normalize("NFKC", word.decode())] += count
+    words = {word: count for word, count in words.items() if len(word.encode()) <= _MOST_BYTES}
     for word, count in words.items():
         for character in word:
             characters[character] += count

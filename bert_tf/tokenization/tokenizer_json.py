@@ -227,18 +227,25 @@ def _word_piece(values, model, config, description):
         if not each.special and each.token.isalnum() and each.token in model["vocab"]:
             raise UnknownRules(f"{path}: the added token {each.token!r} is a piece of words, too")
     accents, lower_case = normalizer.get("strip_accents"), bool(normalizer.get("lowercase"))
+    strips = lower_case if accents is None else bool(accents)
+    # That takes Hangul apart, whether it was composed before or not.
+    composes = composes and (keeps_hangul or not strips)
     return Tokenizer(
         Vocabulary(description.tokens, path, **description.special), lower_case,
-        keeps_hangul or (lower_case if accents is None else bool(accents)),
-        config.get("pretokenize"), "nfc" if composes else "huggingface",
+        keeps_hangul or strips, config.get("pretokenize"), "nfc" if composes else "huggingface",
         tokenize_chinese_chars=bool(normalizer.get("handle_chinese_chars", True)),
         max_characters_per_word=longest)
 
 
 def _byte_pair(values, model, _, description):
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer
+    from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
 
     path = description.path
+    if not model["vocab"].keys() >= {*byte_alphabet()} and (
+            model.get("unk_token") is None or model.get("fuse_unk")):
+        raise UnknownRules(explain(
+            f"{path}: bytes without a piece, which are left out or taken together",
+            "a piece for each, or unk_token and fuse_unk=false"))
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                  "ignore_merges"):
         _expect(path, name, model.get(name) or None, None)

@@ -279,6 +279,7 @@ def test_what_we_cannot_compute_is_refused_by_name(shared, tmp_path, name, confi
      "a classifier of pooling='dense' cannot be written as RobertaForSequenceClassification"),
     ("roberta", {"label_head": "linear"}, {"task": "classifier", "labels": ["a", "b"]},
      "label_head='linear' cannot be written"),
+    ("mpnet", {"padding_id": 0}, {"task": "encoder"}, "padding_id=0 cannot be written"),
     ("gpt", {"hidden_act": "gelu"}, {"task": "language_model"}, "hidden_act='gelu'"),
     ("gpt", {"intermediate_size": 8}, {"task": "language_model"}, "intermediate_size=8"),
 ])

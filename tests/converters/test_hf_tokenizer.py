@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import tiny_model
 
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -36,5 +38,19 @@ def test_the_usual_class_is_named_where_it_has_all_rules(tmp_path, options, name
 def test_the_usual_class_is_named_for_its_separators(tmp_path, name, separators, usual):
     vocabulary = Vocabulary([*SPECIAL_TOKENS, "a"], pair_separators=separators)
     ours = Tokenizer(vocabulary, normalization="huggingface", max_characters_per_word=100)
+    assert _written(ours, tmp_path, name)["tokenizer_class"] == (
+        name if usual else "PreTrainedTokenizerFast")
+
+
+@pytest.mark.parametrize(("name", "normalization", "separators", "usual"), [
+    ("AlbertTokenizer", "albert_huggingface", 1, True), ("AlbertTokenizer", "albert", 1, False),
+    ("DebertaV2Tokenizer", "deberta", 1, True), ("DebertaV2Tokenizer", "albert", 1, False),
+    ("CamembertTokenizer", "sentencepiece", 2, True),
+    ("OpenAIGPTTokenizer", "sentencepiece", 1, False),
+    ("XLMRobertaTokenizer", "sentencepiece", 2, False)])  # whose unknown piece has another id
+def test_the_usual_class_is_named_for_its_pieces(tmp_path, name, normalization, separators, usual):
+    """transformers 5 takes that class's normalizer and unknown piece for those of the file."""
+    ours = SentencePieceTokenizer(tiny_model.sentence_piece().model, False, True,
+                                  normalization=normalization, pair_separators=separators)
     assert _written(ours, tmp_path, name)["tokenizer_class"] == (
         name if usual else "PreTrainedTokenizerFast")

@@ -93,6 +93,8 @@ def test_served_and_fine_tuned(shared, name, tmp_path):
     ("modernbert_mlm", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
      "rope_parameters="),
     ("distilbert_mlm", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds=True"),
+    ("mpnet_st", {"pad_token_id": 0}, "pad_token_id=0; expected 1"),
+    ("mpnet_st", {"relative_attention_num_buckets": 64}, "num_buckets=64; expected 32"),
     ("deberta_v3_classification", {"pooler_hidden_act": "mish"}, "pooler_hidden_act='mish'"),
     ("deberta_v3_classification", {"pooler_hidden_size": 8}, "pooler_hidden_size=8"),
     ("modernbert_classification", {"classifier_pooling": "max"}, "classifier_pooling='max'"),
@@ -105,6 +107,19 @@ def test_what_changes_the_numbers_is_refused_by_name(shared, name, changes, mess
     folder = hf_models.changed(shared, f"hub/{name}", tmp_path / "changed", changes)
     with pytest.raises(UsageError, match=message):
         hf_safetensors.read(folder)
+
+
+def test_a_pooler_that_a_classifier_does_not_use(shared, tmp_path):
+    """Files of transformers 3, as twitter-roberta-base-sentiment, hold RoBERTa's."""
+    name = "xlm_roberta_classification"
+    right = checkpoint_of(shared, name)
+    width = right.config.hidden_size
+    pooler = {"roberta.pooler.dense.bias": np.ones(width, np.float32),
+              "roberta.pooler.dense.weight": np.ones((width, width), np.float32)}
+    found = hf_safetensors.read(hf_models.changed(
+        shared, f"hub/{name}", tmp_path / "in", change=lambda arrays: arrays | pooler))
+    assert (found.config, found.task, found.dropped) == (right.config, right.task, tuple(pooler))
+    assert list(found.tensors) == list(right.tensors)
 
 
 def test_null_is_the_base_of_the_layers_that_see_everything(shared, tmp_path):

@@ -11,6 +11,7 @@ from hub_models import LOWERED
 from safetensors.numpy import load_file, save_file
 
 from bert_tf.converters import hf_safetensors, ours, sentence_transformers
+from bert_tf.converters.formats import read_model
 from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -159,6 +160,25 @@ def test_dense_and_prompts(folder, tmp_path, bias):
     assert again.task["prompts"] == {"query": "query: "}
 
 
+def test_what_sentence_transformers_6_states_besides(folder):
+    changed = folder({"sentence_bert_config.json": _with(
+        transformer_task="feature-extraction", module_output_name="token_embeddings",
+        modality_config={"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+        query_length=None)})
+    assert sentence_transformers.read(str(changed)).task["pooling"] == "mean"
+
+
+def test_a_cross_encoder_with_modules_is_a_folder_of_transformers(folder):
+    """As sentence-transformers 6 saves it."""
+    changed = folder({
+        "modules.json": lambda _: [{"idx": 0, "name": "0", "path": "", "type":
+                                    "sentence_transformers.base.modules.transformer.Transformer"}],
+        "config_sentence_transformers.json": _with(model_type="CrossEncoder", prompts={}),
+        "sentence_bert_config.json": _with(transformer_task="sequence-classification")},
+        "bert_cross_encoder")
+    assert read_model(str(changed)).task["problem"] == "regression"
+
+
 def test_the_encoder_counts_whatever_class_is_named(folder):
     """all-mpnet-base-v2 names MPNetForMaskedLM and has no such head."""
     changed = folder({"config.json": _with(architectures=["MPNetForMaskedLM"])}, "mpnet_st")
@@ -207,6 +227,9 @@ def test_their_lower_case_is_what_sentence_piece_does(tmp_path, lower_case):
     ("config_sentence_transformers.json", _with(truncate_dim=8), "truncate_dim=8; expected null"),
     ("sentence_bert_config.json", _with(tokenizer_args={"do_lower_case": True}),
      "tokenizer_args={'do_lower_case': True}; expected {}"),
+    ("sentence_bert_config.json", _with(query_length=8), "query_length=8; expected null"),
+    ("sentence_bert_config.json", _with(transformer_task="fill-mask"),
+     "transformer_task='fill-mask'; expected \"feature-extraction\""),
     ("tokenizer_config.json", _with(truncation_side="left"), "truncation_side='left'"),
     ("tokenizer.json", _with(truncation={"max_length": 8, "direction": "Left"}),
      "truncation.direction='Left'; expected \"Right\""),

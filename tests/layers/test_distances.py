@@ -56,6 +56,7 @@ def test_buckets_of_deberta():
     distances = np.array([d for d in range(-200, 201) if abs(d) != 63], "int32")
     np.testing.assert_array_equal(log_bucket(distances, 16, 64), [bucket(d) for d in distances])
     assert log_bucket(tf.constant([63]), 16, 64).numpy() == 15
+    assert log_bucket(tf.constant([7]), 4, 8).numpy() == 3
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -73,11 +74,12 @@ def test_a_bias_for_each_head_and_distance(training):
     np.testing.assert_allclose(probs, special.softmax(scores, -1), atol=1e-5)
 
 
-@pytest.mark.parametrize("training", [False, True])
-def test_disentangled_scores(training):
+@pytest.mark.parametrize(("buckets", "farthest", "training"), [
+    (4, 6, False), (4, 6, True), (12, 8, False)])
+def test_disentangled_scores(buckets, farthest, training):
     """Equation 4 of the DeBERTa paper, entry by entry."""
     layer = attention(score_terms=3)
-    shared = RelativeEmbeddings(8, 4, 6, initializer_range=1.0, seed=3)
+    shared = RelativeEmbeddings(8, buckets, farthest, initializer_range=1.0, seed=3)
     shared.build()
     layout = Padded.of_mask(MASK, "float32")
     _, (probs,) = layer(layout.tokens(HIDDEN), layout=layout, relative=shared.of_layout(layout),
@@ -88,7 +90,8 @@ def test_disentangled_scores(training):
     scores = np.einsum("bnfh,bnth->bnft", query, key)
     for f in range(9):
         for t in range(9):
-            row = np.clip(4 + int(log_bucket(tf.constant(f - t), 4, 6)), 0, 7)
+            bucket = int(log_bucket(tf.constant(f - t), buckets, farthest))
+            row = np.clip(buckets + bucket, 0, 2 * buckets - 1)
             scores[:, :, f, t] += np.einsum("bnh,nh->bn", query[:, :, f], table_key[:, row])
             scores[:, :, f, t] += np.einsum("bnh,nh->bn", key[:, :, t], table_query[:, row])
     np.testing.assert_allclose(probs, special.softmax(scores / np.sqrt(3 * 4), -1), atol=1e-5)

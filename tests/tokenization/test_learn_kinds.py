@@ -56,6 +56,16 @@ def test_a_unigram_model_knows_the_text(corpus):
     assert tokenizer.vocabulary.unk_id not in tokenizer.encode("영화를")
 
 
+def test_rare_syllables_are_left_out_where_accents_are_removed(tmp_path):
+    """That takes them apart into a few jamo, which are frequent."""
+    rare = "".join(map(chr, range(0xAC00, 0xAC00 + 200)))
+    (tmp_path / "text.txt").write_text("가나 다라 가다 나라\n" * 20 + " ".join(rare))
+    tokenizer = learn_unigram([str(tmp_path / "text.txt")], 30, lower_case=True,
+                              strip_accents=True, progress=False)
+    found = {character for token in tokenizer.vocabulary.tokens for character in token}
+    assert {*"가나다라"} <= found and not found & {*rare[1:]}
+
+
 @pytest.mark.parametrize("kind", ["bpe", pytest.param("unigram", marks=pytest.mark.long)])
 def test_the_command(corpus, tmp_path, capsys, kind):
     path, lines = corpus

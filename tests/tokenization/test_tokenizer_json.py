@@ -78,6 +78,29 @@ def test_an_unknown_piece_that_is_none(tmp_path, value):
         load(tmp_path, values)
 
 
+@pytest.mark.parametrize(("model", "in_graphs"), [
+    ({}, True), ({"unk_token": None}, False), ({"fuse_unk": True}, False)])
+def test_bytes_without_a_piece(tmp_path, model, in_graphs):
+    values = byte_pair()
+    values["model"] |= model
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    tokenizer, texts = load(tmp_path, values, NAMES), ["abcc", "가a"]
+    assert isinstance(tokenizer, BytePairTokenizer) == in_graphs
+    assert tokenizer.encode(texts) == [each.ids for each in library.encode_batch(texts)]
+
+
+@pytest.mark.parametrize("accents", [None, True, False])
+def test_text_composed_before_accents_are_removed(tmp_path, accents):
+    """That leaves jamo of Hangul."""
+    values = to_json(Tokenizer(Vocabulary([*BERT_SPECIALS, "e", "é", "가", "\u1100", "##\u1161"])))
+    values["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "NFC"}, {
+        **values["normalizer"]["normalizers"][1], "lowercase": True, "strip_accents": accents}]}
+    texts = ["가 é", "\u1100\u1161 e\u0301", "É"]
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    assert load(tmp_path, values).encode(texts) == [each.ids for each in
+                                                    library.encode_batch(texts)]
+
+
 @pytest.fixture
 def other(tmp_path):
     """A tokenizer with rules of its own: words at white space only, in lower case."""
