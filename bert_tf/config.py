@@ -293,7 +293,7 @@ class ModelConfig(Config):
 
     @property
     def sees_neighbours(self):
-        """Whether a position is shown its neighbours by more than attention, past any mask of it."""
+        """Whether more than attention shows a position its neighbours, past any mask."""
         return self.bilstm or self.conv_kernel_size > 1 or self.first_conv_kernel_size > 0
 
     @property
