@@ -56,18 +56,19 @@ def read(path):
     path = checksums.opened(path, own=False)
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
-    prompts = _read_prompts(os.path.join(path, ABOUT_MODULES))
-    if kinds[-1] == "Normalize":
+    about, normalize = os.path.join(path, ABOUT_MODULES), kinds[-1] == "Normalize"
+    prompts, notes = _read_prompts(about), _similarity_notes(about, normalize)
+    if normalize:
         _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
         found = static_embedding.read(folders[0])
-        return dataclasses.replace(found, task=found.task | {
-            "normalize": kinds[-1] == "Normalize"} | ({"prompts": prompts} if prompts else {}))
+        return dataclasses.replace(found, notes=notes, task=found.task | {
+            "normalize": normalize} | ({"prompts": prompts} if prompts else {}))
     encoder = hf_safetensors.read_encoder(folders[0])
     config = encoder.config
     task = {"task": "embedder", "pooling": _read_pooling(folders[1], config, prompts),
             "layers": [config.num_hidden_layers], "combine": "concat", "mask_specials": False,
-            "special_ids": None, "weighting": None, "normalize": kinds[-1] == "Normalize",
+            "special_ids": None, "weighting": None, "normalize": normalize,
             "reading": {"seq_length": _read_length(folders[0], encoder), "long": "head",
                         "stride": 1, "pair": False}}
     task["reading"]["stride"] = max(1, task["reading"]["seq_length"] // 2)
@@ -76,7 +77,8 @@ def read(path):
         task["dense"], tensors = _read_dense(folders[kinds.index("Dense")], config, tensors)
     if prompts:
         task["prompts"] = prompts
-    return Checkpoint(config, task, tensors, encoder.tokenizer, encoder.dropped, encoder.notes)
+    return Checkpoint(config, task, tensors, encoder.tokenizer, encoder.dropped,
+                      (*encoder.notes, *notes))
 
 
 def write(checkpoint, path):
@@ -246,6 +248,15 @@ def _read_prompts(source):
             isinstance(prompt, str) for prompt in prompts.values()):
         raise UsageError(explain(f"{source}: prompts={prompts!r}", "names with a text each"))
     return {name: prompt for name, prompt in prompts.items() if prompt}
+
+
+def _similarity_notes(source, normalize):
+    """What to tell of vectors that were made to be compared otherwise than we do: a tuple."""
+    stated = files.read_json_object(source).get("similarity_fn_name") if (
+        files.exists(source)) else None
+    if normalize or stated in (None, "cosine"):  # others rank vectors of length 1 as cosines do
+        return ()
+    return (f"{source}: similarity_fn_name={stated!r}; here vectors are compared by cosines",)
 
 
 def _check(task, config):

@@ -168,6 +168,16 @@ def test_what_sentence_transformers_6_states_besides(folder):
     assert sentence_transformers.read(str(changed)).task["pooling"] == "mean"
 
 
+@pytest.mark.parametrize(("similarity", "told"), [
+    ("cosine", False), ("dot", True), ("euclidean", True)])
+def test_another_similarity_than_the_cosine_is_told(folder, similarity, told):
+    changed = folder({
+        "config_sentence_transformers.json": _with(similarity_fn_name=similarity),
+        "modules.json": lambda modules: modules[:2]})  # without normalization
+    notes = sentence_transformers.read(str(changed)).notes
+    assert [f"similarity_fn_name={similarity!r}" in note for note in notes] == [True] * told
+
+
 def test_a_cross_encoder_with_modules_is_a_folder_of_transformers(folder):
     """As sentence-transformers 6 saves it."""
     changed = folder({
