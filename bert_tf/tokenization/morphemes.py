@@ -29,7 +29,6 @@ from bert_tf.errors import UsageError, explain
 from bert_tf.tokenization.texts import text_list
 
 MORPHEMES = "morphemes"
-_LOCK = threading.Lock()  # kiwipiepy does not promise that threads may share its analyser
 _HANGUL = r"\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _HANGUL_ANYWHERE = re.compile(f"[{_HANGUL}]")
 # Two characters, not blank, one of them Hangul, the second no jamo that continues a syllable.
@@ -89,9 +88,10 @@ def analyse(texts, progress=False):
 
 def _analysed(parts, progress):
     """Return the dict of analysed texts, from one of their parts."""
-    with _LOCK:
+    analyser, turn = _analyser(os.getpid())
+    with turn:
         # Results come in order, as they are requested.
-        found = iter(_analyser(os.getpid()).tokenize(
+        found = iter(analyser.tokenize(
             part for parts_of_one in parts.values() for part in parts_of_one))
         bar = tqdm.tqdm(parts.items(), desc="morphemes", unit=" texts", unit_scale=True, delay=2,
                         leave=False, disable=not progress)
@@ -160,7 +160,8 @@ def analysed_places(offsets, places, are_ends=False):
 
 @functools.cache
 def _analyser(process):
-    """Return Kiwi of the running process: its threads do not outlive a fork."""
+    """Return Kiwi of the running process and a lock, as it does not promise that threads may share
+    it; neither its threads nor the lock's holder outlive a fork."""
     try:
         import kiwipiepy
     except ImportError as error:
@@ -168,7 +169,7 @@ def _analyser(process):
                                  attempt="pip install 'bert_tf[korean]'")) from error
     # A process that another one started shares the machine with similar ones.
     threads = 1 if multiprocessing.parent_process() else os.cpu_count()
-    return kiwipiepy.Kiwi(num_workers=threads)
+    return kiwipiepy.Kiwi(num_workers=threads), threading.Lock()
 
 
 def _with_blanks(text, morphemes):
