@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 
@@ -36,8 +35,8 @@ def in_order(tasks, work, start, arguments, num_processes, what, needs_keras=Tru
         return
     context = multiprocessing.get_context("spawn")
     executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, _start,
-                                                      (pickle.dumps((start, arguments)),
-                                                       needs_keras))
+                                                      (None if needs_keras else _WithoutKeras(),
+                                                       start, arguments))
     waiting = collections.deque()
     try:
         with _interrupts_ignored():
@@ -75,13 +74,17 @@ def _interrupts_ignored():
 _failed = None  # what `start` raised here
 
 
-def _start(pickled, needs_keras):
+class _WithoutKeras:
+    """An argument that, as a process reads it, imports what those after it would with Keras."""
+
+    def __reduce__(self):
+        return import_without_keras, ("tensorflow", "tensorflow_text")
+
+
+def _start(_, start, arguments):
     global _failed
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
-        if not needs_keras:
-            import_without_keras("tensorflow", "tensorflow_text")
-        start, arguments = pickle.loads(pickled)  # noqa: S301 of the parent; imports what they need
         start(*arguments)
     except Exception as error:  # which would else be told as a process that died
         _failed = error
