@@ -19,6 +19,9 @@ def import_without_keras(*names):
 
     Args:
         names: `tensorflow`, and after it perhaps `tensorflow_text`.
+
+    Raises:
+        ImportError: one of them is not installed.
     """
     if sys.modules.keys().isdisjoint(("tensorflow", "keras")):
         out = {"keras": None, _LAYERS: types.ModuleType(_LAYERS)}

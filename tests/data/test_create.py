@@ -298,8 +298,8 @@ from bert_tf.data import chunks, create
 
 in_order = create.in_order
 
-def killed_after_one(*arguments):
-    found = in_order(*arguments)
+def killed_after_one(*arguments, **options):
+    found = in_order(*arguments, **options)
     yield next(found)
     print(*[child.pid for child in multiprocessing.active_children()], flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
