@@ -29,6 +29,7 @@ from speed.workers import Workers, add_flags
 from bert_tf.presets import preset
 
 PEERS = ("keras-nlp", "tf-models-official", "transformers", "OpenVINO")
+INT8 = "bert_tf, int8"
 SIDES = ("bert_tf", "products", *PEERS)
 PARTS = ("full", "growth", "mixed")
 FULL, LONG = (8, 128), (4, 512)
@@ -38,6 +39,7 @@ ROWS, FIXED, WINDOW = 32, 128, 512  # of mixed lengths
 LEAST = {"bfloat16": {"products": 0.80, "keras-nlp": 1.25, "tf-models-official": 1.4,
                       "transformers": 1.1, "OpenVINO": 0.95},
          "float32": {"products": 0.85, **dict.fromkeys(PEERS, 1.0)}}
+LEAST_INT8 = 1.3  # times as fast as the first of --dtypes
 LEAST_LONG, LEAST_OF_DENSE, LEAST_TO_LONGEST, LEAST_TO_FIXED = 1.0, 0.85, 2.0, 4.0
 MOST_GROWTH = 0.10  # by which the time for a FLOP may differ in larger batches
 
@@ -63,6 +65,8 @@ class Bench:
     def run(self):
         """`{"versions", "left_out", "cases"}`, the latter `{case: {side: figures}}`."""
         sides = dict.fromkeys(SIDES, {"config": self.config, "dtype": self.dtype})
+        if self.arguments.int8:
+            sides[INT8] = {"config": self.config, "dtype": "int8"}
         print(f"\n{self.dtype}, {self.config['num_hidden_layers']} layers")
         with Workers("encoder", sides, self.arguments) as workers:
             cases = {name: {side: workers.ask(side, "add", name=name, **batches)
@@ -93,7 +97,7 @@ class Bench:
                 add(shape, ["bert_tf"])
         if "full" in self.arguments.parts:
             for shape in (FULL, LONG):
-                add(shape, SIDES)
+                add(shape, (*SIDES, INT8))
         for kind, (path, lengths) in self.texts.items():
             batches = {"path": path, "rows": ROWS, "fixed": False}
             cut = {**batches, "cut": FIXED, "first": 1}
@@ -128,13 +132,17 @@ class Bench:
             return figures[name]["bert_tf"][what] / figures[of or name][side][what]
 
         def others(name):
-            return [side for side in figures[name] if side != "bert_tf"]
+            return [side for side in figures[name] if side not in ("bert_tf", INT8)]
 
         def check(what, *arguments, **bounds):
             self.targets.check(f"{self.dtype}, {what}", *arguments, **bounds)
 
         if "full" in self.arguments.parts:
             for shape in map(name_of, (FULL, LONG)):
+                if INT8 in figures[shape]:
+                    check(f"{shape}: GFLOP/s of int8 by those of {self.dtype}",
+                          1 / ratio(shape, INT8, what="gflops"),
+                          least=LEAST_INT8 if shape == name_of(FULL) else None)
                 for side in others(shape):
                     least = LEAST[self.dtype][side] if shape == name_of(FULL) else (
                         LEAST_LONG if side in PEERS else None)
@@ -182,6 +190,7 @@ def main():
     add("--seconds", type=float, default=0.5, help="of each turn, at least one pass (default: 0.5)")
     add("--batches", type=int, default=2, help="of each kind of mixed lengths (default: 2)")
     add("--layers", type=int, default=12, help="fewer than 12 for a trial")
+    add("--int8", action="store_true", help="bert_tf in int8 as well, of `full` batches")
     add_flags(parser)
     arguments = parser.parse_args()
     targets, results = Targets(), {}

@@ -1,10 +1,14 @@
 """Our side of the benchmarks of speed, see `speed/worker.py`."""
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ModelConfig
+from bert_tf.layers.substitutes import computed_with
 from bert_tf.models.families import INPUTS, build_encoder
 from bert_tf.saved_model.constant_kernels import with_constant_kernels
+from bert_tf.saved_model.int8_weights import Int8Weights
+from bert_tf.saved_model.quantize import layer_inputs
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 
@@ -12,15 +16,20 @@ PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 def encoder(config, dtype):
     """Weights of the type that is computed in; padding is left out; any shape of batch.
 
-    In bfloat16 the kernels are constants, as in the embedded server.
+    In bfloat16 the kernels are constants, as in the embedded server. In int8 the layers' inputs
+    have the ranges of drawn tokens.
     """
-    model = build_encoder(ModelConfig.from_dict(config), dtype=dtype, seed=1)
+    whole = dtype == "int8"
+    model = build_encoder(ModelConfig.from_dict(config), dtype="float32" if whole else dtype,
+                          seed=1)
     model.backbone.padding_free = True
     signature = {name: tf.TensorSpec([None, None], tf.int32, name) for name in INPUTS}
+    weights = _int8_weights(model, config) if whole else None
 
     @tf.function
     def traced(inputs):
-        return model(inputs, training=False)["sequence_output"]
+        with computed_with(weights):
+            return model(inputs, training=False)["sequence_output"]
 
     forward = with_constant_kernels(traced.get_concrete_function(signature))
 
@@ -28,6 +37,12 @@ def encoder(config, dtype):
         return {name: tf.constant(array) for name, array in batch.items()}
 
     return prepare, lambda inputs: forward(inputs).numpy()
+
+
+def _int8_weights(model, config):
+    ids = np.random.default_rng(1).integers(config["vocab_size"], size=[8, 128], dtype=np.int32)
+    inputs = dict(zip(INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+    return Int8Weights(model, layer_inputs(model, lambda: model(inputs, training=False)))
 
 
 def train_step(config, dtype, batches):
@@ -67,7 +82,6 @@ def train_step(config, dtype, batches):
 
 def embedder(model, dtype):
     """The signature `embed` of the SavedModel in the folder `model`, exported with that type."""
-    import numpy as np
     import tensorflow_text  # noqa: F401 — its operations are in the graph
 
     loaded = tf.saved_model.load(model)

@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
 from bert_tf.layers.activations import activation
+from bert_tf.saved_model.int8_rounding import LIMIT, round_kernel
 
-LIMIT = 127  # of whole numbers on either side
 _FUSED = {activation("gelu"): "GeluExact", activation("gelu_approximate"): "GeluApproximate",
           activation("relu"): "Relu", activation("tanh"): "Tanh"}
 # The defaults, which this way of making an op does not know.
@@ -45,9 +45,12 @@ class ByColumn:
     shifted: np.ndarray
 
     @classmethod
-    def of(cls, kernel, bias, steps, offset):
-        """Round a kernel `[in, out]` with bias `[out]` for inputs that are brought to ±127 so."""
-        whole, scale = _rounded(kernel / steps[:, np.newaxis])
+    def of(cls, kernel, bias, steps, offset, covariance=None):
+        """Round a kernel `[in, out]` with bias `[out]` for inputs that are brought to ±127 so, and
+        that vary together as `covariance` says, see `round_kernel`."""
+        if covariance is not None:
+            covariance = covariance * np.outer(steps, steps)
+        whole, scale = round_kernel(kernel / steps[:, np.newaxis], covariance)
         return cls(*map(np.asarray, (whole, scale, np.float32(steps), np.float32(offset),
                                      np.float32(bias - scale * (offset @ np.float32(whole))))))
 
@@ -85,9 +88,10 @@ class ByRow:
     shifted: np.ndarray
 
     @classmethod
-    def of(cls, kernel, bias, low):
-        """Round a kernel `[in, out]` with bias `[out]` for inputs of `low` and more."""
-        whole, scale = _rounded(kernel)
+    def of(cls, kernel, bias, low, covariance=None):
+        """Round a kernel `[in, out]` with bias `[out]` for inputs of `low` and more; `covariance`
+        as of `ByColumn.of`."""
+        whole, scale = round_kernel(kernel, covariance)
         sums = scale * np.float32(whole).sum(0)
         return cls(*map(np.asarray, (whole, scale, np.float32(low), np.float32(LIMIT * sums),
                                      np.float32(bias + low * sums))))
@@ -107,11 +111,6 @@ class ByRow:
 
 def _whole(floats):
     return np.clip(np.rint(floats), -LIMIT, LIMIT)
-
-
-def _rounded(kernel):
-    scale = np.maximum(np.abs(kernel).max(0), 1e-12) / LIMIT
-    return np.rint(kernel / scale).astype(np.int8), scale.astype(np.float32)
 
 
 def int8_product(tokens, weights, function=None):

@@ -7,12 +7,15 @@ as `strength` says (Xiao et al. 2023, "SmoothQuant", equation 4). Else by row. E
 numbers depend on no other token: neighbours in a batch change nothing.
 """
 
+import dataclasses
+import functools
+
 import numpy as np
 
-from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow
+from bert_tf.saved_model.int8_product import ByColumn, ByRow
+from bert_tf.saved_model.int8_rounding import LIMIT
 
 STRENGTHS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_ROWS = 32  # of a batch, by which scales are compared
 _BY_ROW = 0.8  # of the error by column, below which by row is worth its time
 # By how much more than the range that was seen: of 500 other sentences the least cosine of a vector
 # was 0.988 without, 0.992 with 1.3 and 0.996 with 1.7. Cutting off costs more than a wider step.
@@ -20,41 +23,17 @@ _BEYOND = 1.7
 _LEAST = 1e-3  # of the widest column's range, which every column has
 
 
-class InputRange:
-    """What a layer was given: the range of each column, and some rows."""
-
-    def __init__(self):
-        self.least = self.most = None
-        self._rows, self._random = [], np.random.default_rng(0)
-
-    def add(self, inputs):
-        """Take in inputs float `[K, in]`."""
-        if not len(inputs):
-            return
-        least, most = inputs.min(0), inputs.max(0)
-        if self.least is not None:
-            least, most = np.minimum(least, self.least), np.maximum(most, self.most)
-        self.least, self.most = least, most
-        self._rows.append(inputs[self._random.permutation(len(inputs))[:_ROWS]])
-
-    @property
-    def rows(self):
-        """Some of the inputs, float `[R, in]`."""
-        return np.concatenate(self._rows)
-
-
-def best_int8(kernel, bias, inputs):
+def best_int8(bias, inputs):
     """Return the `ByColumn` or `ByRow` for a layer, and its error.
 
     Args:
-        kernel, bias: float32 `[in, out]`, `[out]`.
-        inputs: an `InputRange` that was given something.
+        bias: float32 `[out]`.
+        inputs: `LayerInputs` that were given something.
 
     Returns: `(layer, error)`: the error of a row's product as a fraction of it, the root of
-        the mean square over rows. Each counts the same: a few tokens, such as `[SEP]`, have
-        products many times as large as others.
+        the mean square over rows, of which each counts the same.
     """
-    rows = inputs.rows
+    kernel, rows = inputs.kernel, inputs.rows
     wanted = rows @ kernel
     sizes = np.maximum(np.linalg.norm(wanted, axis=1), 1e-12)
 
@@ -62,23 +41,29 @@ def best_int8(kernel, bias, inputs):
         errors = np.linalg.norm(dense.of_rows(rows) - bias - wanted, axis=1) / sizes
         return float(np.sqrt(np.mean(errors ** 2)))
 
-    by_column = {dense: error_of(dense) for dense in (
-        _of_strength(kernel, bias, inputs, strength) for strength in STRENGTHS)}
-    best = min(by_column, key=by_column.get)
+    by_column = [functools.partial(ByColumn.of, kernel, bias, *_steps(inputs, strength))
+                 for strength in STRENGTHS]
     low = float(inputs.least.min())
-    by_row = ByRow.of(kernel, bias, min(_BEYOND * low, low / _BEYOND))
-    error = error_of(by_row)
-    return (by_row, error) if error < _BY_ROW * by_column[best] else (best, by_column[best])
+    by_row = functools.partial(ByRow.of, kernel, bias, min(_BEYOND * low, low / _BEYOND))
+    error, best = min(((error_of(make()), make) for make in by_column), key=lambda found: found[0])
+    if error_of(by_row()) < _BY_ROW * error:
+        best = by_row
+    dense = best(covariance=inputs.covariance)
+    # What is lost in the mean, the bias can make up for.
+    lost = np.mean(wanted + bias - dense.of_rows(rows), 0)
+    dense = dataclasses.replace(dense, shifted=dense.shifted + lost.astype(np.float32))
+    return dense, error_of(dense)
 
 
-def _of_strength(kernel, bias, inputs, strength):
+def _steps(inputs, strength):
+    """Return steps and offset of `ByColumn`."""
     reach = _BEYOND * (inputs.most - inputs.least) / 2
     middle = (inputs.most + inputs.least) / 2
     reach = np.maximum(reach, max(_LEAST * reach.max(), 1e-6))
-    of_kernel = np.maximum(np.abs(kernel).max(1), 1e-6)
+    of_kernel = np.maximum(np.abs(inputs.kernel).max(1), 1e-6)
     smoothed = reach ** strength / of_kernel ** (1 - strength)
     steps = LIMIT / (smoothed * (reach / smoothed).max())
-    return ByColumn.of(kernel, bias, steps, -middle * steps)
+    return steps, -middle * steps
 
 
 def int8_rows(table):

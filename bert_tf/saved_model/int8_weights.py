@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.substitutes import Substitutes
-from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow, int8_product
+from bert_tf.saved_model.int8_product import ByColumn, ByRow, int8_product
+from bert_tf.saved_model.int8_rounding import LIMIT
 from bert_tf.saved_model.int8_scales import best_int8, int8_rows
 
 _SCALE = "_scale"  # behind the name of a kernel or a table in a version's `variables/`
@@ -29,11 +30,11 @@ def dense_layers(encoder):
 
 
 class Int8Weights(Substitutes):
-    """An encoder's layers and table as whole numbers, by what ranges the layers' inputs have.
+    """An encoder's layers and table as whole numbers, by what the layers are given.
 
     Args:
         encoder: the Keras encoder.
-        ranges: `{path of a dense layer: InputRange}`, of those whose inputs were seen.
+        inputs: `{path of a dense layer: LayerInputs}`, of those that were given something.
 
     Attributes:
         errors: `{path: how far each product is from the exact one, as a fraction of it}`.
@@ -41,7 +42,7 @@ class Int8Weights(Substitutes):
         kept: paths of layers that stay float32; may be set.
     """
 
-    def __init__(self, encoder, ranges):
+    def __init__(self, encoder, inputs):
         embeddings = encoder.backbone.embeddings
         self.kept, self.errors, self.kinds = (), {}, {}
         self._tensors, self._products = {}, {}
@@ -51,11 +52,10 @@ class Int8Weights(Substitutes):
         self._rows = (tf.Variable(whole, trainable=False, name=table),
                       tf.Variable(scales, trainable=False, name=table + _SCALE))
         for layer in dense_layers(encoder):
-            if layer.path not in ranges:
+            if layer.path not in inputs:
                 continue
-            kernel = layer.kernel.numpy()
             bias = layer.bias.numpy() if layer.use_bias else np.zeros(layer.units, np.float32)
-            dense, self.errors[layer.path] = best_int8(kernel, bias, ranges[layer.path])
+            dense, self.errors[layer.path] = best_int8(bias, inputs[layer.path])
             self.kinds[layer.path] = "rows" if isinstance(dense, ByRow) else "columns"
             self._tensors[layer.path] = _variables(layer, dense)
 

@@ -1,8 +1,8 @@
 """Make a served model's weights int8, and find out what that loses.
 
-Half of some texts says what ranges the layers' inputs have, the other half what is lost: how far
-the vectors of texts turn, those that the signature `embed` gives. While that is more than allowed,
-the layers whose products are furthest off stay float32.
+Half of some texts says what the layers are given, the other half what is lost: how far the vectors
+of texts turn, those that the signature `embed` gives. While that is more than allowed, the layers
+whose products are furthest off stay float32.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.layers.substitutes import Substitutes, computed_with
-from bert_tf.saved_model.int8_scales import InputRange
+from bert_tf.saved_model.int8_inputs import LayerInputs
 from bert_tf.saved_model.int8_weights import Int8Weights, dense_layers
 from bert_tf.tasks.embedding.signature import vectors_of
 
@@ -35,12 +35,9 @@ def int8_weights(served, texts, max_loss=MAX_LOSS):
         BertTfError: more is lost, with half of the layers in float32 even.
     """
     _check(served, texts)
-    ranges = {layer.path: InputRange() for layer in dense_layers(served.encoder)}
     calibration, held_out = texts[::2], texts[1::2]
-    with computed_with(_Recorder(ranges)):
-        _vectors(served, calibration, eager=True)
-    weights = Int8Weights(served.encoder, {path: seen for path, seen in ranges.items()
-                                           if seen.least is not None})
+    weights = Int8Weights(served.encoder, layer_inputs(
+        served.encoder, lambda: _vectors(served, calibration, eager=True)))
     exact = _vectors(served, held_out)
     worst = sorted(weights.errors, key=weights.errors.get, reverse=True)
     kept, most = 0, int(_MOST_KEPT * len(worst))
@@ -64,15 +61,24 @@ def int8_weights(served, texts, max_loss=MAX_LOSS):
                    for path, error in weights.errors.items()}}
 
 
+def layer_inputs(encoder, compute):
+    """Return `{path: LayerInputs}` of the dense layers of an encoder that are given something while
+    `compute()` runs, eagerly."""
+    found = {layer.path: LayerInputs(layer.kernel.numpy()) for layer in dense_layers(encoder)}
+    with computed_with(_Recorder(found)):
+        compute()
+    return {path: inputs for path, inputs in found.items() if inputs.least is not None}
+
+
 class _Recorder(Substitutes):
     """Notes what layers are given, and leaves the computing to them."""
 
-    def __init__(self, ranges):
-        self._ranges = ranges
+    def __init__(self, inputs):
+        self._inputs = inputs
 
     def product(self, layer, inputs, activation):
-        if activation is None and layer.path in self._ranges:
-            self._ranges[layer.path].add(np.reshape(inputs, [-1, inputs.shape[-1]]))
+        if activation is None and layer.path in self._inputs:
+            self._inputs[layer.path].add(np.reshape(inputs, [-1, inputs.shape[-1]]))
 
 
 def _check(served, texts):

@@ -17,8 +17,10 @@ from bert_tf.layers.activations import gelu
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.saved_model import ops
 from bert_tf.saved_model.exported_encoder import load_exported
-from bert_tf.saved_model.int8_product import LIMIT, ByColumn, ByRow, int8_product
-from bert_tf.saved_model.int8_scales import InputRange, best_int8
+from bert_tf.saved_model.int8_inputs import LayerInputs
+from bert_tf.saved_model.int8_product import ByColumn, ByRow, int8_product
+from bert_tf.saved_model.int8_rounding import LIMIT, round_kernel
+from bert_tf.saved_model.int8_scales import best_int8
 from bert_tf.saved_model.int8_weights import dense_layers
 from bert_tf.saved_model.ops import used_ops
 from bert_tf.saved_model.quantize import losses
@@ -44,10 +46,10 @@ def inputs_of(outliers):
 
 
 def seen(rows):
-    ranges = InputRange()
-    ranges.add(rows[:100])
-    ranges.add(rows[100:])
-    return ranges
+    inputs = LayerInputs(KERNEL)
+    inputs.add(rows[:100])
+    inputs.add(rows[100:])
+    return inputs
 
 
 def per_tensor(rows):
@@ -65,7 +67,7 @@ def error_of(given, rows):
     (slice(None), ByColumn), (slice(0, 200, 25), ByRow)])
 def test_a_column_of_large_numbers_takes_nothing_from_the_others(outliers, kind):
     rows = inputs_of(outliers)
-    layer, error = best_int8(KERNEL, BIAS, seen(rows))
+    layer, error = best_int8(BIAS, seen(rows))
     assert isinstance(layer, kind)
     assert error < 0.05
     usual = rows[1:25]  # by row, those that are not far out themselves
@@ -73,6 +75,21 @@ def test_a_column_of_large_numbers_takes_nothing_from_the_others(outliers, kind)
     kernel, bias = layer.restored()
     np.testing.assert_allclose(usual @ kernel + bias, usual @ KERNEL + BIAS, atol=1.0)
     assert np.abs(kernel - KERNEL)[np.arange(64) != 7].max() < 0.05
+
+
+def test_weights_make_up_for_the_rounding_of_others_of_inputs_that_vary_together():
+    rows = RANDOM.normal(size=(400, 8)) @ RANDOM.normal(size=(8, 64)) + RANDOM.normal(
+        size=(400, 64)) / 10
+    nearest, scale = round_kernel(KERNEL)
+    chosen, same_scale = round_kernel(KERNEL, np.cov(rows.T))
+    np.testing.assert_array_equal(scale, same_scale)
+    np.testing.assert_array_equal(nearest, np.rint(KERNEL / scale))
+    assert np.abs(chosen.astype(int)).max() == LIMIT
+
+    def lost(whole):
+        return np.square(rows @ (whole * scale - KERNEL)).sum()
+
+    assert lost(chosen) < 0.3 * lost(nearest)
 
 
 @needs_vnni
@@ -135,7 +152,7 @@ def test_the_encoder_is_read_from_the_version(version, folder):
     for layer in dense_layers(model.encoder):
         kernel, exact = stored[layer.path].kernel.numpy(), layer.kernel.numpy()
         assert 0 < np.abs(kernel - exact).max() < 0.05 * np.abs(exact).max()
-        np.testing.assert_allclose(stored[layer.path].bias, layer.bias, atol=1e-4)
+        np.testing.assert_allclose(stored[layer.path].bias, layer.bias, atol=0.05)
 
 
 def report_of(version):
