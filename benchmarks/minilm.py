@@ -5,6 +5,9 @@ import os
 import subprocess
 import sys
 
+from bert_tf.storage import files
+from bert_tf.tasks.registry import read_task
+
 
 def weights():
     """The folder that comes for transformers and sentence-transformers."""
@@ -23,6 +26,14 @@ def export(model, folder, dtype, *flags):
     """Export a model folder as the next version in `folder`, vectors of length 1."""
     _run("bert_tf.export", "--model", model, "--export_dir", folder, "--dtype", dtype,
          "--normalize", *flags)
+
+
+def calibration(shared, folder):
+    """Write CoLA's dev sentences, by which int8 is calibrated, into `folder`; return the file."""
+    path = os.path.join(folder, "calibration.txt")
+    files.write_text(path, "".join(each.text_a + "\n" for each in read_task(
+        "cola", os.path.join(shared, "data", "cola", "in_domain_dev.tsv"))))
+    return path
 
 
 def _run(module, *arguments):

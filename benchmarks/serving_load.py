@@ -37,7 +37,9 @@ from bert_tf.storage import files
 from bert_tf.tasks.registry import read_task
 
 PARTS = ("load", "soak", "switches", "start")
-TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9999)}  # of numbers, or the cosine
+# Of numbers, or the cosine, to those of the same version in-process.
+TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9999), "int8": (None, 0.9999)}
+PEER_DTYPES = {"int8": "bfloat16"}  # other ones of the peer
 # Ratios of medians that are to be reached, and of the times to an answer, of which none.
 AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0,
             "openai/rest": 0.9}
@@ -113,7 +115,9 @@ class Bench:
         if model is None:
             model = str(self.folder / "model")
             minilm.convert(model)
-        minilm.export(model, self.model, self.arguments.dtype)
+        minilm.export(model, self.model, self.arguments.dtype, *(
+            ("--calibration", minilm.calibration(self.arguments.shared, self.folder))
+            if self.arguments.dtype == "int8" else ()))
 
     def _texts(self):
         data = os.path.join(self.arguments.shared, "data")
@@ -198,7 +202,8 @@ class Bench:
                                 "encoding_format": "base64"})  # what the openai package asks for
                     self._check(server, kind)
         if self.arguments.peer_python:
-            with Peer(self.arguments.peer_python, minilm.weights()) as peer:
+            dtype = PEER_DTYPES.get(self.arguments.dtype, self.arguments.dtype)
+            with Peer(self.arguments.peer_python, minilm.weights(), dtype) as peer:
                 for kind in self.texts:
                     rows[f"peer, {kind}"] = self._rest_load(f"{peer.rest}/embed", kind,
                                                             lambda text: {"texts": [text]})

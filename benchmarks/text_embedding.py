@@ -25,9 +25,6 @@ from speed.report import Targets, finish
 from speed.texts import passages, sentences
 from speed.workers import Workers, add_flags
 
-from bert_tf.storage import files
-from bert_tf.tasks.registry import read_task
-
 DTYPES = ("float32", "bfloat16")
 EXPORTS = (*DTYPES, "int8")
 OURS = tuple(f"bert_tf, {dtype}" for dtype in EXPORTS)
@@ -53,12 +50,10 @@ class Bench:
         self.arguments, self.folder = arguments, folder
         model = os.path.join(folder, "model")
         minilm.convert(model)
-        self.calibration = calibration = os.path.join(folder, "calibration.txt")
-        files.write_text(calibration, "".join(each.text_a + "\n" for each in read_task(
-            "cola", os.path.join(arguments.shared, "data", "cola", "in_domain_dev.tsv"))))
+        self.calibration = minilm.calibration(arguments.shared, folder)
         for dtype in EXPORTS:
             minilm.export(model, os.path.join(folder, dtype), dtype, "--seq_length", WINDOW,
-                          *(("--calibration", calibration) if dtype == "int8" else ()))
+                          *(("--calibration", self.calibration) if dtype == "int8" else ()))
         self.texts = {"CoLA": sentences(arguments.shared, arguments.limit or 4000),
                       "passages": passages(arguments.shared, arguments.limit or 2000)}
 

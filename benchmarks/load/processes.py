@@ -135,17 +135,18 @@ class Peer(Server):
     Args:
         python: interpreter that has them.
         model: folder of the weights, as sentence-transformers reads them.
+        dtype: `float32` or `bfloat16`, of the weights.
 
     Attributes:
         rest: address.
     """
 
-    def __init__(self, python, model):
+    def __init__(self, python, model, dtype="float32"):
         port = free_port()
         self.rest = f"http://127.0.0.1:{port}"
         super().__init__([python, str(HERE.parent / "peers" / "sentence_server.py"),
-                          "--model", model, "--port", str(port)], f"127.0.0.1:{port}",
-                         self._first)
+                          "--model", model, "--port", str(port), "--dtype", dtype],
+                         f"127.0.0.1:{port}", self._first)
 
     def _first(self):
         import httpx

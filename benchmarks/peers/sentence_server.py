@@ -11,6 +11,7 @@ import argparse
 import fastapi
 import pydantic
 import sentence_transformers
+import torch
 import uvicorn
 
 
@@ -23,7 +24,8 @@ def make_app(model):
 
     @app.post("/embed")
     def embed(body: Texts):
-        return {"embeddings": model.encode(body.texts, show_progress_bar=False).tolist()}
+        vectors = model.encode(body.texts, show_progress_bar=False, convert_to_tensor=True)
+        return {"embeddings": vectors.float().tolist()}
 
     return app
 
@@ -32,8 +34,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
-    model = sentence_transformers.SentenceTransformer(arguments.model, device="cpu")
+    model = sentence_transformers.SentenceTransformer(
+        arguments.model, device="cpu", model_kwargs={"dtype": getattr(torch, arguments.dtype)})
     uvicorn.run(make_app(model), host="127.0.0.1", port=arguments.port, log_level="warning")
 
 
