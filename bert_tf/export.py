@@ -27,8 +27,7 @@ from bert_tf.options import FRACTION_ABOVE_0, POSITIVE, Options, option, takes
 from bert_tf.retrieval.codes import PRECISIONS, VectorCode
 from bert_tf.storage import files, hub
 
-_SAMPLE = 1024  # texts of --corpus by which int8 of vectors is calibrated
-_CALIBRATION = 256  # texts by which --dtype int8 is
+_SAMPLE = 1024  # texts by which int8 of vectors and of weights is calibrated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -207,9 +206,9 @@ def _calibration(model, config):
     from bert_tf.data.python_prose import documents
 
     if config.calibration:
-        return _texts(model, config.calibration, _CALIBRATION)
+        return _texts(model, config.calibration, _SAMPLE)
     paragraphs = (text for _, topic in documents() for text in topic)
-    return _spread(list(paragraphs), _CALIBRATION)
+    return _spread(list(paragraphs), _SAMPLE)
 
 
 def _texts(model, globs, count):

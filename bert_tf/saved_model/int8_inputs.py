@@ -39,7 +39,11 @@ class LayerInputs:
         return np.concatenate(self._rows)
 
     @property
+    def mean(self):
+        """Of the columns, float `[in]`."""
+        return self._sum / self._weight
+
+    @property
     def covariance(self):
         """Of the columns, float `[in, in]`."""
-        mean = self._sum / self._weight
-        return self._products / self._weight - np.outer(mean, mean)
+        return self._products / self._weight - np.outer(self.mean, self.mean)

@@ -38,7 +38,7 @@ class Int8Weights(Substitutes):
 
     Attributes:
         errors: `{path: how far each product is from the exact one, as a fraction of it}`.
-        kinds: `{path: "columns" or "rows"}`, by what inputs become whole numbers.
+        kinds: `{path: "columns", "rows" or "both"}`, by what inputs become whole numbers.
         kept: paths of layers that stay float32; may be set.
     """
 
@@ -56,7 +56,8 @@ class Int8Weights(Substitutes):
                 continue
             bias = layer.bias.numpy() if layer.use_bias else np.zeros(layer.units, np.float32)
             dense, self.errors[layer.path] = best_int8(bias, inputs[layer.path])
-            self.kinds[layer.path] = "rows" if isinstance(dense, ByRow) else "columns"
+            self.kinds[layer.path] = "rows" if isinstance(dense, ByRow) else (
+                "both" if dense.stretched else "columns")
             self._tensors[layer.path] = _variables(layer, dense)
 
     def product(self, layer, inputs, activation):
@@ -64,14 +65,15 @@ class Int8Weights(Substitutes):
         if layer.path not in self._tensors or layer.path in self.kept:
             return None
         tokens = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        stretched = self.kinds[layer.path] == "both"
         if not tf.executing_eagerly():
-            return int8_product(tokens, self._tensors[layer.path], activation)
+            return int8_product(tokens, self._tensors[layer.path], activation, stretched)
         # The op is there for graphs alone.
         key = layer.path, activation
         if key not in self._products:
             self._products[key] = tf.function(functools.partial(
-                int8_product, weights=self._tensors[layer.path], function=activation),
-                autograph=False, reduce_retracing=True)
+                int8_product, weights=self._tensors[layer.path], function=activation,
+                stretched=stretched), autograph=False, reduce_retracing=True)
         return self._products[key](tokens)
 
     def rows(self, layer, ids):
@@ -100,6 +102,7 @@ class Int8Weights(Substitutes):
 def _variables(layer, dense):
     values = {**dataclasses.asdict(dense), "limit": dense.scale * LIMIT}
     del values["scale"]
+    values.pop("stretched", None)
     return {key: tf.Variable(value, trainable=False, name=f"{layer.path}/{_NAMES[key]}")
             for key, value in values.items()}
 

@@ -58,6 +58,16 @@ def per_tensor(rows):
     return (np.rint(rows / step) * step) @ (np.rint(KERNEL / scale) * scale) + BIAS
 
 
+def test_rows_that_differ_in_size_are_stretched():
+    rows = RANDOM.normal(size=(200, 64)) * 10 ** RANDOM.uniform(-1, 1, size=(200, 1))
+    layer, error = best_int8(BIAS, seen(rows.astype(np.float32)))
+    assert layer.stretched
+    assert error < 0.02
+    largest = 20 * rows[:20]  # beyond all that was seen
+    np.testing.assert_allclose(layer.of_rows(largest), largest @ KERNEL + BIAS, atol=0.02 * np.abs(
+        largest @ KERNEL).max())
+
+
 def error_of(given, rows):
     exact = rows @ KERNEL + BIAS
     return np.sqrt(np.mean((given - exact) ** 2) / np.mean((exact - exact.mean(0)) ** 2))
@@ -95,13 +105,15 @@ def test_weights_make_up_for_the_rounding_of_others_of_inputs_that_vary_together
 @needs_vnni
 @pytest.mark.parametrize("layer", [
     ByColumn.of(KERNEL, BIAS, np.linspace(10, 40, 64), np.linspace(-20, 20, 64)),
+    ByColumn.of(KERNEL, BIAS, np.linspace(0.1, 4, 64), np.linspace(-2, 2, 64), stretched=True),
     ByRow.of(KERNEL, BIAS, np.float32(-2))])
 @pytest.mark.parametrize("function", [None, gelu, tf.nn.silu])
 def test_the_op_computes_what_numpy_does(layer, function):
     fields = {**vars(layer), "limit": layer.scale * LIMIT}
     del fields["scale"]
+    stretched = fields.pop("stretched", False)
     compute = tf.function(lambda rows: int8_product(
-        rows, {name: tf.constant(value) for name, value in fields.items()}, function),
+        rows, {name: tf.constant(value) for name, value in fields.items()}, function, stretched),
         autograph=False, input_signature=[tf.TensorSpec([None, 64])])
     for count in (0, 1, 33):
         rows = RANDOM.normal(scale=2, size=(count, 64)).astype(np.float32)
