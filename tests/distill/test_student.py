@@ -21,7 +21,8 @@ from bert_tf.distill.student import (
     scale_table,
     student_config,
 )
-from bert_tf.errors import UsageError
+from bert_tf.distill.teacher import teacher_outputs
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -227,6 +228,17 @@ def test_a_student_that_begins_from_a_static_one_stays_one(tmp_path):
     assert student.options()["mask_specials"] and len(student.encoder.weights) == 1
     with pytest.raises(UsageError, match="has no layers that could learn relations"):
         build(teacher, init=str(tmp_path), objectives=("output", "relations"))
+
+
+def test_answers_that_are_not_finite_are_not_kept(tmp_path):
+    teacher, run = embedder(1), DistillationRun(options(), None)
+    features = run.features(TEXTS, teacher, 16)
+    assert teacher_outputs(teacher, features, str(tmp_path / "kept")).shape == (len(TEXTS), 16)
+    table = teacher.encoder.backbone.embeddings.word_embeddings
+    table.assign(np.full(table.shape, np.inf))
+    with pytest.raises(BertTfError, match="teacher's answers are not finite"):
+        teacher_outputs(teacher, features, str(tmp_path / "none"))
+    assert not list((tmp_path / "none").iterdir())
 
 
 def test_a_static_teacher_has_no_layers_to_give():
