@@ -99,8 +99,10 @@ def mine_negatives(config):
             print(f"{config.output} is there already, from the same queries and options")
             return config.output
         lines = _Mining(config, paths, options.get("model_digest"), work).lines()
-        files.write_json_lines(config.output, lines)
+        # Where there are lines, what they were made of is there too.
+        files.remove(config.output)
         manifest.write(record, options, inputs)
+        files.write_json_lines(config.output, lines)
         files.remove(work)
     negatives = sum(len(line["negatives"]) for line in lines)
     print(f"{len(lines):,} positives with {negatives:,} negatives in {config.output}")

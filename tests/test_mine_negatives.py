@@ -130,6 +130,22 @@ def test_what_a_stop_keeps(data, tmp_path, folder, told, monkeypatch, capsys):
     assert f"stopped: {told}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("module, name", [(command.manifest, "write"),
+                                          (command.files, "write_json_lines")])
+def test_one_stopped_while_it_writes_resumes(data, module, name, monkeypatch):
+    mine_negatives(**data, bm25=True, negatives=1)
+    write = getattr(module, name)
+
+    def stopped(*given, **options):
+        write(*given, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module, name, stopped)
+        mine_negatives(**data, bm25=True, negatives=2, overwrite=True)
+    assert len(read(mine_negatives(**data, bm25=True, negatives=2))[0]["negatives"]) == 2
+
+
 def test_rule():
     generator = np.random.default_rng(0)
     scores = np.array([.9, .8, .7, .6, .5, -.2])

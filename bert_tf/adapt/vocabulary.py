@@ -74,6 +74,9 @@ def write_adapted(checkpoint, options, paths, folder):
     counts = after.counts if len(after.counts) == len(kept) else after.counts[kept]
     rows = kept[kept < len(old)]
     made = [made[number - len(old)] for number in kept[len(rows):]]
+    if options.only_new_pieces and not made:
+        raise BertTfError(explain(f"--only_new_pieces with --keep_at_least {options.keep_at_least}"
+                                  ", which leaves all new pieces out", attempt="a smaller number"))
     adapted = checkpoint
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as beside:
         # Training needs exactly a row for each piece; published tables may have more.

@@ -138,6 +138,7 @@ def _task_options(teacher, kept, own_tokens=False, static=False):
     """
     options = teacher.options()
     if teacher.saved_as != "embedder":
+        options.pop("features", None)  # with which an encoder learns nothing
         return options
     if kept is None:  # a model of its own, whose last layer learns what the teacher pools
         options = {**options, "layers": [-1]}
@@ -171,7 +172,9 @@ def copy_term_weights(student, teacher):
 
 def _copy_weights(student, teacher, kept):
     source = {variable.path: variable for variable in teacher.weights}
-    for variable in student.weights:
+    # What a head makes of an LSTM's outputs it does not make of the encoder's.
+    copied = student.encoder if "features" in teacher.options() else student
+    for variable in copied.weights:
         path = re.sub(r"/encoder/layer_(\d+)/",
                       lambda match: f"/encoder/layer_{kept[int(match[1])]}/", variable.path)
         variable.assign(source[path])

@@ -8,7 +8,7 @@ import numpy as np
 import tqdm
 
 from bert_tf.data.task_input import Features, Ragged, in_order
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
 from bert_tf.storage import files
@@ -55,6 +55,9 @@ def teacher_outputs(teacher, features, folder):
             again.
 
     Returns: float32 `[n, width]`, vectors or logits.
+
+    Raises:
+        BertTfError: one is not finite.
     """
     import tensorflow as tf
 
@@ -79,6 +82,9 @@ def teacher_outputs(teacher, features, folder):
                     found = np.zeros((len(part), values.shape[1]), np.float32)
                 found[rows] = values
                 bar.update(len(rows))
+            if not np.isfinite(found).all():
+                raise BertTfError(explain("the teacher's answers are not finite",
+                                          "a model that was trained without overflow"))
             stream = io.BytesIO()
             np.save(stream, found)
             files.write_bytes(path, stream.getvalue())

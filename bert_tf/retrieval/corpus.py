@@ -61,7 +61,14 @@ def read_corpus(paths, form=AS_FOUND):
     paths = list(map(os.fspath, [paths] if one else paths))
     seen = set()
     for path, prefix in zip(paths, id_prefixes(paths), strict=True):
+        identified = None  # whether the file's rows have ids
         for where, number, values in _rows(path, form):
+            has_id, before = not values.keys().isdisjoint(_IDS), identified
+            identified = has_id if before is None else before
+            if has_id != identified:
+                raise BertTfError(explain(
+                    f"{where}: {'an' if has_id else 'no'} id, unlike the rows before",
+                    "an id in each row, or in none"))
             passage = _passage(where, prefix + number, values)
             if passage.id in seen:
                 raise BertTfError(explain(f"{where}: the id {passage.id!r} a second time",

@@ -54,8 +54,9 @@ def _fuse(systems, depth):
     scores, rows = np.zeros((queries, depth), np.float32), np.full((queries, depth), -1, np.int64)
     for query, parts in enumerate(zip(*systems, strict=True)):
         found, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        different, place = np.unique(found, return_inverse=True)
-        sums = np.bincount(place, values, len(different))
+        ascending = np.argsort(values)  # so that equal parts, whoever gave which, have one sum
+        different, place = np.unique(found[ascending], return_inverse=True)
+        sums = np.bincount(place, values[ascending], len(different))
         order = np.argsort(-sums, kind="stable")[:depth]
         scores[query, :len(order)], rows[query, :len(order)] = sums[order], different[order]
     return scores, rows

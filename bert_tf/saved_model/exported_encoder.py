@@ -34,7 +34,7 @@ def exported_window(version):
         UsageError: its weights have lost their names.
     """
     checksums.check(version, [f"assets.extra/{name}" for name in (EXPORT, CONFIG)])
-    about, config = files.read_json_object(_extra(version, EXPORT)), _config(version)
+    about, config = files.read_json_object(_extra(version, EXPORT)), exported_config(version)
     _weights(version, config)
     if about.get("mask_token", "") is None:
         raise NoTextError(f"{version} takes token ids only: it was exported without a tokenizer")
@@ -61,7 +61,7 @@ def load_exported(version, **options):
 
     version = checksums.opened(version)
     exported_window(version)
-    config = _config(version)
+    config = exported_config(version)
     reader, keys = _weights(version, config)
     encoder = build_encoder(config, dtype="float32", **options)
     tensors = restored({path: reader.load(key) for path, key in keys.items()})
@@ -78,7 +78,8 @@ def _extra(version, name):
     return path
 
 
-def _config(version):
+def exported_config(version):
+    """Return the `ModelConfig` of an exported version; errors as of `exported_window`."""
     return ModelConfig.load(_extra(version, CONFIG))
 
 

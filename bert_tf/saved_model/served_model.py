@@ -17,6 +17,7 @@ from bert_tf.storage import variables
 from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.pretraining.continuation import prompt_of
+from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
@@ -130,13 +131,16 @@ class ServedModel:
         return {name: tf.pad(ids, [[0, 0], [0, missing]]) for name, ids in inputs.items()}
 
     def tokens(self, ids, real):
-        """Return `{"tokens": string}` of the shape of `ids`, `""` where `real` is false.
+        """Return `{"tokens": string}` of the shape of `ids`, `""` where `real` is false or an id
+        is no token's.
 
         Nothing where the vocabulary is not known.
         """
         if self.tokenizer is None:
             return {}
-        return {"tokens": tf.where(real, self.tokenizer.tokens(ids), "")}
+        known = ids < len(self.tokenizer.vocabulary)
+        return {"tokens": tf.where(real & known, self.tokenizer.tokens(tf.where(known, ids, 0)),
+                                   "")}
 
     def read_tokens(self, inputs):
         """Return what was read: `tokens`, where the vocabulary is known, and `num_tokens [B]`."""
@@ -200,7 +204,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         preprocessor.resize(seq_length)
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
-    _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
+    _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
     served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes),
                          served_pooling(model, tokenizer, embedding, term_weights),
                          code or VectorCode())
@@ -211,13 +215,17 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
     return dataclasses.replace(served, int8=weights, int8_report=report)
 
 
-def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
-    shortest = 3
+def _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
+    config, shortest = model.config, 3
+    num_tokens = config.vocab_size
     if tokenizer is not None:
         vocabulary = tokenizer.vocabulary
         shortest = 4 + vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
-        if len(vocabulary) != config.vocab_size:
-            raise UsageError(explain(f"{model_folder}: its tokenizer has {len(vocabulary)} tokens",
+        num_tokens = len(vocabulary)
+        # Published tables may have rows that no token is of: a language model might choose one.
+        if num_tokens > config.vocab_size or (
+                num_tokens < config.vocab_size and isinstance(model, LanguageModel)):
+            raise UsageError(explain(f"{model_folder}: its tokenizer has {num_tokens} tokens",
                                      f"vocab_size={config.vocab_size}"))
         if config.positions_from_padding and vocabulary.pad_id != config.padding_id:
             raise UsageError(explain(f"{model_folder}: its tokenizer pads with the id "
@@ -225,8 +233,8 @@ def _check(config, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
     if not shortest <= seq_length <= config.longest:
         raise UsageError(explain(f"seq_length={seq_length}",
                                  f"{shortest} to {config.longest}, the most that the model takes"))
-    if not 1 <= top_k <= config.vocab_size:
-        raise UsageError(explain(f"top_k={top_k}", f"1 to {config.vocab_size}, the vocabulary"))
+    if not 1 <= top_k <= num_tokens:
+        raise UsageError(explain(f"top_k={top_k}", f"1 to {num_tokens}, the vocabulary"))
     if not 1 <= max_new_tokens <= seq_length - 2:
         raise UsageError(explain(f"max_new_tokens={max_new_tokens}",
                                  f"1 to {seq_length - 2}, which leaves the text two tokens of "

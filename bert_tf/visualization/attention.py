@@ -57,13 +57,16 @@ def attention(encoder, tokenizer, text, text_pair=None, max_length=None):
 
     Raises:
         UsageError: more tokens than the model takes, space for none of a text, or an encoder that
-            does not give its probabilities.
+            does not give its probabilities or has no layers.
     """
     import tensorflow as tf
 
     if not encoder.backbone.attention_probs:
         raise UsageError(explain("an encoder that does not return attention probabilities",
                                  attempt="load_encoder(path, attention_probs=True)"))
+    if not encoder.config.num_hidden_layers:
+        raise UsageError(explain("attention of a static model, which has no layers",
+                                 "a model with layers"))
     longest = encoder.config.longest
     if max_length is not None and max_length > longest:
         raise UsageError(explain(f"max_length={max_length}", f"at most {longest}"))

@@ -3,7 +3,7 @@
 import collections
 
 from bert_tf.errors import BertTfError
-from bert_tf.saved_model.exported_encoder import exported_window
+from bert_tf.saved_model.exported_encoder import exported_config, exported_window
 from bert_tf.visualization.attention import MAX_LENGTH, attention, attention_page
 from bert_tf.visualization.source import load_encoder
 
@@ -25,9 +25,9 @@ class ServedAttention:
         only."""
         try:
             exported_window(folder)
+            return exported_config(folder).num_hidden_layers > 0
         except BertTfError:
             return False
-        return True
 
     def page(self, folder, name, text, text_pair=None):
         """Return the page, str. Not for several threads at once.

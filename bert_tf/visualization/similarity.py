@@ -74,7 +74,8 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
         texts: list of str, the sentences.
         words: list of str.
         kinds: of `KINDS`; None for `words`, or without words for `sum` and `bm25`.
-        layers: list of lists of layers, those of one list summed up; None for the last four.
+        layers: list of lists of layers, those of one list summed up; None for the last four, of a
+            static model, which has none, the embeddings.
         seq_length: the window in tokens; None as of `window`.
         weights: what `learn_term_weights` gives, for `idf` and `bm25`; None learns them from
             `texts`.
@@ -96,7 +97,7 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
     if "words" in kinds and not words:
         raise UsageError(explain("no word to compare", attempt="--word WORD, or --of sum"))
     top = encoder.config.num_hidden_layers
-    layers = layers or [range(max(1, top - _TOP + 1), top + 1)]
+    layers = layers or [range(max(min(1, top), top - _TOP + 1), top + 1)]
     layers = [sorted(check_layers(tuple(each), top)) for each in layers]
     seq_length = window(encoder.config, seq_length)
     found = None

@@ -212,12 +212,15 @@ def test_a_stopped_run_ends_with_the_same_bytes(words, folder, unexported, monke
     (["--only_new_pieces", "--train_steps", "0", "--drop_unused"], 2,
      "--only_new_pieces without new pieces to train"),
     (["--input", "ONE"], 1, "the text has no piece that the vocabulary lacks"),
+    ([*TRAIN, "--input", "MORE", "--only_new_pieces", "--drop_unused", "--keep_at_least", "90"], 1,
+     "--only_new_pieces with --keep_at_least 90, which leaves all new pieces out"),
 ])
 def test_what_is_refused_is_one_line_and_leaves_nothing(words, code, message, folder, tmp_path,
                                                         capsys):
     (tmp_path / "one.txt").write_text("a b the\n")
+    (tmp_path / "more.txt").write_text(TEXT + " the" * 99)
     names = {"RUN": str(tmp_path / "run"), "MODEL": str(folder / "embedder"),
-             "ONE": str(tmp_path / "one.txt")}
+             "ONE": str(tmp_path / "one.txt"), "MORE": str(tmp_path / "more.txt")}
     given = [*arguments(folder, "none", "--output_dir", str(tmp_path / "run"), "--new_pieces",
                         "0" if "--train_steps" in words else "5"),
              *(names.get(word, word) for word in words)]

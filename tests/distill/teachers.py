@@ -13,7 +13,7 @@ def embedder(depth=3, **options):
                             preprocessor=TextPreprocessor(tokenizer(), 16), **options)
 
 
-def classifier(depth=4):
+def classifier(depth=4, **options):
     """A `Classifier` with initial weights."""
     return Classifier(config(num_hidden_layers=depth), labels=["bad", "good"], seed=1,
-                      preprocessor=TextPreprocessor(tokenizer(), 16))
+                      preprocessor=TextPreprocessor(tokenizer(), 16), **options)

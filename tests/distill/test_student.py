@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from sentiment import config, examples, tokenizer
 from teachers import classifier, embedder
 
@@ -10,6 +11,7 @@ from bert_tf.data.task_input import Features, Ragged
 from bert_tf.data.term_weights import learn_term_weights
 from bert_tf.distill.complete import complete
 from bert_tf.distill.config import DistillConfig
+from bert_tf.distill.distiller import Distiller
 from bert_tf.distill.projection import principal_axes
 from bert_tf.distill.run import DistillationRun
 from bert_tf.distill.student import (
@@ -19,7 +21,8 @@ from bert_tf.distill.student import (
     scale_table,
     student_config,
 )
-from bert_tf.errors import UsageError
+from bert_tf.distill.teacher import teacher_outputs
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -73,6 +76,19 @@ def test_layers_are_those_that_were_asked_for():
             np.testing.assert_array_equal(one, other)
     with pytest.raises(UsageError, match="pools layer 1, which the student lacks.*with 0"):
         build(teacher, keep_layers=(1, 3))
+
+
+@pytest.mark.parametrize("values", [{"num_hidden_layers": 1}, {"hidden_size": 8}])
+def test_a_student_of_a_classifier_on_frozen_layers_learns_as_a_whole(values):
+    teacher = classifier(2, features={"layers": [1, 2], "lstm_size": 8})
+    asked = options(objectives=("output", "relations"), **values)
+    student, layers = build_student(teacher, asked, "float32")
+    assert student.encoder.trainable_weights and student.feature_lstm is None
+    inputs = dict(teacher.preprocessor(tf.constant(TEXTS)))
+    logits = student(inputs)
+    assert logits.shape == (len(TEXTS), 2)
+    outputs = Distiller(student, teacher, asked, layers)(inputs)
+    np.testing.assert_allclose(outputs["output"], logits, atol=1e-5)
 
 
 def test_a_narrower_student_keeps_the_scalar_products_of_embeddings():
@@ -212,6 +228,17 @@ def test_a_student_that_begins_from_a_static_one_stays_one(tmp_path):
     assert student.options()["mask_specials"] and len(student.encoder.weights) == 1
     with pytest.raises(UsageError, match="has no layers that could learn relations"):
         build(teacher, init=str(tmp_path), objectives=("output", "relations"))
+
+
+def test_answers_that_are_not_finite_are_not_kept(tmp_path):
+    teacher, run = embedder(1), DistillationRun(options(), None)
+    features = run.features(TEXTS, teacher, 16)
+    assert teacher_outputs(teacher, features, str(tmp_path / "kept")).shape == (len(TEXTS), 16)
+    table = teacher.encoder.backbone.embeddings.word_embeddings
+    table.assign(np.full(table.shape, np.inf))
+    with pytest.raises(BertTfError, match="teacher's answers are not finite"):
+        teacher_outputs(teacher, features, str(tmp_path / "none"))
+    assert not list((tmp_path / "none").iterdir())
 
 
 def test_a_static_teacher_has_no_layers_to_give():

@@ -242,6 +242,11 @@ def test_fusion_by_the_formula():
     scores, rows = reciprocal_rank_fusion([np.array([[3, 1, -1]]), np.array([[1, 5, 3]])], 4)
     assert rows.tolist() == [[1, 3, 5, -1]]
     np.testing.assert_allclose(scores[0], [1 / 62 + 1 / 61, 1 / 61 + 1 / 63, 1 / 62, 0], rtol=1e-6)
+    # The first two have the ranks 1, 2 and 7, whose sum depends on their order.
+    systems = [[0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 0], [2, 0, 3, 4, 5, 6, 1]]
+    for own in (systems, systems[::-1], systems[1:] + systems[:1]):
+        scores, rows = reciprocal_rank_fusion([np.array([ranked]) for ranked in own], 7)
+        assert rows[0].tolist().index(0) < rows[0].tolist().index(1)
 
 
 def test_weighted_fusion_by_the_formula():

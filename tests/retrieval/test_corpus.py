@@ -54,6 +54,8 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.tsv", "pid\tpassage\tsource\tlang\nx\tone\twiki\ten\n", "no column 'text' among pid"),
     ("a.tsv", "id\ttitle\tbody\nx\tT\tone\n", "no column 'text' among id, title, body"),
     ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
+    ("a.jsonl", '{"id": "2", "text": "x"}\n{"text": "y"}\n', "line 2: no id, unlike the rows"),
+    ("a.jsonl", '{"text": "x"}\n{"_id": "1", "text": "y"}\n', "line 2: an id, unlike the rows"),
     ("a.jsonl", '{"text": 5}\n', "line 1: text is int"),
     ("a.jsonl", '{"text": "a", "title": 5}\n', "line 1: title is int"),
     ("a.jsonl", '{"text": "a \\ud83d"}\n', "line 1: half a surrogate pair in the text"),

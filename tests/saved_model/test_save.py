@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from harness import unsealed
-from tiny_model import MODELS, Traced, only_signatures, save_model, word_piece
+from tiny_model import MODELS, Traced, config_of, only_signatures, save_model, word_piece
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
@@ -22,6 +22,8 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.served_model import load_served
 from bert_tf.saved_model.signatures import signatures
 from bert_tf.saved_model.warmup import warmup_requests
+from bert_tf.tasks.pretrained import from_pretrained
+from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.token_classification.model import TokenClassifier
@@ -241,6 +243,28 @@ def test_a_vocabulary_of_another_size(model_folder, tmp_path):
         vocabulary.write("surplus\n")
     with pytest.raises(UsageError, match="tokenizer has 38 tokens; expected vocab_size=37"):
         export_saved_model(str(folder), str(tmp_path / "out"))
+
+
+def test_a_table_with_rows_that_no_token_is_of(tmp_path):
+    """Published tables are often padded to a round number of rows."""
+    tokenizer = word_piece()
+    size = len(tokenizer.vocabulary)
+    model = Pretrainer(config_of(tokenizer, vocab_size=size + 3), seed=1)
+    model.masked_lm_head.output_bias.assign(np.float32([0] * size + [99] * 3))
+    model.save_pretrained(str(tmp_path / "model"), tokenizer)
+    call = Traced(tmp_path / "model")
+    found = call("fill_mask", text=["the [MASK]"])
+    assert found["scores"].sum() > 0.1 and set(found["tokens"].ravel()) <= {
+        token.encode() for token in tokenizer.vocabulary.tokens}
+    asked = from_pretrained(tmp_path / "model").fill_mask("the [MASK]")[0][0]
+    assert asked["token"].encode() == found["tokens"][0, 0, 0]
+    ids = {"input_word_ids": [[2, size + 2, 3]], "input_mask": [[1] * 3],
+           "input_type_ids": [[0] * 3]}
+    assert call("encode_ids", **ids)["tokens"].tolist() == [[b"[CLS]", b"", b"[SEP]"]]
+    LanguageModel(config_of(tokenizer, vocab_size=size + 3, family="gpt")).save_pretrained(
+        str(tmp_path / "gpt"), tokenizer)
+    with pytest.raises(UsageError, match=f"{size} tokens; expected vocab_size={size + 3}"):
+        load_served(str(tmp_path / "gpt"))
 
 
 def test_without_a_tokenizer_ids_are_taken_and_it_is_said(quick, tmp_path):

@@ -10,11 +10,13 @@ import pytest
 from tiny_model import SEQ_LENGTH, byte_pair, config_of, export_once, word_piece
 
 from bert_tf import cli, visualize
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.models.families import build_encoder
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.visualization import served_attention
 from bert_tf.visualization.attention import attention, attention_page
 from bert_tf.visualization.single_page import script_json
 from bert_tf.visualization.source import load_encoder
@@ -62,6 +64,16 @@ def test_probabilities_are_the_models(tokenizer, values, pair):
     outputs = encoder(pack(tokenizer.vocabulary, pieces, SEQ_LENGTH))
     for layer, expected in zip(seen["probabilities"], outputs["attention_probs"], strict=True):
         np.testing.assert_allclose(layer, expected[0, :, :length, :length], atol=1e-5)
+
+
+def test_a_static_model_attends_to_nothing(monkeypatch):
+    config = ModelConfig.from_dict({"family": "static", "hidden_size": 8,
+                                    "vocab_size": len(word_piece().vocabulary)})
+    with pytest.raises(UsageError, match="a static model, which has no layers"):
+        attention(build_encoder(config, attention_probs=True), word_piece(), TEXT)
+    monkeypatch.setattr(served_attention, "exported_window", lambda folder: 128)
+    monkeypatch.setattr(served_attention, "exported_config", lambda folder: config)
+    assert not served_attention.ServedAttention().has_page("version")
 
 
 def test_probabilities_by_hand():

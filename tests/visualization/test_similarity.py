@@ -21,7 +21,9 @@ from tiny_encoder import (
 )
 
 from bert_tf import cli, visualize
+from bert_tf.config import ModelConfig
 from bert_tf.errors import BertTfError, UsageError
+from bert_tf.models.families import build_encoder
 from bert_tf.tasks.base import pictures
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -147,6 +149,14 @@ def test_sums_of_whole_sentences_leave_special_tokens_out():
                    for state, weight in zip(states, weights, strict=True)]
         expected = [[cosine(left, right) for right in vectors] for left in vectors]
         np.testing.assert_allclose(found["cosines"], expected, atol=2e-5)
+
+
+def test_words_of_a_static_model_mean_the_same_everywhere():
+    config = ModelConfig.from_dict({"family": "static", "hidden_size": 8,
+                                    "vocab_size": len(tokenizer().vocabulary)})
+    [found] = compare(build_encoder(config, seed=1), tokenizer(), SENTENCES, ["bank"])
+    assert found["layers"] == [0] and len(found["rows"]) > 1
+    np.testing.assert_allclose(found["cosines"], 1, atol=1e-6)
 
 
 def test_what_cannot_be_compared():

@@ -111,18 +111,18 @@ class Pretrainer(Objective):
         if self.tokenizer is None:
             raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
                                      attempt="model.tokenizer = bert_tf.load_tokenizer(folder)"))
-        if not 1 <= top_k <= self.config.vocab_size:
-            raise UsageError(explain(f"top_k={top_k}",
-                                     f"1 to {self.config.vocab_size}, the vocabulary"))
+        vocabulary, rows = self.tokenizer.vocabulary, []
+        if not 1 <= top_k <= len(vocabulary):
+            raise UsageError(explain(f"top_k={top_k}", f"1 to {len(vocabulary)}, the vocabulary"))
         if isinstance(texts, str):
             return self.fill_mask([texts], top_k)[0]
-        texts, vocabulary, rows = text_list(texts), self.tokenizer.vocabulary, []
+        texts = text_list(texts)
         analysed = pretokenize(self.tokenizer, texts)
         for start in range(0, len(texts), check_batch_size(batch_size)):
             pieces = self.tokenizer.tokenize(
                 tf.constant(analysed[start:start + batch_size], tf.string), True)
             inputs = pack(vocabulary, [pieces], self.config.longest, fixed=False)
-            found = self.likeliest(inputs, vocabulary.mask_id, top_k)
+            found = self.likeliest(inputs, vocabulary.mask_id, top_k, len(vocabulary))
             tokens = self.tokenizer.tokens(found["ids"]).numpy()
             rows += [[[{"token": token.decode(), "score": float(score)}
                        for token, score in zip(*candidates, strict=True)]
@@ -131,13 +131,14 @@ class Pretrainer(Objective):
                                                      found["num_masks"].numpy(), strict=True)]
         return rows
 
-    def likeliest(self, inputs, mask_id, top_k):
+    def likeliest(self, inputs, mask_id, top_k, num_tokens=None):
         """Predict tokens at the masks of token ids.
 
         Args:
             inputs: dict of int32 `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]`.
             mask_id: of the mask token.
             top_k: predictions for each mask.
+            num_tokens: how many ids are tokens', the first ones; None for all that there are.
 
         Returns: dict of `ids` int32 and `scores` float32, `[B, M, top_k]`, best first; `positions`
             int32 `[B, M]` and `num_masks` int32 `[B]`; M is the most masks of a row, after a row's
@@ -149,7 +150,8 @@ class Pretrainer(Objective):
         positions = tf.RaggedTensor.from_row_lengths(indices[:, 1], num_masks,
                                                      validate=False).to_tensor()
         outputs = self({**inputs, "masked_lm_positions": positions}, training=False)
-        scores, ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), top_k)
+        logits = outputs["masked_lm_logits"][..., :num_tokens]
+        scores, ids = tf.math.top_k(tf.nn.softmax(logits), top_k)
         real = tf.sequence_mask(num_masks, tf.shape(positions)[1])[:, :, tf.newaxis]
         return {"ids": ids, "scores": tf.where(real, scores, 0.0), "positions": positions,
                 "num_masks": num_masks}

@@ -65,8 +65,9 @@ def fill_mask(served, text):
     indices into what `encode` would call `tokens`; `num_masks [B]`. M is the most masks of a text
     in the batch; a mask after the window is not counted.
     """
+    vocabulary = served.tokenizer.vocabulary
     found = served.model.likeliest(served.read({"text": text}, allow_special=True),
-                                   served.tokenizer.vocabulary.mask_id, served.top_k)
+                                   vocabulary.mask_id, served.top_k, len(vocabulary))
     real = tf.sequence_mask(found["num_masks"], tf.shape(found["positions"])[1])[:, :, tf.newaxis]
     return {**served.tokens(found.pop("ids"), real), **found}
 
