@@ -73,6 +73,7 @@ class _Bounded(HttpToolsProtocol):
             self._refuse(413, f"a request of more than {self.most_bytes} bytes")
 
     def on_message_begin(self):
+        self._unset_keepalive_if_required()
         self._in_head = self._in_request = True
         self._size = 0
         self._expect_within(HEAD_SECONDS)
@@ -97,6 +98,9 @@ class _Bounded(HttpToolsProtocol):
         self._forget()
         self._in_head, self._in_request, self._size = True, False, 0
         super().on_message_complete()
+        if self.cycle.response_complete:  # uvicorn waits no more for who was answered before
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def pause_writing(self):
         self._unread = self._unread or self.loop.call_later(UNREAD_SECONDS, self.transport.abort)

@@ -41,10 +41,10 @@ async def hasty(scope, receive, send):
 
 
 @contextlib.contextmanager
-def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical"):
+def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical", **options):
     """The port of a server in a thread."""
     config = uvicorn.Config(app, http=bounded(max_connections, max_body_bytes), lifespan="off",
-                            log_level=log_level, log_config=None, ws="none")
+                            log_level=log_level, log_config=None, ws="none", **options)
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
     with socket.socket() as listening:
@@ -222,6 +222,14 @@ def test_what_comes_after_an_answer_is_bounded_too():
             connection.shutdown(socket.SHUT_WR)
         said = until_the_end(connection)
         assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")
+
+
+def test_an_idle_connection_ends_also_if_its_request_came_after_the_answer():
+    with running(hasty, timeout_keep_alive=0.2) as port, connected(port) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"abc")
+        until_the_end(connection)
 
 
 def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
