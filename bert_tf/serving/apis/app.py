@@ -105,7 +105,7 @@ class Apis:
             name: of the model that the path says, or None.
         """
         settings, backend = self.settings, self.backend
-        started, status, about = time.monotonic(), "INTERNAL", None
+        started, status, about = time.monotonic(), "CANCELLED", None
         deadline = started + settings.timeout if settings.timeout > 0 else None
         if isinstance(route, View):
             return await route.answer(self, name, deadline)
@@ -122,8 +122,8 @@ class Apis:
             answer = await route.answer(
                 tasks.Call(backend, about, deadline, settings.max_tokens), asked)
             status = "OK"
-        except ServingError as problem:
-            status = problem.code
+        except Exception as problem:
+            status = problem.code if isinstance(problem, ServingError) else "INTERNAL"
             raise
         finally:
             # What is counted has a name of ours: those of clients would fill the memory.

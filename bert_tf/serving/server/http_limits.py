@@ -2,11 +2,12 @@
 
 Heads are bounded in bytes and in number of fields, requests in bytes, in number and in the time
 that they take to arrive, answers in the time that a client may leave them unread; and so are
-connections.
+connections. What a client that has gone asked for is computed no further.
 What is overridden and read here is no public interface: setup.cfg names one uvicorn and one
 httptools, and `test_http_limits.py` fails where a bound does not hold with another.
 """
 
+import asyncio
 import json
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -39,6 +40,7 @@ class _Bounded(HttpToolsProtocol):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self._timer = self._unread = None
+        self._answering = self._task = None  # uvicorn's cycle that is answered, and what does it
         self._in_head = True  # until a request's header fields are complete
         self._in_request = False
         self._size = 0  # bytes of the request so far
@@ -57,6 +59,7 @@ class _Bounded(HttpToolsProtocol):
         self._forget()
         self.resume_writing()
         super().connection_lost(exc)
+        self._give_up()
 
     def data_received(self, data):
         if self._is_refused:
@@ -102,6 +105,28 @@ class _Bounded(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
+    def _start_asgi_task(self, cycle, app):
+        self._answering, self._task = cycle, None
+
+        async def answer(*arguments):
+            self._task = asyncio.current_task()
+            try:
+                if not cycle.disconnected:
+                    await app(*arguments)
+            except asyncio.CancelledError:
+                if not cycle.disconnected:
+                    raise
+
+        super()._start_asgi_task(cycle, answer)
+
+    def _give_up(self):
+        """End what works on an answer that nobody reads any more."""
+        cycle = self._answering
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            if self._task is not None:
+                self._task.cancel()
+
     def pause_writing(self):
         self._unread = self._unread or self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
         super().pause_writing()
@@ -125,7 +150,7 @@ class _Bounded(HttpToolsProtocol):
 
         Not at once: the system drops an answer that was not read where more comes after it.
         """
-        cycle = self.cycle  # of this request, or while its head arrives of the one before
+        cycle = self._answering  # of this request, or while its head arrives of one before
         answered = cycle is not None and cycle.response_started and not (
             self._in_head and cycle.response_complete)
         if not answered:
@@ -134,10 +159,7 @@ class _Bounded(HttpToolsProtocol):
                 b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\nconnection: close\r\n"
                 b"content-length: %d\r\n\r\n%s" % (status, _REASONS[status].encode(), len(body),
                                                  body))
-        if cycle is not None:  # its application may still run: nobody listens any more
-            cycle.disconnected = True
-            cycle.waiting_for_100_continue = False
-            cycle.message_event.set()
+        self._give_up()
         self._forget()
         self._is_refused = True
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)

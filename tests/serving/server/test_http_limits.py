@@ -244,6 +244,29 @@ def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
     assert not caplog.records
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_nobody_waits_for_is_worked_on_no_more(is_refused, caplog):
+    begun, ended = threading.Event(), threading.Event()
+
+    async def endless(scope, receive, send):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with running(endless, log_level="error") as port, connected(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert begun.wait(PATIENCE)
+        if is_refused:
+            connection.sendall(b"\0")
+            assert answer(connection)[0] == 400
+        else:
+            connection.close()
+        assert ended.wait(PATIENCE)
+    assert not caplog.records
+
+
 def test_requests_before_the_first_is_answered():
     """Whoever does not wait for answers is told so, instead of being remembered."""
     begun = []
