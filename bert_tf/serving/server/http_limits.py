@@ -108,11 +108,17 @@ class _Bounded(HttpToolsProtocol):
     def _start_asgi_task(self, cycle, app):
         self._answering, self._task = cycle, None
 
-        async def answer(*arguments):
+        async def answer(scope, receive, send):
+            async def send_at_the_end(message):
+                # The system drops an answer where more comes after the connection's end.
+                while not cycle.keep_alive and cycle.more_body and not cycle.disconnected:
+                    await receive()
+                await send(message)
+
             self._task = asyncio.current_task()
             try:
                 if not cycle.disconnected:
-                    await app(*arguments)
+                    await app(scope, receive, send_at_the_end)
             except asyncio.CancelledError:
                 if not cycle.disconnected:
                     raise

@@ -9,6 +9,7 @@ import pathlib
 import socket
 import threading
 import time
+import urllib.request
 
 import pytest
 import uvicorn
@@ -222,6 +223,14 @@ def test_what_comes_after_an_answer_is_bounded_too():
             connection.shutdown(socket.SHUT_WR)
         said = until_the_end(connection)
         assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")
+
+
+def test_an_answer_reaches_who_sends_all_first_and_lets_the_connection_end():
+    """As urllib does, which does not look before it has sent everything."""
+    size = 16 << 20  # more than is on its way
+    with (running(hasty, max_body_bytes=size) as port,
+          urllib.request.urlopen(f"http://127.0.0.1:{port}", b"a" * size, PATIENCE) as told):
+        assert told.status == 200 and told.headers["connection"] == "close"
 
 
 def test_an_idle_connection_ends_also_if_its_request_came_after_the_answer():
