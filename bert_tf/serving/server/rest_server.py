@@ -88,7 +88,7 @@ def make_app(core, settings=None, attention=None, metrics_path=None, indexes=Non
         Middleware(RestApi, core=core, settings=settings, bodies=bodies)])
     if apis is None and keys is None:
         return app
-    app = Apis(app, CoreBackend(core), apis or ApiSettings(), bodies)
+    app = Apis(app, CoreBackend(core), apis or ApiSettings(cors=settings.cors), bodies)
     return app if keys is None else KeyGuard(app, keys, {*HEALTH, *page.STATIC, metrics_path},
                                              app.refuse)
 
