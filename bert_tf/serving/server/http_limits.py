@@ -1,7 +1,7 @@
 """What one HTTP connection may cost: uvicorn's protocol, which has no bounds of its own, with them.
 
 Heads are bounded in bytes and in number of fields, requests in bytes, in number and in the time
-that they take to arrive, answers in the time that a client may leave them unread; and so are
+that they take to arrive, answers in the time that a client may leave a part unread; and so are
 connections. What a client that has gone asked for is computed no further.
 What is overridden and read here is no public interface: setup.cfg names one uvicorn and one
 httptools, and `test_http_limits.py` fails where a bound does not hold with another.
@@ -17,7 +17,8 @@ MOST_FIELDS = 100
 MOST_PIPELINED = 16  # requests that wait for the answer to one before them
 HEAD_SECONDS = 20  # from a connection, or a request's first byte, to the end of its head
 BODY_SECONDS = 120  # from there to the end of the request
-UNREAD_SECONDS = 60  # that an answer may wait for its client
+UNREAD_SECONDS = 60  # that a part of an answer may wait for its client
+PART_BYTES = 1 << 20  # of an answer
 LINGER_SECONDS = 5  # that a refused client has to read why, before the connection ends
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 413: "Content Too Large",
             431: "Request Header Fields Too Large", 503: "Service Unavailable"}
@@ -109,16 +110,20 @@ class _Bounded(HttpToolsProtocol):
         self._answering, self._task = cycle, None
 
         async def answer(scope, receive, send):
-            async def send_at_the_end(message):
+            async def send_in_parts(message):
                 # The system drops an answer where more comes after the connection's end.
                 while not cycle.keep_alive and cycle.more_body and not cycle.disconnected:
                     await receive()
-                await send(message)
+                rest = memoryview(message.get("body", b""))
+                while len(rest) > PART_BYTES:  # each waits until the one before is on its way
+                    await send({**message, "body": rest[:PART_BYTES], "more_body": True})
+                    rest = rest[PART_BYTES:]
+                await send({**message, "body": rest})
 
             self._task = asyncio.current_task()
             try:
                 if not cycle.disconnected:
-                    await app(scope, receive, send_at_the_end)
+                    await app(scope, receive, send_in_parts)
             except asyncio.CancelledError:
                 if not cycle.disconnected:
                     raise

@@ -204,6 +204,18 @@ def test_a_client_that_does_not_read(monkeypatch):
         assert size < LARGE
 
 
+def test_a_client_that_reads_slowly(monkeypatch):
+    """For longer than an answer may wait, but no part of it waits for so long."""
+    monkeypatch.setattr(http_limits, "UNREAD_SECONDS", 1.5)
+    with running() as port, connected(port) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        size, end = 0, time.monotonic() + 2 * http_limits.UNREAD_SECONDS
+        while size < LARGE:
+            size += len(data := connection.recv(LARGE // 64))
+            assert data, size
+            time.sleep(max(0, end - time.monotonic()) * len(data) / (LARGE - size + len(data)))
+
+
 def test_connections():
     with running(max_connections=3) as port, contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(port)) for _ in range(3)]
