@@ -66,8 +66,8 @@ class FakeBackend:
             raise error("not_found", request=f"Latest({name})")
         return self._models[name]
 
-    async def run(self, name, signatures, inputs, deadline):
-        self.asked.append((name, signatures, inputs))
+    async def run(self, about, signatures, inputs, deadline):
+        self.asked.append((about.name, signatures, inputs))
         if self.problem:
             raise self.problem
         return {output: values for signature in signatures

@@ -171,7 +171,7 @@ def _rest_handler(scripted):
             self._send(200, {"outputs": plain if len(plain) > 1 else next(iter(plain.values()))})
 
         def _send(self, status, body):
-            data = json.dumps(body).encode()
+            data = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogateescape")
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -187,4 +187,4 @@ def _rest_handler(scripted):
 def _decoded(value):
     if isinstance(value, list):
         return [_decoded(each) for each in value]
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

@@ -1,10 +1,12 @@
 """The ASGI middleware that answers the protocols that `--api` names, and passes the rest on."""
 
 import asyncio
+import contextlib
 import logging
 import time
 
 from bert_tf.serving.apis import cohere, openai, tasks, tei
+from bert_tf.serving.apis.backend import OutdatedError
 from bert_tf.serving.apis.route import Answer, View
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
@@ -15,6 +17,7 @@ CORS = ((b"access-control-allow-origin", b"*"),
         (b"access-control-allow-methods", b"POST, GET"),
         (b"access-control-allow-headers", b"Content-Type, Authorization"))
 _AT_ONCE = 1 << 20  # bytes of arrays up to which an answer is written in the event loop
+_VERSIONS = 3  # that may follow one another while a request is answered
 _OF_MODEL = "/models/"
 _log = logging.getLogger(__name__)
 
@@ -104,9 +107,9 @@ class Apis:
             route: of a protocol's `ROUTES`.
             name: of the model that the path says, or None.
         """
-        settings, backend = self.settings, self.backend
-        started, status, about = time.monotonic(), "INTERNAL", None
-        deadline = started + settings.timeout if settings.timeout > 0 else None
+        backend, timeout = self.backend, self.settings.timeout
+        started, status, about = time.monotonic(), "CANCELLED", None
+        deadline = started + timeout if timeout > 0 else None
         if isinstance(route, View):
             return await route.answer(self, name, deadline)
         try:
@@ -119,17 +122,25 @@ class Apis:
             if about is None:
                 about = await (tasks.only(backend, route.task, deadline) if asked.model is None
                                else tasks.find(backend, asked.model, deadline))
-            answer = await route.answer(
-                tasks.Call(backend, about, deadline, settings.max_tokens), asked)
+            answer = await self._answer_of(about, route, asked, deadline)
             status = "OK"
-        except ServingError as problem:
-            status = problem.code
+        except Exception as problem:
+            status = problem.code if isinstance(problem, ServingError) else "INTERNAL"
             raise
         finally:
             # What is counted has a name of ours: those of clients would fill the memory.
             if about is not None:
                 backend.count(about.name, route.api, status, time.monotonic() - started)
         return answer
+
+    async def _answer_of(self, about, route, asked, deadline):
+        """The `Answer` of a model, by what the version that computes it says of itself."""
+        for _ in range(_VERSIONS):
+            with contextlib.suppress(OutdatedError):
+                return await route.answer(
+                    tasks.Call(self.backend, about, deadline, self.settings.max_tokens), asked)
+            about = await self.backend.about(about.name, deadline)
+        raise error("not_now")
 
 
 class _Plain:

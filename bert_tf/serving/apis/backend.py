@@ -18,16 +18,19 @@ class Backend(Protocol):
     async def about(self, name, deadline):
         """The `About` of a model; NOT_FOUND where it is not there. `deadline` as of `run`."""
 
-    async def run(self, name, signatures, inputs, deadline):
+    async def run(self, about, signatures, inputs, deadline):
         """Ask signatures that take the same inputs.
 
         Args:
-            name: of the model.
+            about: `About` of the model.
             signatures: a tuple of names.
             inputs: `{name: list of str, or int array [B, S]}`.
             deadline: a value of `time.monotonic()`, or None.
 
         Returns: `{output: array}` of all of them with the batch as the first axis.
+
+        Raises:
+            OutdatedError: another version answered than the one that `about` is of.
         """
 
     async def decode(self, function, data, *arguments, deadline=None):
@@ -38,6 +41,10 @@ class Backend(Protocol):
 
     async def is_ready(self, name=None):
         """Whether a model, without a name any, can be asked."""
+
+
+class OutdatedError(Exception):
+    """An `About` is of a version whose place another one has taken."""
 
 
 @dataclasses.dataclass(frozen=True)

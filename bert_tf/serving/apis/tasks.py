@@ -35,7 +35,7 @@ class Call(NamedTuple):
 
     async def run(self, *signatures, **inputs):
         """Ask signatures of the model, as of `Backend.run`."""
-        outputs = await self.backend.run(self.about.name, signatures, inputs, self.deadline)
+        outputs = await self.backend.run(self.about, signatures, inputs, self.deadline)
         if not all(np.isfinite(each).all() for each in outputs.values() if each.dtype.kind == "f"):
             raise error("not_finite")  # JSON has no such numbers
         return outputs

@@ -142,7 +142,8 @@ def _parse(answer):
         ServingError: it tells an error, or is none.
     """
     try:
-        body = answer.json()
+        # Text that is no UTF-8 comes as its bytes.
+        body = json.loads(answer.content.decode("utf-8", "surrogateescape"))
     except ValueError:
         body = None
     if answer.is_success and isinstance(body, dict):
@@ -196,4 +197,6 @@ def _array(name, value, info):
 
 
 def _string(value):
-    return base64.b64decode(value["b64"]) if isinstance(value, dict) else value.encode()
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"])
+    return value.encode("utf-8", "surrogateescape")

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving.apis.backend import About
+from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
 from bert_tf.serving.wire.messages import error
@@ -24,6 +24,13 @@ _UNAVAILABLE = "UNAVAILABLE"
 _log = logging.getLogger(__name__)
 
 
+class _Client(AsyncClient):
+    async def answered(self, signature, timeout, inputs):
+        """The rows that a signature answers, and what the version that gave them says of itself."""
+        rows, _, description = await self._run(self.told(signature, **inputs), timeout)
+        return rows, description
+
+
 class ClientBackend:
     """A `Backend`.
 
@@ -37,7 +44,7 @@ class ClientBackend:
     """
 
     def __init__(self, address, models, decoder, limits, metrics, **options):
-        self._clients = {name: AsyncClient(address, name, retries=2, **options)
+        self._clients = {name: _Client(address, name, retries=2, **options)
                          for name in sorted(models)}
         self._decoder = decoder
         self._limits = limits
@@ -75,13 +82,17 @@ class ClientBackend:
             self._known[name] = time.monotonic() + _KNOWN_SECONDS, known
         return known
 
-    async def run(self, name, signatures, inputs, deadline):
+    async def run(self, about, signatures, inputs, deadline):
         """See `Backend`."""
+        client = self._clients[about.name]
         answers = await asyncio.gather(*(
-            self._asked(self._clients[name].predict(signature, timeout=_left(deadline), **inputs))
+            self._asked(client.answered(signature, _left(deadline), inputs))
             for signature in signatures))
+        if any(description != about.description for _, description in answers):
+            self._known.pop(about.name, None)
+            raise OutdatedError
         return {output: np.array([row[output] for row in rows])
-                for rows in answers for output in rows[0]}
+                for rows, _ in answers for output in rows[0]}
 
     async def decode(self, function, data, *arguments, deadline=None):
         """See `Backend`."""

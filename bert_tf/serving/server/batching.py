@@ -78,11 +78,11 @@ def read_batching(path, shared=None):
         shared.threads if shared else value("num_batch_threads", Batching.threads),
         shared.thread_pool if shared else value("thread_pool_name", Batching.thread_pool),
         tuple(proto.allowed_batch_sizes), proto.pad_variable_length_inputs, split, execution_size)
-    for name, least in (("max_batch_size", 1), ("max_enqueued_batches", 1), ("timeout", 0),
-                        ("threads", 1), ("execution_size", 1)):
-        if getattr(batching, name) < least:
-            raise UsageError(explain(f"{path}: {name} {getattr(batching, name)}",
-                                     f"at least {least}"))
+    for name, least in (("max_batch_size", 1), ("max_enqueued_batches", 1),
+                        ("batch_timeout_micros", 0), ("num_batch_threads", 1),
+                        ("max_execution_batch_size", 1)):
+        if value(name, least) < least:
+            raise UsageError(explain(f"{path}: {name} {value(name, least)}", f"at least {least}"))
     if execution_size > size:
         raise UsageError(explain(f"{path}: max_execution_batch_size {execution_size}",
                                  f"at most max_batch_size, {size}"))

@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from bert_tf.errors import BertTfError
-from bert_tf.serving.apis.backend import About
+from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.wire.messages import quoted
 from bert_tf.serving.wire.request import ServingError, Spec
 from bert_tf.tokenization.morphemes import MORPHEMES, analyse
@@ -59,17 +59,18 @@ class CoreBackend:
                 definitions, About(name, spec.version, signatures, description))
         return known[1]
 
-    async def run(self, name, signatures, inputs, deadline):
+    async def run(self, about, signatures, inputs, deadline):
         """See `Backend`. Of a model of morphemes the texts are split into them here."""
-        about = await self.about(name, deadline)
         texts = {key: values for key, values in inputs.items() if type(values) is list}
         if texts and about.description.get("pretokenize") == MORPHEMES:
             texts = await asyncio.to_thread(_analysed, texts)
         arrays = {**inputs, **{key: _bytes(values) for key, values in texts.items()}}
-        spec, also = Spec(name, signature=signatures[0]), signatures[1:]
+        spec, also = Spec(about.name, signature=signatures[0]), signatures[1:]
         # Part by part: others are answered meanwhile, and no batch is too small for a request.
-        _, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,
-                                              at_once=_PART)
+        answered, outputs = await self._core.predict(spec, arrays, deadline=deadline, also=also,
+                                                     at_once=_PART)
+        if answered.version != about.version:
+            raise OutdatedError
         return outputs
 
     def count(self, name, api, status, seconds):

@@ -1,12 +1,13 @@
 """What one HTTP connection may cost: uvicorn's protocol, which has no bounds of its own, with them.
 
 Heads are bounded in bytes and in number of fields, requests in bytes, in number and in the time
-that they take to arrive, answers in the time that a client may leave them unread; and so are
-connections.
+that they take to arrive, answers in the time that a client may leave a part unread; and so are
+connections. What a client that has gone asked for is computed no further.
 What is overridden and read here is no public interface: setup.cfg names one uvicorn and one
 httptools, and `test_http_limits.py` fails where a bound does not hold with another.
 """
 
+import asyncio
 import json
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,7 +17,8 @@ MOST_FIELDS = 100
 MOST_PIPELINED = 16  # requests that wait for the answer to one before them
 HEAD_SECONDS = 20  # from a connection, or a request's first byte, to the end of its head
 BODY_SECONDS = 120  # from there to the end of the request
-UNREAD_SECONDS = 60  # that an answer may wait for its client
+UNREAD_SECONDS = 60  # that a part of an answer may wait for its client
+PART_BYTES = 1 << 20  # of an answer
 LINGER_SECONDS = 5  # that a refused client has to read why, before the connection ends
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 413: "Content Too Large",
             431: "Request Header Fields Too Large", 503: "Service Unavailable"}
@@ -39,6 +41,7 @@ class _Bounded(HttpToolsProtocol):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self._timer = self._unread = None
+        self._answering = self._task = None  # uvicorn's cycle that is answered, and what does it
         self._in_head = True  # until a request's header fields are complete
         self._in_request = False
         self._size = 0  # bytes of the request so far
@@ -57,6 +60,7 @@ class _Bounded(HttpToolsProtocol):
         self._forget()
         self.resume_writing()
         super().connection_lost(exc)
+        self._give_up()
 
     def data_received(self, data):
         if self._is_refused:
@@ -73,6 +77,7 @@ class _Bounded(HttpToolsProtocol):
             self._refuse(413, f"a request of more than {self.most_bytes} bytes")
 
     def on_message_begin(self):
+        self._unset_keepalive_if_required()
         self._in_head = self._in_request = True
         self._size = 0
         self._expect_within(HEAD_SECONDS)
@@ -97,6 +102,41 @@ class _Bounded(HttpToolsProtocol):
         self._forget()
         self._in_head, self._in_request, self._size = True, False, 0
         super().on_message_complete()
+        if self.cycle.response_complete:  # uvicorn waits no more for who was answered before
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _start_asgi_task(self, cycle, app):
+        self._answering, self._task = cycle, None
+
+        async def answer(scope, receive, send):
+            async def send_in_parts(message):
+                # The system drops an answer where more comes after the connection's end.
+                while not cycle.keep_alive and cycle.more_body and not cycle.disconnected:
+                    await receive()
+                rest = memoryview(message.get("body", b""))
+                while len(rest) > PART_BYTES:  # each waits until the one before is on its way
+                    await send({**message, "body": rest[:PART_BYTES], "more_body": True})
+                    rest = rest[PART_BYTES:]
+                await send({**message, "body": rest})
+
+            self._task = asyncio.current_task()
+            try:
+                if not cycle.disconnected:
+                    await app(scope, receive, send_in_parts)
+            except asyncio.CancelledError:
+                if not cycle.disconnected:
+                    raise
+
+        super()._start_asgi_task(cycle, answer)
+
+    def _give_up(self):
+        """End what works on an answer that nobody reads any more."""
+        cycle = self._answering
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            if self._task is not None:
+                self._task.cancel()
 
     def pause_writing(self):
         self._unread = self._unread or self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
@@ -121,7 +161,7 @@ class _Bounded(HttpToolsProtocol):
 
         Not at once: the system drops an answer that was not read where more comes after it.
         """
-        cycle = self.cycle  # of this request, or while its head arrives of the one before
+        cycle = self._answering  # of this request, or while its head arrives of one before
         answered = cycle is not None and cycle.response_started and not (
             self._in_head and cycle.response_complete)
         if not answered:
@@ -130,10 +170,7 @@ class _Bounded(HttpToolsProtocol):
                 b"HTTP/1.1 %d %s\r\ncontent-type: application/json\r\nconnection: close\r\n"
                 b"content-length: %d\r\n\r\n%s" % (status, _REASONS[status].encode(), len(body),
                                                  body))
-        if cycle is not None:  # its application may still run: nobody listens any more
-            cycle.disconnected = True
-            cycle.waiting_for_100_continue = False
-            cycle.message_event.set()
+        self._give_up()
         self._forget()
         self._is_refused = True
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)

@@ -88,7 +88,7 @@ def make_app(core, settings=None, attention=None, metrics_path=None, indexes=Non
         Middleware(RestApi, core=core, settings=settings, bodies=bodies)])
     if apis is None and keys is None:
         return app
-    app = Apis(app, CoreBackend(core), apis or ApiSettings(), bodies)
+    app = Apis(app, CoreBackend(core), apis or ApiSettings(cors=settings.cors), bodies)
     return app if keys is None else KeyGuard(app, keys, {*HEALTH, *page.STATIC, metrics_path},
                                              app.refuse)
 
@@ -137,14 +137,14 @@ class RestApi:
 
     async def _infer(self, method, spec, scope, receive):
         """Answer `:predict`, `:classify` or `:regress`, and count it."""
-        started, status, timeout = time.monotonic(), "INTERNAL", self.settings.timeout_ms / 1000
+        started, status, timeout = time.monotonic(), "CANCELLED", self.settings.timeout_ms / 1000
         try:
             self.core.check(spec)  # before anything of the body is read
             answer = await getattr(self, f"_{method}")(
                 spec, scope, receive, started + timeout if timeout > 0 else None)
             status = "OK"
-        except ServingError as problem:
-            status = problem.code
+        except Exception as problem:
+            status = problem.code if isinstance(problem, ServingError) else "INTERNAL"
             raise
         finally:
             self.core.count(spec.name, method, "REST", status, time.monotonic() - started)

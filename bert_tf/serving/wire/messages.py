@@ -102,6 +102,7 @@ _BY_CODE = {
         # Requests to classify and regress, and their answers.
         "json_example": "example {value}; expected an object of features",
         "json_feature": "feature {name} holds {value}; expected text, numbers or base64",
+        "json_feature_name": "feature {name}, whose name is no UTF-8",
         "json_feature_kinds": "feature {name} mixes types",
         "json_no_results": "the signature gave no results"},
     "UNAUTHENTICATED": {

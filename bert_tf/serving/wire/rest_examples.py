@@ -54,7 +54,10 @@ def _example(value, context=None):
         feature = protocol.Feature()
         for element in content if type(content) is list else [content]:
             _add(element, name, feature)
-        example.features.feature[name].CopyFrom(feature)
+        try:
+            example.features.feature[name].CopyFrom(feature)
+        except UnicodeEncodeError as problem:  # protobuf for Python has no other names
+            raise error("json_feature_name", name=show(name)) from problem
     return example
 
 

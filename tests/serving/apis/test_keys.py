@@ -13,6 +13,7 @@ from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.apis.keys import Keys
 from bert_tf.serving.apis.settings import ApiSettings
 from bert_tf.serving.client import Client, RequestError
+from bert_tf.serving.server.rest_server import RestSettings
 
 KEY, OTHER = "key-of-the-first-client", "0ther/key+with=signs"
 RIGHT = {"authorization": f"Bearer {KEY}"}
@@ -131,6 +132,10 @@ def test_tensorflow_serving_s_own_apis_ask_for_a_key_too(fake_versions, tmp_path
         with Client(address, "m") as client, pytest.raises(RequestError) as raised:
             client.status()
         assert raised.value.code == "UNAUTHENTICATED"
+        with rest_of(core, run, RestSettings(cors=True), keys=settings.keys) as address:
+            refused = httpx.get(f"{address}/v1/models/m")
+            assert refused.status_code == 401
+            assert refused.headers["access-control-allow-origin"] == "*"  # or pages cannot read it
 
 
 def test_grpc_asks_for_a_key_too(fake_versions, tmp_path, key_file):

@@ -67,6 +67,14 @@ def test_one_text_gives_one_result_and_none_no_request(protocol, ask):
         assert server.requests == 1
 
 
+def test_text_that_is_no_utf8(protocol, ask):
+    """TensorFlow Serving writes its bytes into the JSON."""
+    server = ScriptedServer(lambda signature, inputs: {"tail": np.array([b"a\xff"], object)}, {
+        "cut": ({"text": (tf.string, [None])}, {"tail": (tf.string, [None])})})
+    with server.running(protocol) as address:
+        assert ask(address, "predict", "cut", text=["a"]) == [{"tail": "a\ufffd"}]
+
+
 def _unavailable(times):
     """An answer that is refused so many times."""
     count = itertools.count()

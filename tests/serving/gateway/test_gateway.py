@@ -60,6 +60,29 @@ def test_a_model_is_asked_what_it_is_once(posting):
         assert post(input="abcdefgh", truncate=False).status_code == 400
 
 
+def test_labels_are_those_of_the_version_that_answers():
+    """What is known of a model is taken for true for a while, in which another one may come."""
+    labels = []
+
+    def answer(signature, inputs):
+        if signature == "describe":
+            return {"description": np.array([json.dumps({"labels": labels})], object)}
+        return {"probabilities": np.float32([[0.25, 0.75]])}
+
+    signatures = {"predict": (_TEXT, {"probabilities": (tf.float32, [None, 2])}),
+                  "describe": SIGNATURES["describe"]}
+    scripted = ScriptedServer(answer, signatures)
+    with scripted.running("grpc") as address:
+        backend = ClientBackend(address, [MODEL], Decoder(), LIMITS, Metrics())
+        with serving(backend, timeout=SECONDS) as client:
+            for labels in (["bad", "good"], ["good", "bad"]):
+                scripted.version += 1
+                for _ in range(2):
+                    found = client.post("/predict", json={"inputs": "a"}).json()
+                    assert found == [{"label": labels[1], "score": 0.75},
+                                     {"label": labels[0], "score": 0.25}]
+
+
 def test_what_the_server_refuses_is_told_without_where_it_is(posting):
     codes = []
 

@@ -23,7 +23,10 @@ def test_a_model_s_own_batching_shares_the_threads(write_file, tmp_path):
     ("max_batch_size { value: 8 }\nmax_batch: 3", 'line 2: .* has no field named "max_batch"'),
     ("max_batch_size { value: 0 }", "max_batch_size 0; expected at least 1"),
     ("max_batch_size: 8", "line 1"),
-    ("num_batch_threads { value: 0 }", "threads 0"),
+    ("num_batch_threads { value: 0 }", "num_batch_threads 0"),
+    ("batch_timeout_micros { value: -5 }", "batch_timeout_micros -5; expected at least 0"),
+    ("max_execution_batch_size { value: 0 } enable_large_batch_splitting { value: true }",
+     "max_execution_batch_size 0"),
     ("max_batch_size { value: 8 } allowed_batch_sizes: [1, 4]", "allowed_batch_sizes 1 4; .*8"),
     ("max_batch_size { value: 8 } allowed_batch_sizes: [4, 1, 8]", "increasing"),
     ("max_batch_size { value: 8 } max_execution_batch_size { value: 9 } "

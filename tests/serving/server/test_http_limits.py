@@ -9,6 +9,7 @@ import pathlib
 import socket
 import threading
 import time
+import urllib.request
 
 import pytest
 import uvicorn
@@ -41,10 +42,10 @@ async def hasty(scope, receive, send):
 
 
 @contextlib.contextmanager
-def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical"):
+def running(app=echo, max_connections=8, max_body_bytes=10_000, log_level="critical", **options):
     """The port of a server in a thread."""
     config = uvicorn.Config(app, http=bounded(max_connections, max_body_bytes), lifespan="off",
-                            log_level=log_level, log_config=None, ws="none")
+                            log_level=log_level, log_config=None, ws="none", **options)
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext
     with socket.socket() as listening:
@@ -203,6 +204,18 @@ def test_a_client_that_does_not_read(monkeypatch):
         assert size < LARGE
 
 
+def test_a_client_that_reads_slowly(monkeypatch):
+    """For longer than an answer may wait, but no part of it waits for so long."""
+    monkeypatch.setattr(http_limits, "UNREAD_SECONDS", 1.5)
+    with running() as port, connected(port) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        size, end = 0, time.monotonic() + 2 * http_limits.UNREAD_SECONDS
+        while size < LARGE:
+            size += len(data := connection.recv(LARGE // 64))
+            assert data, size
+            time.sleep(max(0, end - time.monotonic()) * len(data) / (LARGE - size + len(data)))
+
+
 def test_connections():
     with running(max_connections=3) as port, contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(port)) for _ in range(3)]
@@ -224,6 +237,22 @@ def test_what_comes_after_an_answer_is_bounded_too():
         assert said.count(b"HTTP/1.1") == 1 and said.endswith(b"\r\n\r\n0")
 
 
+def test_an_answer_reaches_who_sends_all_first_and_lets_the_connection_end():
+    """As urllib does, which does not look before it has sent everything."""
+    size = 16 << 20  # more than is on its way
+    with (running(hasty, max_body_bytes=size) as port,
+          urllib.request.urlopen(f"http://127.0.0.1:{port}", b"a" * size, PATIENCE) as told):
+        assert told.status == 200 and told.headers["connection"] == "close"
+
+
+def test_an_idle_connection_ends_also_if_its_request_came_after_the_answer():
+    with running(hasty, timeout_keep_alive=0.2) as port, connected(port) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"abc")
+        until_the_end(connection)
+
+
 def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
     """Its own answer, which nobody reads, is no error."""
     with running(log_level="error") as port:
@@ -233,6 +262,29 @@ def test_an_application_that_is_under_way_when_its_client_is_refused(caplog):
                                    b"content-length: 3\r\n\r\nabc" + after)
                 connection.shutdown(socket.SHUT_WR)
                 until_the_end(connection)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_nobody_waits_for_is_worked_on_no_more(is_refused, caplog):
+    begun, ended = threading.Event(), threading.Event()
+
+    async def endless(scope, receive, send):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with running(endless, log_level="error") as port, connected(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert begun.wait(PATIENCE)
+        if is_refused:
+            connection.sendall(b"\0")
+            assert answer(connection)[0] == 400
+        else:
+            connection.close()
+        assert ended.wait(PATIENCE)
     assert not caplog.records
 
 

@@ -279,6 +279,7 @@ def test_examples_with_context():
     ({"examples": [{"a": [1, 1.5]}]}, "feature a mixes"),
     ({"examples": [{"a": [1, {"b64": ""}]}]}, "feature a mixes"),
     ({"examples": [{"a": 2 ** 63}]}, "feature a holds 9223372036854775808"),
+    ({"examples": [{"a\udcff": 1}]}, "feature 'a\\udcff'"),
     ({"context": 1, "examples": [{}]}, "example 1"),
     ({"context": [{}], "examples": [{}]}, "example [{}]")])
 def test_examples_that_are_refused(body, named):
