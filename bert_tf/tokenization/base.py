@@ -98,7 +98,8 @@ class BaseTokenizer(tf.Module):
         return packed[0] if one else packed
 
     def decode(self, ids):
-        """The text of token ids; special tokens vanish.
+        """The text of token ids; special tokens vanish, and tokens that are parts of a character
+        come as U+FFFD where the rest of it is missing.
 
         Args:
             ids: list of int, or a list of such lists; NumPy arrays and tensors too.
@@ -117,7 +118,7 @@ class BaseTokenizer(tf.Module):
             if not 0 <= token_id < len(self.vocabulary):
                 raise UsageError(explain(f"token id {token_id}",
                                          f"0 to {len(self.vocabulary) - 1}"))
-        texts = [text.decode() for text in self.detokenize(
+        texts = [text.decode(errors="replace") for text in self.detokenize(
             tf.ragged.constant(rows, tf.int32, ragged_rank=1)).numpy()]
         return texts[0] if one else texts
 

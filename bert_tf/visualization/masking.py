@@ -169,8 +169,7 @@ def _pair(whole, tokenizer):
     ids, second = whole["input_word_ids"], whole["input_type_ids"] > 0
     if not second.any():
         return None
-    segments = [tokenizer.detokenize([ids[of_segment]]).numpy()[0].decode()
-                for of_segment in (~second, second)]
+    segments = [tokenizer.decode(ids[of_segment]) for of_segment in (~second, second)]
     for name, (task, meanings) in _PAIRS.items():
         if name in whole:
             label = int(whole[name][0])

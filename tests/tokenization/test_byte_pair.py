@@ -86,6 +86,13 @@ def test_any_text(tokenizer, graph, reference, texts):
     assert [text.decode() for text in tokenizer.detokenize(ids).numpy()] == texts
 
 
+def test_tokens_of_a_part_of_a_character(tokenizer, reference):
+    ids = reference.encode("\U0001f680 \ud7a3").ids  # a rocket and a rare syllable
+    assert len(ids) > 3
+    rows = [ids[:end] for end in range(len(ids) + 1)]
+    assert tokenizer.decode(rows) == [reference.decode(row) for row in rows]
+
+
 def test_special_tokens_in_text(tokenizer):
     vocabulary = tokenizer.vocabulary
     assert vocabulary.special_tokens == SPECIAL_TOKENS
