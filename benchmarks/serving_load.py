@@ -37,8 +37,9 @@ from bert_tf.storage import files
 from bert_tf.tasks.registry import read_task
 
 PARTS = ("load", "soak", "switches", "start")
-# Of numbers, or the cosine, to those of the same version in-process.
-TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.999), "int8": (None, 0.999)}
+# Of numbers, or the cosine, to those of the same version in-process. Batches of 32 and of 1 are as
+# far from one another as 0.9998 in bfloat16 and 0.9995 in int8, where last digits are rounded away.
+TOLERANCE = {"float32": (1e-5, None), "bfloat16": (None, 0.9995), "int8": (None, 0.999)}
 PEER_DTYPES = {"int8": "bfloat16"}  # other ones of the peer
 # Ratios of medians that are to be reached, and of the times to an answer, of which none.
 AT_LEAST = {"grpc/in_process": 0.65, "rest/in_process": 0.45, "rest/peer": 3.0,

@@ -12,8 +12,8 @@ import tensorflow as tf
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.substitutes import Substitutes
 from bert_tf.saved_model.int8_product import ByColumn, ByRow, int8_product
-from bert_tf.saved_model.int8_rounding import LIMIT
-from bert_tf.saved_model.int8_scales import best_int8, int8_rows
+from bert_tf.saved_model.int8_rounding import LIMIT, round_kernel
+from bert_tf.saved_model.int8_scales import best_int8
 
 _SCALE = "_scale"  # behind the name of a kernel or a table in a version's `variables/`
 # What else is there of a dense layer, by the fields.
@@ -48,8 +48,8 @@ class Int8Weights(Substitutes):
         self._tensors, self._products = {}, {}
         self._table = embeddings.path
         table = embeddings.word_embeddings.path
-        whole, scales = int8_rows(embeddings.word_embeddings.numpy())
-        self._rows = (tf.Variable(whole, trainable=False, name=table),
+        columns, scales = round_kernel(embeddings.word_embeddings.numpy().T)  # a scale a row
+        self._rows = (tf.Variable(columns.T, trainable=False, name=table),
                       tf.Variable(scales, trainable=False, name=table + _SCALE))
         for layer in dense_layers(encoder):
             if layer.path not in inputs:

@@ -68,6 +68,14 @@ def test_rows_that_differ_in_size_are_stretched():
         largest @ KERNEL).max())
 
 
+def test_columns_far_from_0_that_hardly_vary():
+    rows = (1000 + RANDOM.normal(scale=1e-3, size=(200, 64))).astype(np.float32)
+    layer, error = best_int8(BIAS, seen(rows))
+    assert error < 1e-3
+    wanted = rows @ KERNEL + BIAS
+    np.testing.assert_allclose(layer.of_rows(rows), wanted, atol=1e-3 * np.abs(wanted).max())
+
+
 def error_of(given, rows):
     exact = rows @ KERNEL + BIAS
     return np.sqrt(np.mean((given - exact) ** 2) / np.mean((exact - exact.mean(0)) ** 2))
