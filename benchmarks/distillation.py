@@ -15,7 +15,7 @@ sentences | the same |
 accuracy on NSMC, beside that of the same size trained on NSMC alone |
 
 Each side is a command of this package, so that a stopped run goes on with --folder. Speeds are of
-vectors in bfloat16 (the static student computes nothing that could be), in turns, medians of
+vectors in --dtype (the static student computes nothing that could be), in turns, medians of
 --rounds. No text of NSMC's dev file is among the reviews.
 """
 
@@ -51,7 +51,7 @@ class Benchmark:
         self.arguments = arguments
         self.folder = folder
         self.targets = Targets()
-        self.seeds = range(1, arguments.seeds + 1)
+        self.seeds = range(arguments.seed, arguments.seed + arguments.seeds)
 
     def path(self, *names):
         """A path in the folder."""
@@ -73,7 +73,7 @@ class Benchmark:
     def distill(self, name, teacher, texts, seed, **flags):
         """Train a student into the folder `name`; return its results."""
         return self.run("distill", name, teacher=teacher, input=texts, seed=seed,
-                        export_dir=self.path("saved", name), dtype="bfloat16", **flags)
+                        export_dir=self.path("saved", name), dtype=self.arguments.dtype, **flags)
 
     def minilm(self):
         """The teacher of vectors, a model folder."""
@@ -158,8 +158,8 @@ def layers(benchmark):
         benchmark.distill(f"layers_{seed}", teacher, (sentences,), seed, num_hidden_layers=3,
                           objectives=tuple(arguments.objectives), epochs=arguments.epochs)
         found["student_auc"].append(benchmark.auc(benchmark.path(f"layers_{seed}")))
-    found |= benchmark.speeds({"teacher": (teacher, "bfloat16"),
-                               "student": (benchmark.path("layers_1"), "bfloat16")})
+    found |= benchmark.speeds({"teacher": (teacher, arguments.dtype), "student": (
+        benchmark.path(f"layers_{arguments.seed}"), arguments.dtype)})
     benchmark.targets.check(
         "layers: share of AUC - 0.5 on MRPC that is kept",
         (np.mean(found["student_auc"]) - 0.5) / (found["teacher_auc"] - 0.5), 0.97)
@@ -187,8 +187,8 @@ def _static(benchmark, row, texts):
                           batch_size=256, max_seq_length=256,
                           epochs=benchmark.arguments.static_epochs)
         found["student_mrr"].append(benchmark.retrieval(f"retrieval_{name}", benchmark.path(name)))
-    found |= benchmark.speeds({"teacher": (teacher, "bfloat16"),
-                               "student": (benchmark.path(f"{row}_1"), None)})
+    found |= benchmark.speeds({"teacher": (teacher, benchmark.arguments.dtype), "student": (
+        benchmark.path(f"{row}_{benchmark.arguments.seed}"), None)})
     benchmark.targets.check(f"{row}: share of MRR@10 that is kept",
                             np.mean(found["student_mrr"]) / found["teacher_mrr"], 0.85)
     benchmark.targets.check(f"{row}: texts/s, student / teacher",
@@ -210,7 +210,7 @@ def soft_labels(benchmark):
     def tuned(name, **flags):
         return benchmark.run(
             "finetune", name, task="nsmc", train=train, dev=dev, max_seq_length=64, batch_size=64,
-            dtype="bfloat16", dropout=0.1, epochs=arguments.label_epochs, learning_rate=3e-4,
+            dtype=arguments.dtype, dropout=0.1, epochs=arguments.label_epochs, learning_rate=3e-4,
             export_dir=benchmark.path("saved", name), **flags)["metrics"]["accuracy"]
 
     small = benchmark.path("small.json")
@@ -252,6 +252,8 @@ def main():
     add("--epochs", type=int, default=1)
     add("--static_epochs", type=int, default=8)
     add("--label_epochs", type=int, default=2, help="of the teacher and of the size alone on NSMC")
+    add("--dtype", default="bfloat16", help="of training and of vectors")
+    add("--seed", type=int, default=1, help="the first of --seeds")
     add("--seeds", type=int, default=1)
     add("--rounds", type=int, default=3)
     add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
