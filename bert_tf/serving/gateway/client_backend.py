@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from bert_tf.errors import BertTfError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.serving.apis.backend import About, OutdatedError
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.client import AsyncClient, RequestError
@@ -26,8 +26,15 @@ _log = logging.getLogger(__name__)
 
 class _Client(AsyncClient):
     async def answered(self, signature, timeout, inputs):
-        """The rows that a signature answers, and what the version that gave them says of itself."""
-        rows, _, description = await self._run(self.told(signature, **inputs), timeout)
+        """The rows that a signature answers, and what the version that gave them says of itself.
+
+        Raises:
+            OutdatedError: the model has no such signature any more.
+        """
+        try:
+            rows, _, description = await self._run(self.told(signature, **inputs), timeout)
+        except UsageError as problem:
+            raise OutdatedError from problem
         return rows, description
 
 
@@ -58,14 +65,23 @@ class ClientBackend:
 
     async def is_ready(self, name=None):
         """See `Backend`; asks the server."""
-        for each in self._clients if name is None else [name]:
-            try:
-                states = await self._clients[each].status(timeout=_HEALTH_SECONDS)
-            except BertTfError:
-                continue
-            if any(state["state"] == "AVAILABLE" for state in states):
-                return True
-        return False
+        asked = [asyncio.ensure_future(self._is_available(each))
+                 for each in (self._clients if name is None else [name])]
+        try:
+            for answer in asyncio.as_completed(asked):
+                if await answer:
+                    return True
+            return False
+        finally:
+            for task in asked:
+                task.cancel()
+
+    async def _is_available(self, name):
+        try:
+            states = await self._clients[name].status(timeout=_HEALTH_SECONDS)
+        except BertTfError:
+            return False
+        return any(state["state"] == "AVAILABLE" for state in states)
 
     async def about(self, name, deadline):
         """See `Backend`; asked anew after a while, since there may be another version."""
@@ -85,12 +101,15 @@ class ClientBackend:
     async def run(self, about, signatures, inputs, deadline):
         """See `Backend`."""
         client = self._clients[about.name]
-        answers = await asyncio.gather(*(
-            self._asked(client.answered(signature, _left(deadline), inputs))
-            for signature in signatures))
-        if any(description != about.description for _, description in answers):
+        try:
+            answers = await asyncio.gather(*(
+                self._asked(client.answered(signature, _left(deadline), inputs))
+                for signature in signatures))
+            if any(description != about.description for _, description in answers):
+                raise OutdatedError
+        except OutdatedError:
             self._known.pop(about.name, None)
-            raise OutdatedError
+            raise
         return {output: np.array([row[output] for row in rows])
                 for rows, _ in answers for output in rows[0]}
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 
 import grpc
 import httpx
@@ -83,6 +84,22 @@ def test_labels_are_those_of_the_version_that_answers():
                                      {"label": labels[0], "score": 0.25}]
 
 
+def test_a_model_becomes_one_of_another_kind(posting):
+    """What is known of it is forgotten when the server says that it has no such signature."""
+    def answer(signature, inputs):
+        if signature not in scripted.signatures:
+            raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, 400, "no such signature")
+        return _answer(signature, inputs)
+
+    scripted = ScriptedServer(answer, dict(SIGNATURES))
+    with scripted.running("grpc") as address, posting(address) as post:
+        assert post(input="abc").status_code == 200
+        del scripted.signatures["embed"]
+        scripted.version += 1
+        statuses = [post(input="abc").status_code for _ in range(3)]
+    assert statuses[-1] == 400 and 500 not in statuses, statuses
+
+
 def test_what_the_server_refuses_is_told_without_where_it_is(posting):
     codes = []
 
@@ -127,6 +144,27 @@ def test_no_server(posting, caplog):
         for path in ("/health", f"/models/{MODEL}/health"):
             assert httpx.get(base + path, timeout=60).status_code == 503
     assert address in caplog.text
+
+
+def test_health_asks_models_at_the_same_time(monkeypatch):
+    import scripted_server
+
+    second_is_asked, together = threading.Event(), []
+    answer = scripted_server._Status.GetModelStatus
+
+    def status(self, request, context):
+        if request.model_spec.name == "b":
+            second_is_asked.set()
+        else:
+            together.append(second_is_asked.wait(3))
+        return answer(self, request, context)
+
+    monkeypatch.setattr(scripted_server._Status, "GetModelStatus", status)
+    with ScriptedServer(_answer, SIGNATURES).running("grpc") as address:
+        backend = ClientBackend(address, ["a", "b"], Decoder(), LIMITS, Metrics())
+        with serving(backend, timeout=SECONDS) as client:
+            assert client.get("/health").status_code == 200
+    assert together == [True]
 
 
 def test_a_model_that_the_server_lacks(posting):
