@@ -83,8 +83,11 @@ def test_a_killed_pretraining_goes_on(in_written, eager):
         in_written / "runs/killed/metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line.get("split") == "train"] == list(range(1, 9))
     weights = bert_tf.from_pretrained("runs/killed").weights
-    cases.assert_same({weight.path: cases.plain(weight.numpy()) for weight in weights},
-                      EXPECTED["runs"]["weights"])
+    # A key's bias shifts all scores of a query alike: its gradient is rounding, which differs by
+    # processor and which AdamW brings to full size.
+    expected = {name: values for name, values in EXPECTED["runs"]["weights"].items()
+                if not name.endswith("/key/bias")}
+    cases.assert_same({weight.path: cases.plain(weight.numpy()) for weight in weights}, expected)
 
 
 @pytest.mark.parametrize("name", written_names("saved_models"))
