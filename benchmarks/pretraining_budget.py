@@ -147,7 +147,8 @@ def sizes(arguments, fields):
 def train_row(arguments, strategy, text, vocab, folder, name):
     """Train the model of a row; what there is to say of it."""
     flags = {**common(arguments), **ROWS[name]}
-    fields, shallow = sizes(arguments, flags.pop("model", {})), flags.pop("shallow", 0)
+    model = ROWS[arguments.like].get("model", {}) | flags.pop("model", {})
+    fields, shallow = sizes(arguments, model), flags.pop("shallow", 0)
     fields["max_position_embeddings"] = arguments.max_seq_length
     run = os.path.join(folder, name)
     if not shallow:
@@ -191,6 +192,8 @@ def main():
                         help="seconds in which the speed of a row is measured (default: 15)")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--only", choices=ROWS, nargs="+", default=list(ROWS))
+    parser.add_argument("--like", choices=ROWS, default="adamw",
+                        help="the row whose model all have, where they name no other")
     parser.add_argument("--folder", help="where runs stay (default: a temporary folder)")
     parser.add_argument("--output",
                         help="JSON file (default: benchmarks/results/pretraining_budget.json)")
