@@ -7,7 +7,7 @@ import math
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.storage import files
 
-ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
+ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh", "silu")
 ATTENTIONS = ("bidirectional", "causal")
 POSITION_EMBEDDINGS = ("learned", "sinusoidal", "none")
 RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
@@ -48,6 +48,11 @@ FAMILY_DEFAULTS = {
                    "global_attention_every": 3, "norm_position": "pre", "use_bias": False,
                    "feed_forward": "gated", "pooling": "first", "label_head": "transform",
                    "label_act": "gelu"},
+    # Nussbaum et al. 2024, "Nomic Embed", section 3.1.
+    "nomic_bert": {"hidden_act": "silu", "max_position_embeddings": 2048,
+                   "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+                   "position_embedding": "none", "relative_position": "rotary",
+                   "rotary_base": 1000.0, "dense_bias": False, "feed_forward": "gated"},
     # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
     "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
@@ -163,7 +168,8 @@ class ModelConfig(Config):
     local_attention: int = 0  # tokens of a window, half on either side; 0: every layer sees all
     global_attention_every: int = 1  # where there are windows: layers 0, n, 2 n, … see all
     norm_position: str = "post"  # of LayerNorm: after each residual, or "pre": before each half
-    use_bias: bool = True  # of dense layers and LayerNorms within the encoder
+    use_bias: bool = True  # of dense layers and LayerNorms within the encoder, and of heads
+    dense_bias: bool = True  # of the dense layers of blocks; with use_bias=False there is none
     feed_forward: str = "dense"  # "conv": of conv_kernel_size positions; "gated": act(x W) * (x V)
     conv_kernel_size: int = 1  # odd
     first_conv_kernel_size: int = 0  # of a convolution beside the first layer, odd; 0: none
@@ -229,8 +235,9 @@ class ModelConfig(Config):
             raise UsageError(explain(
                 f"first_conv_kernel_size={beside} with attention={self.attention!r}, "
                 f"norm_position={self.norm_position!r}", "'bidirectional' and 'post'"))
-        if self.feed_forward == "conv" and not self.use_bias:
-            raise UsageError("feed_forward='conv' has biases: use_bias=False cannot be")
+        for name in ("use_bias", "dense_bias"):
+            if self.feed_forward == "conv" and not getattr(self, name):
+                raise UsageError(f"feed_forward='conv' has biases: {name}=False cannot be")
         if self.family == "gpt" and (self.attention != "causal" or self.type_vocab_size):
             raise UsageError(explain("family='gpt'", "attention='causal' and type_vocab_size=0"))
         if not self.type_vocab_size and FAMILY_DEFAULTS[self.family].get("type_vocab_size", 2):

@@ -133,7 +133,7 @@ def _encoder(config, name):
     if layers > _MOST_LAYERS:
         raise UsageError(explain(f"num_hidden_layers={layers}", f"at most {_MOST_LAYERS}"))
     shapes = _dense(f"{name}/embeddings_project", width, hidden) if width != hidden else {}
-    bias, post = config.use_bias, config.norm_position == "post"
+    post, bias = config.norm_position == "post", config.use_bias and config.dense_bias
     outer = 2 * inner if config.feed_forward == "gated" else inner
     # Where LayerNorm stands in a block; none before the first attention.
     norms = ("attention/output", "output") if post else ("attention", "intermediate")
@@ -146,9 +146,9 @@ def _encoder(config, name):
         shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel, bias)
         shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel, bias)
         for norm in norms if post or layer else norms[1:]:
-            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, bias)
+            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, config.use_bias)
     if not post:
-        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, bias)
+        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, config.use_bias)
     if config.first_conv_kernel_size:
         beside = f"{name}/encoder/conv"
         shapes |= _dense(f"{beside}/conv", hidden, hidden, (config.first_conv_kernel_size,))

@@ -9,7 +9,8 @@ _NAMED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads
 _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
 KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
-               "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert"}
+               "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
+               "nomic_bert": "nomic_bert"}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -35,6 +36,7 @@ KEYS = {
                    "global_attention_every": "global_attn_every_n_layers",
                    "rotary_base": "global_rope_theta", "local_rotary_base": "local_rope_theta",
                    "label_act": "classifier_activation", "pooling": "classifier_pooling"},
+    "nomic_bert": {**KEYS_OF_BERT, "rotary_base": "rope_theta"},
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -66,6 +68,9 @@ DEFAULTS = {
                    "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
                    "local_rope_theta": 10000.0, "classifier_activation": "gelu",
                    "classifier_pooling": "cls"},
+    "nomic_bert": {**BERT_BASE, "vocab_size": 30528, "hidden_act": "silu",
+                   "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+                   "max_position_embeddings": 2048, "rope_theta": 1000.0},
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -77,16 +82,46 @@ ONLY = {
     "modernbert": {"attention_bias": False, "mlp_bias": False, "norm_bias": False,
                    "classifier_bias": False, "decoder_bias": True, "embedding_dropout": 0.0,
                    "tie_word_embeddings": True},
+    # Of files that came with code of their own; experts make the layers of another model.
+    "nomic_bert": {"num_experts": 0, "causal": False, "prenorm": False, "parallel_block": False,
+                   "use_rms_norm": False, "qkv_proj_bias": False, "mlp_fc1_bias": False,
+                   "mlp_fc2_bias": False, "scale_attn_weights": True,
+                   "scale_attn_by_inverse_layer_idx": False, "rotary_emb_fraction": 1.0,
+                   "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
+                   "rotary_scaling_factor": None, "tie_word_embeddings": True},
 }
+# What such files call the keys, beside today's names or instead of them: as GPT-2 does.
+_OLD_NAMES = {"nomic_bert": {
+    "n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size", "n_positions": "max_position_embeddings",
+    "layer_norm_epsilon": "layer_norm_eps", "resid_pdrop": "hidden_dropout_prob",
+    "attn_pdrop": "attention_probs_dropout_prob", "rotary_emb_base": "rope_theta",
+    "activation_function": "hidden_act"}}
+_GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 
 _EQUAL = {"deberta": ("pooler_hidden_size", "embedding_size")}  # those of hidden_size
-_FURTHER = {"deberta": ("attention_head_size",)}
+# The last ones tell how code of their own computes, and of experts.
+_OF_NOMIC = """head_dim max_trained_positions pad_vocab_size_multiple auto_map dense_seq_output
+    fused_bias_fc fused_dropout_add_ln use_xentropy reorder_and_upcast_attn add_pooling_layer
+    moe_every_n_layers moe_impl moe_normalize_expert_weights moe_resid_pdrop moe_top_k
+    expert_choice_router ffn_div num_shared_experts router_aux_loss_coef"""
+_FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.split())}
 
 
 def known(family):
     """Keys that `read` looks at beside those of `KEYS`."""
     return (*ONLY.get(family, ()), *_EQUAL.get(family, ()), *_FURTHER.get(family, ()))
+
+
+def renamed(family, values):
+    """The keys of a `config.json` under the names that transformers gives them today, which count
+    where both are there."""
+    old = _OLD_NAMES.get(family, {})
+    found = {old[key]: value for key, value in values.items() if key in old}
+    if isinstance(found.get("hidden_act"), str):
+        found["hidden_act"] = _GATED.get(found["hidden_act"], found["hidden_act"])
+    return {**found, **{key: value for key, value in values.items() if key not in old}}
 
 
 POOLINGS = {"cls": "first", "mean": "mean"}  # of ModernBERT's classifier -> ours
@@ -131,15 +166,28 @@ def _read_deberta(stated, source):
         if stated.get(key, stated["hidden_size"]) != stated["hidden_size"]:
             raise UsageError(explain(f"{source}: {key}={stated[key]!r}",
                                      f"that of hidden_size, {stated['hidden_size']!r}"))
-    size, heads = stated.get("attention_head_size"), stated["num_attention_heads"]
-    if size is not None and not (isinstance(size, int) and isinstance(heads, int)
-                                 and size * heads == stated["hidden_size"]):
-        raise UsageError(explain(f"{source}: attention_head_size={size!r}",
-                                 "hidden_size divided by num_attention_heads"))
+    _check_head_size("attention_head_size", stated, source)
     farthest = stated["max_relative_positions"]
     if isinstance(farthest, int) and farthest < 1:
         farthest = stated["max_position_embeddings"]
     return {**stated, "max_relative_positions": farthest}
+
+
+def _check_head_size(key, stated, source):
+    size, heads = stated.get(key), stated["num_attention_heads"]
+    if size is not None and not (isinstance(size, int) and isinstance(heads, int)
+                                 and size * heads == stated["hidden_size"]):
+        raise UsageError(explain(f"{source}: {key}={size!r}",
+                                 "hidden_size divided by num_attention_heads"))
+
+
+def _read_nomic_bert(stated, source):
+    _check_head_size("head_dim", stated, source)
+    rope = stated.get("rope_parameters") or {}
+    if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
+        raise UsageError(explain(f"{source}: rope_parameters={rope!r}",
+                                 "rope_type 'default' and a rope_theta"))
+    return {**stated, "rope_theta": rope.get("rope_theta", stated["rope_theta"])}
 
 
 def _read_modernbert(stated, source):
@@ -187,7 +235,12 @@ def written(family, values):
                                "rope_theta": values["global_rope_theta"]},
             "sliding_attention": {"rope_type": "default",
                                   "rope_theta": values["local_rope_theta"]}}
+    if family == "nomic_bert":
+        theta = values["rope_theta"]
+        values = {key: value for key, value in values.items() if key != "rope_theta"}
+        further = {"rope_parameters": {"rope_type": "default", "rope_theta": theta}}
     return {**values, **further}
 
 
-_READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert}
+_READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
+            "nomic_bert": _read_nomic_bert}

@@ -51,4 +51,7 @@ MODELS = {
     "mpnet": _classes("MPNet", ("lm_head.",)),
     "deberta": _classes("DebertaV2", ("cls.predictions.",)),
     "modernbert": _classes("ModernBert", ("head.", "decoder."), "classifier."),
+    # There is no class for questions; the last is of files that came with code of their own.
+    "nomic_bert": (*_classes("NomicBert", ("cls.predictions.",))[:-1],
+                   (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),
 }

@@ -48,7 +48,7 @@ _ONLY = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_
 # Their activation names -> ours; the first name of each is the one written.
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", "tanh": "tanh",
                 "gelu_python": "gelu", "gelu_pytorch_tanh": "gelu_approximate",
-                "gelu_fast": "gelu_approximate"}
+                "gelu_fast": "gelu_approximate", "silu": "silu", "swish": "silu"}
 _FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 # Families whose masked-LM transform is erf whatever hidden_act says.
 _GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet")
@@ -83,6 +83,7 @@ def read_config(values, source, pooled, masked_lm):
         UsageError: a key has a value that we cannot compute; it is named.
     """
     family = family_of(values, source)
+    values = hf_architectures.renamed(family, values)
     for key, right in _ONLY.items():
         if values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))

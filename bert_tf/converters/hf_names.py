@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from bert_tf.converters.name_table import SIDE_BY_SIDE, STACKED, TRANSPOSED, Row, matches
+from bert_tf.converters.name_table import (
+    HALVES,
+    SIDE_BY_SIDE,
+    STACKED,
+    TRANSPOSED,
+    Row,
+    matches,
+)
 from bert_tf.errors import UsageError, explain
 
 
@@ -62,6 +69,12 @@ def _in_block(family, theirs, dense, norms):
               for row in _dense(f"{block}/{ours}", f"{theirs}.{name}")),
             *(row for ours, name in norms.items()
               for row in _layer_norm(f"{block}/{ours}/LayerNorm", f"{theirs}.{name}")))
+
+
+def _stacked(family, theirs):
+    """Query, key and value of a block, whose kernels are one of theirs."""
+    return Row(tuple(f"{family}/encoder/layer_{{i}}/attention/self/{part}/kernel"
+                     for part in ("query", "key", "value")), theirs, STACKED)
 
 
 _TRANSFORM = "cls/predictions/transform"
@@ -179,9 +192,7 @@ ROWS = {
     "modernbert": (
         Row("modernbert/embeddings/word_embeddings", "model.embeddings.tok_embeddings.weight"),
         *_layer_norm("modernbert/embeddings/LayerNorm", "model.embeddings.norm"),
-        Row(tuple(f"modernbert/encoder/layer_{{i}}/attention/self/{part}/kernel"
-                  for part in ("query", "key", "value")),
-            "model.layers.{i}.attn.Wqkv.weight", STACKED),
+        _stacked("modernbert", "model.layers.{i}.attn.Wqkv.weight"),
         *_in_block("modernbert", "model.layers.{i}",
                    {"attention/output/dense": "attn.Wo", "intermediate/dense": "mlp.Wi",
                     "output/dense": "mlp.Wo"},
@@ -194,13 +205,30 @@ ROWS = {
         *_layer_norm("cls/{T}/transform/LayerNorm", "head.norm"),
         *_classes("cls/{T}", "classifier"),
     ),
+    "nomic_bert": (
+        *_EMBEDDINGS[:2],
+        *_layer_norm("nomic_bert/embeddings/LayerNorm", "nomic_bert.emb_ln"),
+        _stacked("nomic_bert", "nomic_bert.encoder.layers.{i}.attn.Wqkv.weight"),
+        Row("nomic_bert/encoder/layer_{i}/intermediate/dense/kernel",  # gate and value
+            ("nomic_bert.encoder.layers.{i}.mlp.fc12.weight",
+             "nomic_bert.encoder.layers.{i}.mlp.fc11.weight"), HALVES),
+        *_in_block("nomic_bert", "nomic_bert.encoder.layers.{i}",
+                   {"attention/output/dense": "attn.out_proj", "output/dense": "mlp.fc2"},
+                   {"attention/output": "norm1", "output": "norm2"}),
+        *_dense("nomic_bert/pooler/dense", "nomic_bert.pooler.dense"),
+        *_dense(f"{_TRANSFORM}/dense", "cls.predictions.transform.dense"),
+        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "cls.predictions.transform.layer_norm"),
+        Row("cls/predictions/output_bias", "cls.predictions.bias"),
+        *_label_heads(),
+    ),
 }
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
     "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
     "modernbert": "model."}
-_BARE = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "h.", "tokens_embed.",
-         "positions_embed.", "transformer.", "layers.", "final_norm.")
+_OLD_PREFIXES = {"nomic_bert": "bert."}
+_BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
+         "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.")
 
 
 def _tied_decoder(head, prefix):
@@ -222,6 +250,7 @@ _TIED = {
     "albert": {"predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
                "predictions.decoder.bias": "predictions.bias"},
     "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
+    "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
 }
 # Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
@@ -236,11 +265,13 @@ def usual_names(tensors, family, folder):
     Raises:
         UsageError: two tensors have one name, or a copy differs from what it is tied to.
     """
-    prefix = PREFIXES[family]
-    bare = not any(name.startswith(prefix) for name in tensors)
+    prefix, old = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
+    bare = not any(name.startswith((prefix, old)) for name in tensors)
     names = {}
     for name in tensors:
         new = f"{prefix}{name}" if bare and name.startswith(_BARE) else name
+        if new.startswith(old):
+            new = prefix + new.removeprefix(old)
         for old_end, new_end in ((".gamma", ".weight"), (".beta", ".bias")):
             if new.endswith(old_end):
                 new = new.removesuffix(old_end) + new_end

@@ -25,7 +25,7 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "gpt": "OpenAIGPTTokenizer", "distilbert": "DistilBertTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
-               "modernbert": "PreTrainedTokenizerFast"}
+               "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 
@@ -100,7 +100,7 @@ def write_model(checkpoint, folder):
     # How text is read and answers are found, no file of theirs tells.
     plain = {key: task[key] for key in ("task", "sentence_task", "generator") if key in task}
     values = hf_config.write_config(config, plain == MASKED_LM, task["task"] in LABELLED)
-    architectures = [name for each, name, _ in MODELS[config.family] if each == plain]
+    architectures = [name for each, name, _ in MODELS[config.family] if each == plain][:1]
     if not architectures:
         classes = ", ".join(name for _, name, _ in MODELS[config.family])
         raise UsageError(explain(f"the hf format has no class for {plain} of family "

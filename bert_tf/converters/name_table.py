@@ -5,7 +5,8 @@
 
 A lower-case field such as `{i}` stands for a number, an upper-case one such as `{F}` for a word
 (letters, digits, `_`); the other column uses the same fields. A row that packs several of our
-tensors into one of theirs has a tuple on our side. The first row that matches is taken.
+tensors into one of theirs has a tuple on our side, one that splits ours a tuple on theirs. The
+first row that matches is taken.
 """
 
 import fnmatch
@@ -22,16 +23,16 @@ from bert_tf.errors import UsageError
 class Layout(NamedTuple):
     """A pair of inverse array functions, and what they do to shapes."""
 
-    shape: Callable  # list of our shapes -> their shape
-    to_theirs: Callable  # list of our arrays -> their array
-    to_ours: Callable  # their array, list of our shapes -> list of our arrays
+    shapes: Callable  # list of our shapes -> list of theirs
+    to_theirs: Callable  # list of our arrays -> list of theirs
+    to_ours: Callable  # list of their arrays, list of our shapes -> list of our arrays
 
 
 def _reshaped(shape):
     """One tensor of another shape, elements in the same order."""
-    return Layout(lambda shapes: shape(shapes[0]),
-                  lambda arrays: arrays[0].reshape(shape(arrays[0].shape)),
-                  lambda array, shapes: [array.reshape(shapes[0])])
+    return Layout(lambda shapes: [shape(shapes[0])],
+                  lambda arrays: [arrays[0].reshape(shape(arrays[0].shape))],
+                  lambda arrays, shapes: [arrays[0].reshape(shapes[0])])
 
 
 def split_last(parts):
@@ -46,29 +47,32 @@ def split_first(parts):
 
 SAME = _reshaped(lambda shape: shape)
 # Kernels: ours `[in, out]`, PyTorch's Linear `[out, in]`.
-TRANSPOSED = Layout(lambda shapes: shapes[0][::-1],
-                    lambda arrays: arrays[0].T,
-                    lambda array, shapes: [array.T])
+TRANSPOSED = Layout(lambda shapes: [shapes[0][::-1]],
+                    lambda arrays: [arrays[0].T],
+                    lambda arrays, shapes: [arrays[0].T])
 # Several of ours side by side along the last axis (query, key and value of GPT's c_attn).
 SIDE_BY_SIDE = Layout(
-    lambda shapes: (*shapes[0][:-1], sum(shape[-1] for shape in shapes)),
-    lambda arrays: np.concatenate(arrays, axis=-1),
-    lambda array, shapes: np.split(array, np.cumsum([s[-1] for s in shapes])[:-1], axis=-1))
-
-
+    lambda shapes: [(*shapes[0][:-1], sum(shape[-1] for shape in shapes))],
+    lambda arrays: [np.concatenate(arrays, axis=-1)],
+    lambda arrays, shapes: np.split(arrays[0], np.cumsum([s[-1] for s in shapes])[:-1], axis=-1))
 # Several of PyTorch's Linears one on top of the other (query, key and value of ModernBERT's Wqkv).
 STACKED = Layout(
-    lambda shapes: (sum(shape[1] for shape in shapes), shapes[0][0]),
-    lambda arrays: np.concatenate([array.T for array in arrays]),
-    lambda array, shapes: [part.T for part in
-                           np.split(array, np.cumsum([s[1] for s in shapes])[:-1])])
+    lambda shapes: [(sum(shape[1] for shape in shapes), shapes[0][0])],
+    lambda arrays: [np.concatenate([array.T for array in arrays])],
+    lambda arrays, shapes: [part.T for part in
+                            np.split(arrays[0], np.cumsum([s[1] for s in shapes])[:-1])])
+# One of ours whose halves, side by side, are two of PyTorch's Linears (gated feed-forward).
+HALVES = Layout(
+    lambda shapes: [(shapes[0][1] // 2, shapes[0][0])] * 2,
+    lambda arrays: [half.T for half in np.split(arrays[0], 2, axis=1)],
+    lambda arrays, shapes: [np.concatenate([array.T for array in arrays], axis=1)])
 
 
 class Row(NamedTuple):
-    """One tensor of theirs: our name or names for it, its name there, how the arrays differ."""
+    """Our name or names for what theirs, one or several, hold, and how the arrays differ."""
 
     ours: str | tuple[str, ...]
-    theirs: str
+    theirs: str | tuple[str, ...]
     layout: Layout = SAME
 
 
@@ -93,19 +97,19 @@ def to_ours(rows, theirs, expected, source, ignored=()):
     Raises:
         UsageError: a tensor is missing, has no place, or has a wrong shape; all are listed.
     """
-    pairs = _pairs(rows, expected, source)
-    wanted = {name: layout.shape([expected[ours] for ours in names])
-              for name, (names, layout) in pairs.items()}
+    groups = _groups(rows, expected, source)
+    wanted = {name: shape for names, others, layout in groups for name, shape in zip(
+        others, layout.shapes([expected[ours] for ours in names]), strict=True)}
     dropped = tuple(name for name in theirs
                     if name not in wanted and matches(name, ignored))
     check_shapes(wanted, {name: shape for name, shape in theirs.shapes.items()
                           if name not in dropped}, source)
-    place = {ours: (name, index, names, layout) for name, (names, layout) in pairs.items()
-             for index, ours in enumerate(names)}
+    place = {ours: (index, *group) for group in groups for index, ours in enumerate(group[0])}
 
     def load(ours):
-        name, index, names, layout = place[ours]
-        return layout.to_ours(theirs[name], [expected[ours] for ours in names])[index]
+        index, names, others, layout = place[ours]
+        return layout.to_ours([theirs[name] for name in others],
+                              [expected[name] for name in names])[index]
 
     return Tensors(expected, load), dropped
 
@@ -126,37 +130,43 @@ def to_theirs(rows, ours, target, not_held=()):
     """
     dropped = [name for name in ours if matches(name, not_held)]
     held = {name: shape for name, shape in ours.shapes.items() if name not in dropped}
-    pairs = _pairs(rows, held, target)
-    shapes = {name: layout.shape([held[ours] for ours in names])
-              for name, (names, layout) in pairs.items()}
+    groups = _groups(rows, held, target)
+    shapes = {name: shape for names, others, layout in groups for name, shape in zip(
+        others, layout.shapes([held[each] for each in names]), strict=True)}
+    place = {name: (index, names, layout) for names, others, layout in groups
+             for index, name in enumerate(others)}
 
     def load(name):
-        names, layout = pairs[name]
-        return layout.to_theirs([ours[each] for each in names])
+        index, names, layout = place[name]
+        return layout.to_theirs([ours[each] for each in names])[index]
 
     return Tensors(shapes, load), dropped
 
 
-def _pairs(rows, names, where):
-    """`{their name: (our names, layout)}` for all of our `names`, in the order of `names`."""
-    compiled = [(_regular_expression(columns[0]), columns, theirs, layout)
-                for ours, theirs, layout in rows
-                for columns in [(ours,) if isinstance(ours, str) else ours]]
-    pairs, placed = {}, set()
+def _groups(rows, names, where):
+    """`(our names, their names, layout)` of what belongs together, in the order of `names`."""
+    compiled = [(_regular_expression(_listed(ours)[0]), _listed(ours), _listed(theirs), layout)
+                for ours, theirs, layout in rows]
+    groups, placed = [], set()
     for name in names:
         if name in placed:
             continue
-        for expression, columns, theirs, layout in compiled:
+        for expression, our_columns, their_columns, layout in compiled:
             if match := expression.fullmatch(name):
                 fields = match.groupdict()
-                ours = [column.format(**fields) for column in columns]
-                pairs[theirs.format(**fields)] = (ours, layout)
+                ours, others = ([column.format(**fields) for column in columns]
+                                for columns in (our_columns, their_columns))
+                groups.append((ours, others, layout))
                 placed.update(ours)
                 break
     homeless = [name for name in names if name not in placed]
     if homeless:
         raise UsageError(f"{where} has no place for {', '.join(homeless[:8])}")
-    return pairs
+    return groups
+
+
+def _listed(names):
+    return (names,) if isinstance(names, str) else names
 
 
 def _regular_expression(pattern):

@@ -42,6 +42,11 @@ def tanh(x, training=False):
     return tf.math.tanh(x)
 
 
+def silu(x, training=False):
+    """x σ(x) with the logistic function (Elfwing et al. 2017; the "Swish" of SwiGLU)."""
+    return _trained_silu(x) if training else x * tf.math.sigmoid(x)
+
+
 def _in_float32(share, slope):
     """`x share(x)` of any float type, computed in float32, and its gradient by `slope`, dy/dx.
 
@@ -82,11 +87,18 @@ def _slope_approximate(x):
     return share + x * share * (1.0 - share) * (2 * _SLOPE + 6 * _CUBIC * (x * x))
 
 
+def _slope_silu(x):
+    share = tf.math.sigmoid(x)
+    return share + x * share * (1.0 - share)
+
+
 _trained_gelu = _in_float32(_share, _slope)
 _trained_gelu_approximate = _in_float32(_share_approximate, _slope_approximate)
+_trained_silu = _in_float32(tf.math.sigmoid, _slope_silu)
 
 
-_TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": relu, "tanh": tanh}
+_TABLE = {"gelu": gelu, "gelu_approximate": gelu_approximate, "relu": relu, "tanh": tanh,
+          "silu": silu}
 
 
 def activation(name):

@@ -30,11 +30,12 @@ class Intermediate(Layer):
         gated: the dense layer is twice as wide; its first half, activated, is multiplied by its
             second one (Shazeer 2020, "GLU Variants Improve Transformer").
         norm_eps: of a LayerNorm before the dense layer; None for no such.
+        dense_bias: whether the dense layer has a bias where `use_bias` says so.
     """
 
     def __init__(self, intermediate_size, hidden_act="gelu", kernel_size=None,
                  initializer_range=0.02, seed=None, use_bias=True, gated=False, norm_eps=None,
-                 **kwargs):
+                 dense_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
         self.activation = activation(hidden_act)
@@ -44,7 +45,7 @@ class Intermediate(Layer):
             self.layer_norm = LayerNorm(norm_eps, use_bias, name="LayerNorm",
                                         dtype=self.dtype_policy)
         self.dense = _dense_or_conv(2 * intermediate_size if gated else intermediate_size,
-                                    kernel_size, initializer_range, seed, use_bias,
+                                    kernel_size, initializer_range, seed, use_bias and dense_bias,
                                     self.dtype_policy)
         self.kernel_size = kernel_size
 
@@ -83,13 +84,14 @@ class Output(Layer):
         kernel_size: of a convolution; None for a dense layer.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer has one, and LayerNorm.
+        dense_bias: whether the dense layer has it then.
     """
 
     def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, kernel_size=None,
-                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, dense_bias=True, **kwargs):
         super().__init__(**kwargs)
-        self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed, use_bias,
-                                    self.dtype_policy)
+        self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed,
+                                    use_bias and dense_bias, self.dtype_policy)
         self.kernel_size = kernel_size
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.layer_norm = None

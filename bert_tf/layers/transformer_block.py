@@ -23,23 +23,25 @@ class Attention(Layer):
         initializer_range, seed: see `Dense`.
         norm_position: `post`, LayerNorm after the residual; `pre`, before the attention; `none`.
         use_bias: whether dense layers and LayerNorm have one.
+        dense_bias: whether the dense layers have it then.
         options: further ones of `SelfAttention`, a dict.
     """
 
     def __init__(self, hidden_size, num_attention_heads, attention_dropout=0.0, dropout=0.0,
                  layer_norm_eps=1e-12, initializer_range=0.02, seed=None, norm_position="post",
-                 use_bias=True, options=None, **kwargs):
+                 use_bias=True, options=None, dense_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.layer_norm = None
         if norm_position == "pre":
             self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
                                         dtype=self.dtype_policy)
         self.self_attention = SelfAttention(hidden_size, num_attention_heads, attention_dropout,
-                                            initializer_range, seed, use_bias, **(options or {}),
+                                            initializer_range, seed, use_bias and dense_bias,
+                                            **(options or {}),
                                             name="self", dtype=self.dtype_policy)
         self.attention_output = Output(
             hidden_size, dropout, layer_norm_eps if norm_position == "post" else None, None,
-            initializer_range, seed, use_bias, name="output", dtype=self.dtype_policy)
+            initializer_range, seed, use_bias, dense_bias, name="output", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the layers."""
@@ -84,6 +86,7 @@ class TransformerBlock(Layer):
         initializer_range, seed: see `Dense`.
         norm_position: of LayerNorm, `post`, after each residual, or `pre`, before each half.
         use_bias: whether dense layers and LayerNorms have one.
+        dense_bias: whether the dense layers have it then.
         gated: see `Intermediate`.
         attention_norm: whether there is a LayerNorm before the attention, of `pre`.
         attention: further options of `SelfAttention`, a dict.
@@ -92,20 +95,21 @@ class TransformerBlock(Layer):
     def __init__(self, hidden_size, num_attention_heads, intermediate_size, hidden_act="gelu",
                  kernel_size=None, attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
                  initializer_range=0.02, seed=None, norm_position="post", use_bias=True,
-                 gated=False, attention_norm=True, attention=None, **kwargs):
+                 gated=False, attention_norm=True, attention=None, dense_bias=True, **kwargs):
         super().__init__(**kwargs)
         post = norm_position == "post"
         self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
                                    layer_norm_eps, initializer_range, seed,
                                    norm_position if attention_norm else "none", use_bias,
-                                   attention, name="attention", dtype=self.dtype_policy)
+                                   attention, dense_bias, name="attention",
+                                   dtype=self.dtype_policy)
         self.intermediate = Intermediate(intermediate_size, hidden_act, kernel_size,
                                          initializer_range, seed, use_bias, gated,
-                                         None if post else layer_norm_eps, name="intermediate",
-                                         dtype=self.dtype_policy)
+                                         None if post else layer_norm_eps, dense_bias,
+                                         name="intermediate", dtype=self.dtype_policy)
         self.block_output = Output(hidden_size, dropout, layer_norm_eps if post else None,
-                                   kernel_size, initializer_range, seed, use_bias, name="output",
-                                   dtype=self.dtype_policy)
+                                   kernel_size, initializer_range, seed, use_bias, dense_bias,
+                                   name="output", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the three layers."""

@@ -81,7 +81,7 @@ class Backbone(Adaptable, keras.Layer):
              "kernel_size": config.conv_kernel_size if config.feed_forward == "conv" else None,
              "attention_dropout": config.attention_probs_dropout_prob,
              "norm_position": config.norm_position, "use_bias": config.use_bias,
-             "gated": config.feed_forward == "gated", **common},
+             "dense_bias": config.dense_bias, "gated": config.feed_forward == "gated", **common},
             layers=_layers(config), relative=_relative(config, of_all),
             norm=_final_norm(config), neighbours=_neighbours(config, common), name="encoder",
             dtype=self.dtype_policy)

@@ -30,6 +30,7 @@ FAMILY_OBJECTIVES = {
     "mpnet": ("mlm",),
     "deberta": ("rtd", "mlm"),
     "modernbert": ("mlm",),
+    "nomic_bert": ("mlm",),
 }
 _NOT_OF_FAMILY = {
     "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",

@@ -237,7 +237,7 @@ def test_generator_and_discriminator_that_share_nothing(shared, tmp_path):
     ("hf_bert", {"model_type": None}, "model_type=None"),
     ("hf_bert", {"architectures": ["BertForMultipleChoice"]},
      "architectures=['BertForMultipleChoice']; expected one of BertForPreTraining,"),
-    ("hf_bert", {"hidden_act": "silu"}, "hidden_act='silu'; expected one of gelu, gelu_new,"),
+    ("hf_bert", {"hidden_act": "mish"}, "hidden_act='mish'; expected one of gelu, gelu_new,"),
     ("hf_gpt", {"afn": "gelu_new"}, "afn='gelu_new'; expected one of gelu, relu"),
     ("hf_gpt", {"embd_pdrop": 0.2}, "embd_pdrop=0.2; expected that of resid_pdrop, 0.1"),
     ("hf_bert", {"hidden_size": "64"}, "config.json: hidden_size='64'; expected int"),

@@ -121,8 +121,10 @@ def test_large_inputs_are_computed_in_one_pass():
             np.testing.assert_allclose(one, other, atol=2e-5)
 
 
-@pytest.mark.parametrize("form", ["gelu", "gelu_approximate"])
-def test_gelu_gradients_are_those_of_tensorflow(form):
+@pytest.mark.parametrize(("form", "peer"), [
+    ("gelu", tf.nn.gelu), ("gelu_approximate", lambda x: tf.nn.gelu(x, approximate=True)),
+    ("silu", tf.nn.silu)])
+def test_gradients_of_activations_are_those_of_tensorflow(form, peer):
     x = tf.constant(np.linspace(-6, 6, 2001), tf.float32)
 
     def value_and_slope(function):
@@ -131,7 +133,8 @@ def test_gelu_gradients_are_those_of_tensorflow(form):
             y = function(x)
         return y, tape.gradient(y, x)
 
-    expected = value_and_slope(lambda x: tf.nn.gelu(x, form == "gelu_approximate"))
+    expected = value_and_slope(peer)
+    np.testing.assert_allclose(activation(form)(x), expected[0], atol=1e-6)
     for got, want in zip(value_and_slope(lambda x: activation(form)(x, training=True)), expected,
                          strict=True):
         np.testing.assert_allclose(got, want, atol=1e-5)

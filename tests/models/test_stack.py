@@ -135,8 +135,8 @@ def test_the_pooled_output_alone(family, changes):
     """It is the same vector, and the same gradients come from it."""
     if {"gpt": "conv_kernel_size", "modernbert": "num_hidden_groups"}.get(family) in changes:
         changes = {}  # refused: a convolution looks ahead, layers of ModernBERT differ
-    if family == "modernbert" and "conv_kernel_size" in changes:
-        changes = {**changes, "use_bias": True}
+    if "conv_kernel_size" in changes:
+        changes = {**changes, "use_bias": True, "dense_bias": True}
     model = build_encoder(tiny(family, **changes), seed=1)
     backbone, found = model.backbone, []
     for pooled_only in (False, True):
