@@ -73,8 +73,9 @@ def verdicts(metrics):
     for task in ("next_sentence", "sentence_order"):
         if f"{task}_accuracy" in metrics:
             low, high = metrics[f"{task}_accuracy_interval"]
+            guess = metrics[f"{task}_majority"]
             found[task] = (f"accuracy {metrics[f'{task}_accuracy']:.4f} "
-                           f"[{low:.4f}, {high:.4f}]", low > 0.5)
+                           f"[{low:.4f}, {high:.4f}] beside {guess:.4f}", low > guess)
     if "replaced_loss" in metrics:
         share = 1 - metrics["replaced_loss"] / metrics["replaced_rate_entropy"]
         found["replaced"] = (

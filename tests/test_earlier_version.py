@@ -79,6 +79,7 @@ def test_a_stopped_pretraining_resumes(run):
     stopped, finished = _results("stopped")["metrics"], _results("finished")["metrics"]
     assert stopped.pop("next_sentence_accuracy_interval") == pytest.approx(
         finished.pop("next_sentence_accuracy_interval"))
+    assert stopped.pop("next_sentence_majority") >= 0.5  # later than that version
     assert stopped == pytest.approx(finished, rel=1e-3)
 
 

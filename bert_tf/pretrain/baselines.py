@@ -1,6 +1,6 @@
 """What the held-out figures of a pre-training run must be compared with."""
 
-from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
+from bert_tf.training.evaluate import binary_entropy, majority, unigram_entropy, wilson_interval
 
 
 def baselines(model, metrics, held_out, passes):
@@ -13,8 +13,9 @@ def baselines(model, metrics, held_out, passes):
         passes: how often its examples go over the same text, which is counted once.
 
     Returns: dict of floats: `unigram_entropy` in nats of the tokens that are predicted;
-        `replaced_rate_entropy` in nats; `<sentence task>_accuracy_interval`, the bounds that hold
-        in 95 of 100 such samples.
+        `replaced_rate_entropy` in nats; `<sentence task>_majority`, the fraction of its more
+        frequent label, and `<sentence task>_accuracy_interval`, the bounds that hold in 95 of 100
+        such samples.
     """
     def predicted(batch):
         if "masked_lm_ids" in batch:
@@ -28,6 +29,9 @@ def baselines(model, metrics, held_out, passes):
     count = min(held_out.length, held_out.num_examples / passes)
     for task in ("next_sentence", "sentence_order"):
         if f"{task}_accuracy" in metrics:
+            found[f"{task}_majority"] = majority(
+                (model.labels_of(None, batch)[task], model.weights_of(batch)[task])
+                for batch in held_out.dataset())
             found[f"{task}_accuracy_interval"] = wilson_interval(
                 metrics[f"{task}_accuracy"], count)
     return found

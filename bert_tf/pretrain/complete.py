@@ -236,7 +236,9 @@ def _check_causal(options, config):
 
 
 def _name_folders(options):
-    init = options.init and (hub.repository(options.init) or options.init)
+    # Of a run that is started from, its name: each has its model in `model`.
+    init = options.init and (hub.repository(options.init)
+                             or options.init.removesuffix(f"{os.sep}model"))
     # With a recipe the folder is known before the preset.
     size = options.recipe or options.preset or _stem(init or options.config)
     name = "_".join([options.family, size] + [_stem(path) for path in (options.input or ())[:1]])

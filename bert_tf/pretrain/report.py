@@ -60,8 +60,11 @@ def figures(metrics):
     for task, title in (("next_sentence", "NSP"), ("sentence_order", "SOP")):
         if f"{task}_accuracy" in metrics:
             low, high = metrics[f"{task}_accuracy_interval"]
-            lines.append(f"{title} accuracy {metrics[f'{task}_accuracy']:.3f}, in 95 of 100 cases "
-                         f"between {low:.3f} and {high:.3f}; guessing gives 0.5")
+            line = (f"{title} accuracy {metrics[f'{task}_accuracy']:.3f}, in 95 of 100 cases "
+                    f"between {low:.3f} and {high:.3f}")
+            if f"{task}_majority" in metrics:  # not of runs from before
+                line += f"; the more frequent label alone gives {metrics[f'{task}_majority']:.3f}"
+            lines.append(line)
     if "replaced_loss" in metrics:
         loss, entropy = metrics["replaced_loss"], metrics["replaced_rate_entropy"]
         lines[0] = f"generator: {lines[0]}"

@@ -266,9 +266,12 @@ class PretrainingRun(RunFolder):
         """`TrainedRows` of the model, where not its whole table is trained; else None."""
 
     def input_data(self, split, train_config):
-        """The examples of a split, batched for this run."""
+        """The examples of a split, batched for this run; an evaluation has no more at a time than a
+        micro-batch, for which there is memory."""
         objective = self.options.objective
-        return PretrainingInput(self.path("data"), split, batch_size=train_config.batch_size,
+        parts = train_config.accumulate_steps if split == "eval" else 1
+        return PretrainingInput(self.path("data"), split,
+                                batch_size=train_config.batch_size // parts,
                                 seed=train_config.seed,
                                 objective=objective if objective in ("rtd", "lm") else None,
                                 eval_examples=self.options.eval_examples,

@@ -51,6 +51,15 @@ class Evaluator:
                 for name, value in means(loss_sums, weights, metric_sums, self._scales).items()}
 
 
+def _counts(labels_and_weights):
+    counts = np.zeros(0)
+    for labels, weights in labels_and_weights:
+        added = np.bincount(np.ravel(labels), np.ravel(weights))
+        counts, shorter = (added, counts) if len(added) > len(counts) else (counts, added)
+        counts[:len(shorter)] += shorter
+    return counts
+
+
 def unigram_entropy(labels_and_weights):
     """Return the entropy in nats of the labels' own distribution: the loss of knowing frequencies
     only.
@@ -59,13 +68,18 @@ def unigram_entropy(labels_and_weights):
         labels_and_weights: pairs of integer labels and of their weights, of the same shape; 0
             leaves a label out.
     """
-    counts = np.zeros(0)
-    for labels, weights in labels_and_weights:
-        added = np.bincount(np.ravel(labels), np.ravel(weights))
-        counts, shorter = (added, counts) if len(added) > len(counts) else (counts, added)
-        counts[:len(shorter)] += shorter
+    counts = _counts(labels_and_weights)
     fractions = counts[counts > 0] / counts.sum()
     return -math.fsum(fractions * np.log(fractions))
+
+
+def majority(labels_and_weights):
+    """Return the fraction of the most frequent label: the accuracy of knowing frequencies only.
+
+    Args: as of `unigram_entropy`.
+    """
+    counts = _counts(labels_and_weights)
+    return float(counts.max() / counts.sum())
 
 
 def binary_entropy(fraction):

@@ -18,7 +18,7 @@ from bert_tf.training.metrics import MetricsLog
 from bert_tf.training.signals import StopRequest
 from bert_tf.training.step import initial_loss_scale, make_train_step
 from bert_tf.training.strategy import (
-    barrier,
+    any_worker,
     check_agreement,
     distribute,
     explained_loss_of_workers,
@@ -207,11 +207,13 @@ class _Run:
             if due or first:  # the first step's time is that of building its graph
                 self.restart_clock()
             self.log.bar.update()
-            if stopping and self.step < self.config.train_steps:
-                barrier(self.strategy)  # a scheduler may end all when the first one has ended
-                raise KeyboardInterrupt(
-                    f"step {self.step} of {self.config.train_steps} is saved in "
-                    f"{self.checkpoints.path(self.step)}; the same command resumes from there")
+            if stopping:
+                break
+        # Whoever asked during the last step or its evaluation means what comes after it, too.
+        if any_worker(self.strategy, stop.requested):  # all are here before the first one ends
+            raise KeyboardInterrupt(
+                f"step {self.step} of {self.config.train_steps} is saved in "
+                f"{self.checkpoints.path(self.step)}; the same command resumes from there")
 
     def is_over(self):
         """Return whether too many evaluations were no better than the best."""

@@ -167,6 +167,15 @@ def barrier(strategy):
         sum_over_workers(strategy, [1])
 
 
+def any_worker(strategy, value):
+    """Return whether a bool is true in any process of `strategy`, which waits for all of them.
+
+    Raises:
+        LostWorkerError: another process is lost; it is named.
+    """
+    return bool(sum_over_workers(strategy, [value])[0]) if _has_workers(strategy) else value
+
+
 def check_agreement(strategy, value, what, expected, error=BertTfError):
     """Raise `error` unless an int is the same in every process; `what` names it, `expected` says
     how it would be."""

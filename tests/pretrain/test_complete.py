@@ -124,13 +124,29 @@ def test_pairings_without_sense_are_refused(flags, reason, capsys, tmp_path, mon
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("output_dir", ["run", "run/model"])
-def test_the_model_to_start_from_is_not_cleared_away(output_dir, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "run/model"
+def save_run(run):
+    """The model of a run in the folder `run`; its path."""
+    folder = run / "model"
     folder.mkdir(parents=True)
     (folder / "model_config.json").write_text(json.dumps({"family": "bert", "vocab_size": 6}))
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    return folder
+
+
+def test_a_run_is_named_after_the_run_that_it_starts_from(tmp_path, monkeypatch):
+    """So that a third one, which starts from that, has a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    save_run(tmp_path / "first")
+    for init in ("first", "first/", "first/model"):
+        assert completed(["--init", init])[0].output_dir == "runs/bert_first"
+    save_run(tmp_path / "runs/bert_first")
+    assert completed(["--init", "runs/bert_first"])[0].output_dir == "runs/bert_bert_first"
+
+
+@pytest.mark.parametrize("output_dir", ["run", "run/model"])
+def test_the_model_to_start_from_is_not_cleared_away(output_dir, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = save_run(tmp_path / "run")
     assert cli.run(pretrain.main, ["--init", "run", "--output_dir", output_dir, "--overwrite",
                                    "--discard_checkpoints"]) == 2
     assert f"--output_dir {output_dir} holds the model of --init" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from harness import mirrored
 
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
+from bert_tf.pretrain import run
 from bert_tf.pretrain.config import PretrainConfig
 from bert_tf.pretrain.run import PretrainingRun
 from bert_tf.pretrain.same_command import check_same_command
@@ -38,6 +39,14 @@ def test_a_batch_keeps_its_size_on_other_replicas(tmp_path):
         start(tmp_path, 2).final_configs()
     start(tmp_path, 1).train_config.replace(batch_size=8).save(str(tmp_path / "train_config.json"))
     assert start(tmp_path, 1).final_configs()[1].batch_size == 8
+
+
+def test_an_evaluation_needs_no_more_memory_than_a_micro_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "PretrainingInput",
+                        lambda folder, split, *, batch_size, **more: batch_size)
+    started = start(tmp_path, 1, objective="mlm")
+    config = TrainConfig(batch_size=64, accumulate_steps=8)
+    assert [started.input_data(split, config) for split in ("train", "eval")] == [64, 8]
 
 
 def test_overwriting_checkpoints_takes_a_second_word(tmp_path):

@@ -6,7 +6,12 @@ import weakref
 import numpy as np
 import pytest
 
-from bert_tf.training.evaluate import binary_entropy, unigram_entropy, wilson_interval
+from bert_tf.training.evaluate import (
+    binary_entropy,
+    majority,
+    unigram_entropy,
+    wilson_interval,
+)
 
 
 def test_unigram_entropy_is_the_least_loss_of_frequencies():
@@ -16,6 +21,11 @@ def test_unigram_entropy_is_the_least_loss_of_frequencies():
     labels = np.concatenate([labels[weights > 0] for labels, weights in batches])
     shares = np.bincount(labels) / len(labels)
     assert unigram_entropy(batches) == pytest.approx(-np.log(shares[labels]).mean())
+
+
+def test_majority_is_the_accuracy_of_frequencies():
+    batches = [(np.array([0, 1, 1]), np.array([1, 1, 0])), (np.array([1, 1, 0]), np.ones(3))]
+    assert majority(batches) == pytest.approx(3 / 5)
 
 
 def test_binary_entropy():

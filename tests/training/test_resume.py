@@ -72,6 +72,17 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
     assert sum("restart" in line for line in tiny.lines("stopped")) == 1
 
 
+def test_a_stop_during_the_last_evaluation_is_heeded(tiny, eager):
+    """What comes after the steps, as an export or the next of several trainings, is not begun."""
+    def judge(model):
+        return lambda: os.kill(os.getpid(), signal.SIGTERM) or {"loss": 1.0}
+
+    options = {"train_steps": 2, "strategy": "one_device", "judge": judge}
+    with pytest.raises(KeyboardInterrupt, match="step 2 of 2 is saved in .*step_00000002; the"):
+        tiny.train("last", **options)
+    assert tiny.train("last", **options)[1]["evaluation"] == {"loss": 1.0}
+
+
 def test_damaged_newest_checkpoint_is_passed_over(tiny, capsys, eager):
     options = {"strategy": "one_device", "train_steps": 3, "checkpoint_every": 1}
     whole, _ = tiny.train("run", **options)
