@@ -8,6 +8,7 @@ import types
 import pytest
 
 from bert_tf.data.table_form import TableForm
+from bert_tf.errors import BertTfError
 from bert_tf.predict.carried import Carried
 from bert_tf.predict.measure import measure
 from bert_tf.predict.progress import count_rows
@@ -56,6 +57,18 @@ def test_several_columns_without_a_name_in_the_header_have_their_numbers(write_f
     (block,) = rows_of([path]).blocks(bad=None)
     assert block.columns == {"id": ["2", "3"], "0": ["0", "1"], "text": ["the film", "the end"],
                              "2": ["", "x"], "3": ["", ""]}
+
+
+def test_columns_after_a_name_of_several_lines_are_carried_along(write_file):
+    path = write_file("a.csv", 'text,"stars\n(1 to 5)",label\nthe film,2,1\n')
+    (block,) = rows_of([path]).blocks(bad=None)
+    assert block.columns == {"id": ["3"], "text": ["the film"], "stars\n(1 to 5)": ["2"],
+                             "label": ["1"]}
+
+
+def test_a_header_that_is_no_csv_is_named(write_file):
+    with pytest.raises(BertTfError, match="line 1: not CSV"):
+        rows_of([write_file("a.csv", "text,label\rthe film,1\r")])
 
 
 def test_a_field_without_a_name_is_one_of_many(tmp_path):
