@@ -106,7 +106,10 @@ def _fits(path, columns, form, delimiter, quoted):
     lines = (line for line in files.read_lines(path, form.encoding, form.errors) if line)
     rows = quoted_rows(lines, delimiter) if quoted else (line.split(delimiter) for line in lines)
     named = any(not column.isdigit() for column in columns)
-    sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
+    try:
+        sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
+    except csv.Error:
+        return False
     names = [name.strip() for name in sample[0]] if sample else []
     return (all(column in names or column.isdigit() and int(column) < len(names)
                 for column in columns)
