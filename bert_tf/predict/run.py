@@ -20,7 +20,7 @@ from bert_tf.predict.rows import Rows
 from bert_tf.predict.work import BAD_ROWS, PREDICTIONS, Work, ignored, load
 from bert_tf.predict.writer import FORMATS
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.registry import answering_signatures
+from bert_tf.tasks.registry import answering_signatures, find_task
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
@@ -57,7 +57,7 @@ class Prediction(OutputFolder):
             return before
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
-        rows = Rows(paths, predictor.inputs, options.columns(), options.form(),
+        rows = Rows(paths, predictor.inputs, self._columns(predictor), options.form(),
                     options.shard_size)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
@@ -80,6 +80,14 @@ class Prediction(OutputFolder):
     def made(self):
         """Return the names of what is made in the folder, as far as it is there."""
         return [name for name in (PREDICTIONS, BAD_ROWS) if files.exists(self.path(name))]
+
+    def _columns(self, predictor):
+        """Return the columns of the texts: where the second of a pair is named and the first is
+        not, that is the task's."""
+        columns = self.options.columns()
+        if "text_b" in columns and predictor.signature in answering_signatures(self.task):
+            return {**(find_task(self.task).columns or {}), **columns}
+        return columns
 
     def _metrics(self, work, predictor):
         """Return what `measure` does, of the shards as they were written."""

@@ -214,6 +214,29 @@ def test_a_run_knows_its_columns(model, table, tmp_path, monkeypatch):
     assert list(read(tmp_path / "out")[0])[:4] == ["id", "review", "stars", "label"]
 
 
+class LongestFirst:
+    """A predictor of pairs, of which the longer first text has the higher score."""
+
+    signature, inputs, columns = "predict", ("text_a", "text_b"), ["score"]
+
+    def __call__(self, texts, done=None):
+        return {"score": [float(len(text)) for text in texts["text_a"]]}
+
+
+def test_beside_a_second_text_the_first_has_the_column_of_the_task(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda *arguments: LongestFirst())
+    os.makedirs(tmp_path / "run")
+    os.symlink(model, tmp_path / "run" / "model")
+    checksums.write_sealed(str(tmp_path / "run" / "results.json"), {
+        "task": "regress", "columns": {"text_b": "reply"}})
+    source = tmp_path / "data.jsonl"
+    files.write_json_lines(str(source), [{"text": "a" * number, "reply": "b", "label": number}
+                                         for number in (1, 2, 3)])
+    assert run(str(tmp_path / "run"), source, tmp_path / "out", "--format", "jsonl") == 0
+    assert [row["score"] for row in read(tmp_path / "out")] == [1, 2, 3]
+    assert files.read_json(str(tmp_path / "out" / "manifest.json"))["metrics"]["mse"] == 0
+
+
 def test_in_an_object_store(model, table, tmp_path, monkeypatch):
     monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
     files.copy(table, "memory://predict/data.tsv")
