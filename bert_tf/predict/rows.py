@@ -122,11 +122,12 @@ class Rows:
         names, form = column_names(path, form) if table else (["text"], form)
         if names in ([], [""]):
             return _Source(path, (), form, table)  # an empty file
+        source = _Source(path, tuple(names), form, table)
+        numbers = list(map(str, range(len(names)))) if table and source.holds is None else []
         for key, column in zip(("text", "text_b"), needed, strict=False):
-            if column not in names:
+            if column not in (*names, *numbers):
                 raise UsageError(explain(str(NoColumn(path, column, ", ".join(names))),
                                          attempt=f"--{key}_column"))
-        source = _Source(path, tuple(names), form, table)
         if source.holds is None:
             return source
         # What is inside an object is carried along in it.

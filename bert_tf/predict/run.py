@@ -40,6 +40,8 @@ class Prediction(OutputFolder):
         _, known = known_options(find_model(options.model))
         known = completed(options, known)
         self.task = known.task
+        if options.text_column is None and known.header is None and _has_header(known):
+            known = known.replace(header=True)
         self.options = known.replace(task=options.task)
         self.command = command
 
@@ -97,3 +99,12 @@ class Prediction(OutputFolder):
                   for block in work.blocks(ignored))
         return measure(self.task, "chosen" in predictor.columns, work.rows,
                        self.options.columns(), shards)
+
+
+def _has_header(options):
+    """Return whether the columns that a run was told of are numbers beside names: those are in a
+    header, after which the numbers count."""
+    if not (options.text_column or "").isdigit():
+        return False
+    columns = {**(find_task(options.task).columns or {}), **options.columns()}
+    return not all(map(str.isdigit, columns.values()))

@@ -52,6 +52,18 @@ def test_columns_without_names_are_carried_along(write_file):
     assert block.ids(rows.id) == ["one", "two"]
 
 
+def test_numbers_count_after_a_header_that_the_form_states(write_file):
+    path = write_file("a.csv", "stars,review\n5,the film\n1,the end\n")
+    columns = {"text": "1", "label": "0"}
+    rows = rows_of([path], columns=columns, form=TableForm(header=True))
+    (block,) = rows.blocks(bad=None)
+    assert block.texts == {"text": ["the film", "the end"]}
+    assert block.columns == {"id": ["2", "3"], "stars": ["5", "1"], "review": block.texts["text"]}
+    predicted = [(block.places, [{"label": "5", "probabilities": {"1": 0, "5": 1}}] * 2)]
+    metrics, labelled = measure("classify", False, rows, columns, predicted)
+    assert (metrics["accuracy"], labelled) == (0.5, 2)
+
+
 def test_several_columns_without_a_name_in_the_header_have_their_numbers(write_file):
     path = write_file("a.csv", ",text,,\n0,the film,,\n1,the end,x,\n")
     (block,) = rows_of([path]).blocks(bad=None)
