@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import typing
 
-from bert_tf.data.table_form import is_table, written_as
+from bert_tf.data.table_form import fitting_delimiter, is_table, written_as
 from bert_tf.data.tables import (
     BadRow,
     NoColumn,
@@ -119,6 +119,8 @@ class Rows:
         if form.header is None and all(map(str.isdigit, needed)):
             form = dataclasses.replace(form, header=False)
         table = is_table(path)
+        if table and form.delimiter is None and written_as(path) is None:
+            form = dataclasses.replace(form, delimiter=fitting_delimiter(path, needed, form))
         names, form = column_names(path, form) if table else (["text"], form)
         if names in ([], [""]):
             return _Source(path, (), form, table)  # an empty file

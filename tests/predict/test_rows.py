@@ -64,6 +64,13 @@ def test_numbers_count_after_a_header_that_the_form_states(write_file):
     assert (metrics["accuracy"], labelled) == (0.5, 2)
 
 
+@pytest.mark.parametrize("column, begin", [("0", ""), ("review", "review;price, EUR\n")])
+def test_the_delimiter_is_that_of_all_rows(write_file, column, begin):
+    path = write_file("a.csv", begin + "the film, at last;5\nthe end;1\nfine;5\n")
+    (block,) = rows_of([path], columns={"text": column}).blocks(bad=None)
+    assert block.texts == {"text": ["the film, at last", "the end", "fine"]}
+
+
 def test_several_columns_without_a_name_in_the_header_have_their_numbers(write_file):
     path = write_file("a.csv", ",text,,\n0,the film,,\n1,the end,x,\n")
     (block,) = rows_of([path]).blocks(bad=None)
