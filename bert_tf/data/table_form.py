@@ -69,6 +69,20 @@ def split_rows(path, columns, form):
     """Return how a file of delimited fields is split, `(delimiter, quoted)`.
 
     Args:
+        path, columns, form: as of `fitting_delimiter`; the form's own delimiter counts.
+
+    Raises: as `fitting_delimiter`.
+    """
+    quotes = files.suffix(path) == ".csv"
+    delimiter = form.delimiter or fitting_delimiter(path, columns, form) or (
+        "," if quotes else "\t")
+    return delimiter, quotes or delimiter != "\t"
+
+
+def fitting_delimiter(path, columns, form):
+    """Return the delimiter under which a file has the columns; None where none is.
+
+    Args:
         path: the file.
         columns: names or numbers (as str) of the columns that it must have.
         form: a `TableForm`.
@@ -77,15 +91,14 @@ def split_rows(path, columns, form):
         UsageError: it could be either of two delimiters.
     """
     quotes = files.suffix(path) == ".csv"
-    usual = form.delimiter or ("," if quotes else "\t")
-    fitting = [usual] if form.delimiter else [
-        delimiter for delimiter in DELIMITERS.values()
-        if _fits(path, columns, form, delimiter, quotes or delimiter != "\t")]
+    widths = {delimiter: _width(path, columns, form, delimiter, quotes or delimiter != "\t")
+              for delimiter in DELIMITERS.values()}
+    least = 2 if max(widths.values()) > 1 else 1  # a single column is what any other makes, too
+    fitting = [delimiter for delimiter, width in widths.items() if width >= least]
     if len(fitting) > 1 and fitting[0] != "\t":  # tabs at as many positions of every text: no
         raise UsageError(explain(f"{path}: commas and semicolons both make equal rows",
                                  attempt="--delimiter comma or --delimiter semicolon"))
-    delimiter = (fitting or [usual])[0]
-    return delimiter, quotes or delimiter != "\t"
+    return next(iter(fitting), None)
 
 
 def guess_delimiter(path, first):
@@ -101,13 +114,17 @@ def quoted_rows(lines, delimiter, strict=False):
     return csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=strict)
 
 
-def _fits(path, columns, form, delimiter, quoted):
-    """Return whether a delimiter gives the columns."""
+def _width(path, columns, form, delimiter, quoted):
+    """Return how many columns a delimiter makes, 0 where these are not among them."""
     lines = (line for line in files.read_lines(path, form.encoding, form.errors) if line)
     rows = quoted_rows(lines, delimiter) if quoted else (line.split(delimiter) for line in lines)
     named = any(not column.isdigit() for column in columns)
-    sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
+    try:
+        sample = list(itertools.islice(rows, 1 if named else _SAMPLE))
+    except csv.Error:
+        return 0
     names = [name.strip() for name in sample[0]] if sample else []
-    return (all(column in names or column.isdigit() and int(column) < len(names)
+    fits = (all(column in names or column.isdigit() and int(column) < len(names)
                 for column in columns)
             and sum(len(row) == len(names) for row in sample) >= _SIMILAR * len(sample))
+    return len(names) if fits else 0

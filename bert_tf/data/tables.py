@@ -118,7 +118,8 @@ def column_names(path, form=AS_FOUND):
     first = next((line for line in _lines(path, form) if line), "")
     form = dataclasses.replace(form, delimiter=form.delimiter or guess_delimiter(path, first))
     quoted = form.delimiter != "\t" or files.suffix(path) == ".csv"
-    fields = next(quoted_rows([first], form.delimiter), []) if quoted else first.split("\t")
+    rows = (_csv_rows if quoted else _tsv_rows)(path, form, form.delimiter)
+    _, fields = next(rows, (path, []))
     return (list(map(str, range(len(fields)))) if form.header is False else _header(fields)), form
 
 

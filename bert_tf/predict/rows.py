@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import typing
 
-from bert_tf.data.table_form import is_table, written_as
+from bert_tf.data.table_form import fitting_delimiter, is_table, written_as
 from bert_tf.data.tables import (
     BadRow,
     NoColumn,
@@ -119,14 +119,17 @@ class Rows:
         if form.header is None and all(map(str.isdigit, needed)):
             form = dataclasses.replace(form, header=False)
         table = is_table(path)
+        if table and form.delimiter is None and written_as(path) is None:
+            form = dataclasses.replace(form, delimiter=fitting_delimiter(path, needed, form))
         names, form = column_names(path, form) if table else (["text"], form)
         if names in ([], [""]):
             return _Source(path, (), form, table)  # an empty file
+        source = _Source(path, tuple(names), form, table)
+        numbers = list(map(str, range(len(names)))) if table and source.holds is None else []
         for key, column in zip(("text", "text_b"), needed, strict=False):
-            if column not in names:
+            if column not in (*names, *numbers):
                 raise UsageError(explain(str(NoColumn(path, column, ", ".join(names))),
                                          attempt=f"--{key}_column"))
-        source = _Source(path, tuple(names), form, table)
         if source.holds is None:
             return source
         # What is inside an object is carried along in it.

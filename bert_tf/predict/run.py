@@ -20,7 +20,7 @@ from bert_tf.predict.rows import Rows
 from bert_tf.predict.work import BAD_ROWS, PREDICTIONS, Work, ignored, load
 from bert_tf.predict.writer import FORMATS
 from bert_tf.storage import checksums, files, manifest
-from bert_tf.tasks.registry import answering_signatures
+from bert_tf.tasks.registry import answering_signatures, find_task
 from bert_tf.training.run_folder import OutputFolder
 
 MANIFEST, BEGUN = "manifest.json", "begun.json"
@@ -40,6 +40,8 @@ class Prediction(OutputFolder):
         _, known = known_options(find_model(options.model))
         known = completed(options, known)
         self.task = known.task
+        if options.text_column is None and known.header is None and _has_header(known):
+            known = known.replace(header=True)
         self.options = known.replace(task=options.task)
         self.command = command
 
@@ -57,7 +59,7 @@ class Prediction(OutputFolder):
             return before
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
-        rows = Rows(paths, predictor.inputs, options.columns(), options.form(),
+        rows = Rows(paths, predictor.inputs, self._columns(predictor), options.form(),
                     options.shard_size)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
@@ -81,6 +83,14 @@ class Prediction(OutputFolder):
         """Return the names of what is made in the folder, as far as it is there."""
         return [name for name in (PREDICTIONS, BAD_ROWS) if files.exists(self.path(name))]
 
+    def _columns(self, predictor):
+        """Return the columns of the texts: where the second of a pair is named and the first is
+        not, that is the task's."""
+        columns = self.options.columns()
+        if "text_b" in columns and predictor.signature in answering_signatures(self.task):
+            return {**(find_task(self.task).columns or {}), **columns}
+        return columns
+
     def _metrics(self, work, predictor):
         """Return what `measure` does, of the shards as they were written."""
         if predictor.signature not in answering_signatures(self.task):
@@ -89,3 +99,12 @@ class Prediction(OutputFolder):
                   for block in work.blocks(ignored))
         return measure(self.task, "chosen" in predictor.columns, work.rows,
                        self.options.columns(), shards)
+
+
+def _has_header(options):
+    """Return whether the columns that a run was told of are numbers beside names: those are in a
+    header, after which the numbers count."""
+    if not (options.text_column or "").isdigit():
+        return False
+    columns = {**(find_task(options.task).columns or {}), **options.columns()}
+    return not all(map(str.isdigit, columns.values()))

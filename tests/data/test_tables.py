@@ -64,6 +64,12 @@ def test_numbers_are_columns_of_a_table_without_header(write_file):
         list(read_rows(path, ["4"]))
 
 
+def test_a_carriage_return_within_a_text_is_a_character(write_file):
+    path = write_file("a.tsv", "the\rfilm, the end\t1\nthe end\t0\n")
+    assert [row for _, row in read_rows(path, ["0", "1"])] == [
+        {"0": "the\rfilm, the end", "1": "1"}, {"0": "the end", "1": "0"}]
+
+
 def test_a_number_beside_a_name_counts_after_the_header(write_file):
     path = write_file("a.tsv", as_tsv(ROWS))
     assert [row["2"] for _, row in read_rows(path, ["text", "2"])] == ["b", "a"]
@@ -115,6 +121,7 @@ def test_a_wrong_row_is_handed_over(write_file, name, text, message):
     ("a.csv", "text|label\n", "no column 'text'"),
     ("a.csv", 'text,label\na,1\n"b"c,1\n', "line 3: not CSV"),
     ("a.csv", 'text,label\n"b\nc,1\n', "line 2: not CSV: unexpected end of data"),
+    ("a.csv", "text,label\rb,1\r", "line 1: not CSV: new-line character"),
     ("a.json", '{"text": "a"}', "dict; expected a JSON list"),
     ("a.tsv", b"text\tlabel\n\xe9t\xe9\t1\n", "line 2: byte 0xe9 at column 1 is not UTF-8"),
 ])

@@ -202,16 +202,48 @@ def test_what_was_interrupted_goes_on(model, table, tmp_path, monkeypatch, capsy
     assert {path.name: path.read_bytes() for path in parts(tmp_path / "out")} == expected
 
 
-def test_a_run_knows_its_columns(model, table, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("columns", "words", "count"), [
+    ({"text": "review", "label": "stars"}, [], COUNT),
+    ({"text": "0", "label": "stars"}, [], COUNT),  # a name beside it: there is a header
+    ({"text": "0", "label": "1"}, ["--header"], COUNT),
+    ({"text": "review", "label": "stars"}, ["--text_column", "0"], COUNT + 1)])
+def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     run_folder = tmp_path / "run"
     os.makedirs(run_folder)
     os.symlink(model, run_folder / "model")
     checksums.write_sealed(str(run_folder / "results.json"), {
-        "task": "classify", "columns": {"text": "review", "label": "stars"}})
+        "task": "classify", "columns": columns})
     content = files.read_text(table).replace("text\tlabel", "review\tstars", 1)
     files.write_text(table, content)
-    assert run(str(run_folder), table, tmp_path / "out") == 0
-    assert list(read(tmp_path / "out")[0])[:4] == ["id", "review", "stars", "label"]
+    assert run(str(run_folder), table, tmp_path / "out", *words) == 0
+    rows = read(tmp_path / "out")
+    assert len(rows) == count
+    assert list(rows[0])[:4] == ["id", *(["review", "stars"] if count == COUNT else "01"), "label"]
+    manifest = files.read_json(str(tmp_path / "out" / "manifest.json"))
+    assert manifest["labelled"] == (COUNT if count == COUNT else 0)
+
+
+class LongestFirst:
+    """A predictor of pairs, of which the longer first text has the higher score."""
+
+    signature, inputs, columns = "predict", ("text_a", "text_b"), ["score"]
+
+    def __call__(self, texts, done=None):
+        return {"score": [float(len(text)) for text in texts["text_a"]]}
+
+
+def test_beside_a_second_text_the_first_has_the_column_of_the_task(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(bert_tf.predict.work, "Predictor", lambda *arguments: LongestFirst())
+    os.makedirs(tmp_path / "run")
+    os.symlink(model, tmp_path / "run" / "model")
+    checksums.write_sealed(str(tmp_path / "run" / "results.json"), {
+        "task": "regress", "columns": {"text_b": "reply"}})
+    source = tmp_path / "data.jsonl"
+    files.write_json_lines(str(source), [{"text": "a" * number, "reply": "b", "label": number}
+                                         for number in (1, 2, 3)])
+    assert run(str(tmp_path / "run"), source, tmp_path / "out", "--format", "jsonl") == 0
+    assert [row["score"] for row in read(tmp_path / "out")] == [1, 2, 3]
+    assert files.read_json(str(tmp_path / "out" / "manifest.json"))["metrics"]["mse"] == 0
 
 
 def test_in_an_object_store(model, table, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import types
 import pytest
 
 from bert_tf.data.table_form import TableForm
+from bert_tf.errors import BertTfError
 from bert_tf.predict.carried import Carried
 from bert_tf.predict.measure import measure
 from bert_tf.predict.progress import count_rows
@@ -51,11 +52,42 @@ def test_columns_without_names_are_carried_along(write_file):
     assert block.ids(rows.id) == ["one", "two"]
 
 
+def test_numbers_count_after_a_header_that_the_form_states(write_file):
+    path = write_file("a.csv", "stars,review\n5,the film\n1,the end\n")
+    columns = {"text": "1", "label": "0"}
+    rows = rows_of([path], columns=columns, form=TableForm(header=True))
+    (block,) = rows.blocks(bad=None)
+    assert block.texts == {"text": ["the film", "the end"]}
+    assert block.columns == {"id": ["2", "3"], "stars": ["5", "1"], "review": block.texts["text"]}
+    predicted = [(block.places, [{"label": "5", "probabilities": {"1": 0, "5": 1}}] * 2)]
+    metrics, labelled = measure("classify", False, rows, columns, predicted)
+    assert (metrics["accuracy"], labelled) == (0.5, 2)
+
+
+@pytest.mark.parametrize("column, begin", [("0", ""), ("review", "review;price, EUR\n")])
+def test_the_delimiter_is_that_of_all_rows(write_file, column, begin):
+    path = write_file("a.csv", begin + "the film, at last;5\nthe end;1\nfine;5\n")
+    (block,) = rows_of([path], columns={"text": column}).blocks(bad=None)
+    assert block.texts == {"text": ["the film, at last", "the end", "fine"]}
+
+
 def test_several_columns_without_a_name_in_the_header_have_their_numbers(write_file):
     path = write_file("a.csv", ",text,,\n0,the film,,\n1,the end,x,\n")
     (block,) = rows_of([path]).blocks(bad=None)
     assert block.columns == {"id": ["2", "3"], "0": ["0", "1"], "text": ["the film", "the end"],
                              "2": ["", "x"], "3": ["", ""]}
+
+
+def test_columns_after_a_name_of_several_lines_are_carried_along(write_file):
+    path = write_file("a.csv", 'text,"stars\n(1 to 5)",label\nthe film,2,1\n')
+    (block,) = rows_of([path]).blocks(bad=None)
+    assert block.columns == {"id": ["3"], "text": ["the film"], "stars\n(1 to 5)": ["2"],
+                             "label": ["1"]}
+
+
+def test_a_header_that_is_no_csv_is_named(write_file):
+    with pytest.raises(BertTfError, match="line 1: not CSV"):
+        rows_of([write_file("a.csv", "text,label\rthe film,1\r")])
 
 
 def test_a_field_without_a_name_is_one_of_many(tmp_path):

@@ -147,9 +147,9 @@ class Classification(TaskType):
 
     def line(self, example, values, labels):
         """Return one line of `predict`, of the float `values [labels]`."""
+        if self.problem == "regression":  # of whatever size
+            return {"id": example.id, "score": float(values[0])}
         rounded = [round(float(value), SCORE_DIGITS) for value in values]
-        if self.problem == "regression":
-            return {"id": example.id, "score": rounded[0]}
         scores = dict(zip(labels, rounded, strict=True))
         if self.problem == "multi_label":
             return {"id": example.id, "scores": scores,

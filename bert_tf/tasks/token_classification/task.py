@@ -39,7 +39,7 @@ class TokenClassification(TaskType):
 
     def __init__(self, task, options):
         super().__init__(task, options)
-        self.unit = self._unit_of(())  # what a tag is of, until the examples are known
+        self.unit = options.unit or "word"  # what a tag is of, until the examples are known
         if options.class_weights:
             raise UsageError(f"--class_weights with --task {task.name}: weights are for one label "
                              "a text; leave it out")
@@ -50,7 +50,7 @@ class TokenClassification(TaskType):
         Raises:
             BertTfError: no example has an entity.
         """
-        self.unit = self._unit_of(train)
+        self.unit = self.options.unit or _unit_of(train)
         if self.task.labels:
             return list(self.task.labels)
         kinds = {tag[2:] for example in train for tag in example.tags if tag != OUTSIDE}
@@ -61,13 +61,7 @@ class TokenClassification(TaskType):
 
     def check_examples(self, examples, about, served):
         """See `TaskType.check_examples`: of these, what a tag is of is learned."""
-        self.unit = self._unit_of(examples)
-
-    def _unit_of(self, examples):
-        """Return what a tag is of: as asked for, else as the files have it."""
-        # A text of one character fits both: a file of characters may have some read as words.
-        found = {example.unit for example in examples}
-        return self.options.unit or ("character" if "character" in found else "word")
+        self.unit = self.options.unit or _unit_of(examples)
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the text is read by `seq_length` and `unit`."""
@@ -161,7 +155,7 @@ class TokenClassification(TaskType):
         `tag_macro_f1`."""
         gold, predicted = _both(examples, predictions)
         further = {}
-        if self._unit_of(examples) == "character":
+        if _unit_of(examples) == "character":
             further["character_f1"] = tag_macro_f1(gold, predicted)
         return {**tagging_metrics(gold, predicted), **further}
 
@@ -179,6 +173,12 @@ class TokenClassification(TaskType):
             for example, line in zip(examples, predictions, strict=True)
             if (right := _right(example)) != [
                 {name: entity[name] for name in _ENTITY} for entity in line["entities"]]))
+
+
+def _unit_of(examples):
+    """Return what a tag of the examples is of."""
+    # A text of one character fits both: a file of characters may have some read as words.
+    return "character" if "character" in {example.unit for example in examples} else "word"
 
 
 def _right(example):

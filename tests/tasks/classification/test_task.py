@@ -102,6 +102,12 @@ def test_numbers(eager):
     assert kind.metrics(made, predictions)["pearson"] == pytest.approx(expected)
 
 
+def test_small_numbers_are_not_rounded():
+    kind, made = make("regress"), relabelled(examples(3), lambda number: number * 1e-8)
+    lines = [kind.line(each, np.array([each.label]), ["value"]) for each in made]
+    assert kind.metrics(made, lines)["spearman"] == pytest.approx(1)
+
+
 def test_features_have_labels_and_balanced_weights():
     kind = make(class_weights=True)
     made = relabelled(examples(8), lambda number: "bad" if number < 2 else "good")
