@@ -8,14 +8,13 @@ start or the teacher was no model folder, `init/`, `tokenizer/` or `teacher/` is
 """
 
 import contextlib
-import itertools
 import os
 import time
 
 import tensorflow as tf
 
 from bert_tf.converters.own_folder import own_folder
-from bert_tf.errors import BertTfError, DivergedError, UsageError, explain
+from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.finetune.init import find_start, start_files
 from bert_tf.finetune.results import (
     PREDICTIONS,
@@ -24,13 +23,13 @@ from bert_tf.finetune.results import (
     about_f1,
     described,
     missing,
-    shown,
     spread,
     write_measured,
     write_results,
 )
+from bert_tf.finetune.search import Search
 from bert_tf.finetune.trained_on import TRAINED_ON, write_trained_on
-from bert_tf.finetune.trial import RECORD, Settings, Trial
+from bert_tf.finetune.trial import RECORD
 from bert_tf.saved_model.save import export_saved_model
 from bert_tf.saved_model.source import RESULTS, published_version, read_results
 from bert_tf.storage import files, manifest
@@ -43,7 +42,7 @@ from bert_tf.tasks.registry import make_type
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.training.checkpoint import refuse_loss
 from bert_tf.training.config import keras_policy
-from bert_tf.training.loop import BEST, best_weights, is_better
+from bert_tf.training.loop import BEST, best_weights
 from bert_tf.training.run_folder import OutputFolder
 
 _OF_TRIAL = ("train_config.json", "metrics.jsonl")  # kept of the best one
@@ -70,7 +69,6 @@ class FinetuningRun(OutputFolder):
         self.strategy = strategy
         self.command = command
         self.started = time.monotonic()
-        self.seen = None  # trial, metrics and dev predictions of the best evaluation made here
 
     def finish(self):
         """Do what is missing; return `(results, version)`: of results.json, the SavedModel.
@@ -83,7 +81,8 @@ class FinetuningRun(OutputFolder):
                 tf.config.experimental.enable_op_determinism()
                 self.prepare(*self.examples())
                 write_trained_on(self.path(), self.train)
-                self.publish(*self.search())
+                search = Search(self)
+                self.publish(search, *search.finish())
             else:
                 self.mend()
         version = published_version(self.options.export_dir, self.path())
@@ -263,76 +262,16 @@ class FinetuningRun(OutputFolder):
         model.backbone.padding_free = padding_free
         return model
 
-    def trial(self, learning_rate, epochs, seed):
-        """The `Trial` of these settings."""
-        settings = Settings(learning_rate, epochs, seed)
-        return Trial(settings, self.path("trials", settings.folder()), self.options)
+    def publish(self, search, found, best, records):
+        """Save the best model, measure it, and write what came out, `results.json` last.
 
-    def search(self):
-        """Try every learning rate and number of epochs with the first seed, then all seeds.
-
-        Returns: `(search, best, records)`: what the search found, the best `Trial` and what all
-            seeds at its settings came to, see `Trial.finish`.
-
-        Raises:
-            DivergedError: every trial diverged.
+        Args:
+            search: the `Search`; what follows is what it returned.
         """
-        options = self.options
-        grid = [self.trial(rate, epochs, options.seed)
-                for rate, epochs in itertools.product(options.learning_rate, options.epochs)]
-        found = [self.finish_trial(trial) for trial in grid]
-        chosen = grid[self.best_of(found)].settings
-        trials = [self.trial(chosen.learning_rate, chosen.epochs, options.seed + number)
-                  for number in range(options.seeds)]
-        records = [self.finish_trial(trial) for trial in trials]
-        best = trials[self.best_of(records)]
-        if not best.has_weights():  # results.json was taken away from a finished run
-            best.forget()
-            self.finish_trial(best)
-        return found if len(grid) > 1 else [], best, records
-
-    def finish_trial(self, trial):
-        """Train a trial unless it is done; return its record."""
-        known = trial.record()
-        record = known or trial.finish(
-            self.build, self.features, lambda model: self.evaluate(model, trial),
-            self.type.monitor, self.strategy)
-        if known is None:
-            told = (f"diverged: {record['diverged']}" if "diverged" in record
-                    else f"epoch {record['epoch']}: {shown(record['metrics'])}")
-            print(f"{trial.settings}: {told}", flush=True)
-        return record
-
-    def evaluate(self, model, trial):
-        """Metrics of a trial's model on the dev examples; what predicts best is kept."""
-        name, better = self.type.monitor
-        predictions = self.type.predict_dev(model, self.dev)
-        metrics = self.type.metrics(self.dev, predictions)
-        if self.seen is None or is_better(better, metrics[name], self.seen[1][name]):
-            self.seen = trial.folder, metrics, predictions
-        return metrics
-
-    def dev_predictions(self, model, best, record):
-        """Predictions of the best trial's model, which evaluated it unless the run was resumed."""
-        if self.seen and self.seen[:2] == (best.folder, record["metrics"]):
-            return self.type.tuned(model, self.dev, self.seen[2])
-        return self.type.predict_dev(model, self.dev)
-
-    def best_of(self, records):
-        """Index of the record that is best by the monitored metric; the first of equals."""
-        name, better = self.type.monitor
-        sound = [number for number, record in enumerate(records) if "metrics" in record]
-        if not sound:
-            raise DivergedError(explain(f"every training diverged: {records[0]['diverged']}",
-                                        attempt="a smaller --learning_rate"))
-        return better(sound, key=lambda number: records[number]["metrics"][name])
-
-    def publish(self, search, best, records):
-        """Save the best model, measure it, and write what came out, `results.json` last."""
         model = self.build(best.settings.seed)
         assign_variables(model.weights, best_weights(best.folder), best.folder)
         self.features(model)
-        predictions = self.dev_predictions(model, best, records[self.best_of(records)])
+        predictions = search.dev_predictions(model, best, records)
         files.remove(self.path("model"))
         model.save_pretrained(self.path("model"))
         write_measured(self.type, self.dev, predictions, self.path())
@@ -347,7 +286,7 @@ class FinetuningRun(OutputFolder):
         results = {"run": manifest.read(self.path("run.json"))["fingerprint"],
                    "task": self.task.name, "columns": self.options.columns(),
                    "metrics": metrics, **tested, **self.described, "notes": notes, "mean": mean,
-                   "deviation": deviation, "seeds": records, "search": search,
+                   "deviation": deviation, "seeds": records, "search": found,
                    "split": self.counts, "left_out": self.left_out,
                    "labels": self.label_counts, "cut": self.cut,
                    "seconds": round(time.monotonic() - self.started, 1), "command": self.command}

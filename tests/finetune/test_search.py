@@ -6,6 +6,7 @@ from bert_tf.errors import DivergedError
 from bert_tf.finetune.config import FinetuneConfig
 from bert_tf.finetune.results import spread
 from bert_tf.finetune.run import FinetuningRun
+from bert_tf.finetune.search import Search
 
 
 class Monitored:
@@ -31,8 +32,9 @@ def search(score, better=max, epochs=(3,), learning_rate=(1e-5,), seeds=1):
             "metrics": {"score": value}}
         return {"seed": settings.seed, **outcome}
 
-    run.finish_trial = finish_trial
-    return run.search(), list(dict.fromkeys(made))
+    found = Search(run)
+    found.finish_trial = finish_trial
+    return found.finish(), list(dict.fromkeys(made))
 
 
 def test_the_grid_with_one_seed_then_all_seeds_at_the_best():

@@ -1,0 +1,86 @@
+"""Which learning rate, number of epochs and seed are best: the trials of a fine-tuning."""
+
+import itertools
+
+from bert_tf.errors import DivergedError, explain
+from bert_tf.finetune.results import shown
+from bert_tf.finetune.trial import Settings, Trial
+from bert_tf.training.loop import is_better
+
+
+class Search:
+    """The trials of a fine-tuning.
+
+    Args:
+        run: the `FinetuningRun`, prepared.
+    """
+
+    def __init__(self, run):
+        self.run = run
+        self.seen = None  # trial, metrics and dev predictions of the best evaluation made here
+
+    def finish(self):
+        """Try every learning rate and number of epochs with the first seed, then all seeds.
+
+        Returns: `(found, best, records)`: what was found where there was a choice, the best `Trial`
+            and what all seeds at its settings came to, see `Trial.finish`.
+
+        Raises:
+            DivergedError: every trial diverged.
+        """
+        options = self.run.options
+        grid = [self.trial(rate, epochs, options.seed)
+                for rate, epochs in itertools.product(options.learning_rate, options.epochs)]
+        found = [self.finish_trial(trial) for trial in grid]
+        chosen = grid[self.best_of(found)].settings
+        trials = [self.trial(chosen.learning_rate, chosen.epochs, options.seed + number)
+                  for number in range(options.seeds)]
+        records = [self.finish_trial(trial) for trial in trials]
+        best = trials[self.best_of(records)]
+        if not best.has_weights():  # results.json was taken away from a finished run
+            best.forget()
+            self.finish_trial(best)
+        return found if len(grid) > 1 else [], best, records
+
+    def trial(self, learning_rate, epochs, seed):
+        """The `Trial` of these settings."""
+        settings = Settings(learning_rate, epochs, seed)
+        return Trial(settings, self.run.path("trials", settings.folder()), self.run.options)
+
+    def finish_trial(self, trial):
+        """Train a trial unless it is done; return its record."""
+        known = trial.record()
+        record = known or trial.finish(
+            self.run.build, self.run.features, lambda model: self.evaluate(model, trial),
+            self.run.type.monitor, self.run.strategy)
+        if known is None:
+            told = (f"diverged: {record['diverged']}" if "diverged" in record
+                    else f"epoch {record['epoch']}: {shown(record['metrics'])}")
+            print(f"{trial.settings}: {told}", flush=True)
+        return record
+
+    def evaluate(self, model, trial):
+        """Metrics of a trial's model on the dev examples; what predicts best is kept."""
+        kind, dev = self.run.type, self.run.dev
+        name, better = kind.monitor
+        predictions = kind.predict_dev(model, dev)
+        metrics = kind.metrics(dev, predictions)
+        if self.seen is None or is_better(better, metrics[name], self.seen[1][name]):
+            self.seen = trial.folder, metrics, predictions
+        return metrics
+
+    def dev_predictions(self, model, best, records):
+        """Predictions of the best trial's model, which evaluated it unless the run was resumed."""
+        metrics = records[self.best_of(records)]["metrics"]
+        if self.seen and self.seen[:2] == (best.folder, metrics):
+            return self.run.type.tuned(model, self.run.dev, self.seen[2])
+        return self.run.type.predict_dev(model, self.run.dev)
+
+    def best_of(self, records):
+        """Index of the record that is best by the monitored metric; the first of equals."""
+        name, better = self.run.type.monitor
+        sound = [number for number, record in enumerate(records) if "metrics" in record]
+        if not sound:
+            raise DivergedError(explain(f"every training diverged: {records[0]['diverged']}",
+                                        attempt="a smaller --learning_rate"))
+        return better(sound, key=lambda number: records[number]["metrics"][name])
