@@ -19,7 +19,9 @@ from bert_tf.data.example_maker import ExampleMaker, ExampleOptions
 from bert_tf.data.options import CreateDataConfig, beam_module
 from bert_tf.data.plan import Plan, make_sections, shard_facts, splits_of
 from bert_tf.data.processes import in_order
+from bert_tf.data.records import feature_table
 from bert_tf.data.skipped import excluded_file, skipped_documents, told
+from bert_tf.data.unknown import unknown_fraction
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.options import takes
 from bert_tf.storage import files, manifest
@@ -28,6 +30,7 @@ from bert_tf.tokenization.tokenizer import lacks_capitals
 
 MANIFEST = "manifest.json"
 _STARTED = "started.json"
+_MUCH = 0.1  # of the tokens unknown
 DUPE_FACTOR = {"static": 10, "dynamic": 1}
 
 
@@ -111,6 +114,8 @@ def create_examples(config):
         raise BertTfError(explain(
             "no document has two sentences, which next-sentence prediction needs",
             attempt="another --split, --format full_sentences or --format doc_sentences"))
+    _check_known(os.path.join(output_dir, splits["train"]["shards"][0]["name"]), options, config,
+                 vocabulary)
     made = manifest.write(
         os.path.join(output_dir, MANIFEST), stated, sources, pair_labels=options.label,
         splits=splits, **facts,
@@ -118,6 +123,21 @@ def create_examples(config):
                     "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})
     files.remove(os.path.join(output_dir, _STARTED))
     return made
+
+
+def _check_known(shard, options, config, vocabulary):
+    """Tell that much of the text is unknown to the vocabulary; refuse what is unknown altogether.
+    """
+    table = feature_table(options.masking, options.label, options.seq_length,
+                          options.max_predictions_per_seq)
+    unknown = unknown_fraction(shard, table, vocabulary)
+    if unknown == 1:
+        raise BertTfError(explain(
+            f"every token is unknown: {config.vocab} has no piece of the text",
+            "a vocabulary of its language"))
+    if unknown > _MUCH and config.progress:
+        print(f"note: {100 * unknown:.0f} % of the tokens are unknown to {config.vocab}",
+              file=sys.stderr)
 
 
 def _example_options(config):

@@ -260,6 +260,22 @@ def test_a_vocabulary_without_capitals_is_told(tmp_path, text, vocab, capsys, pi
     assert (f"note: no piece of {own} has a capital letter" in capsys.readouterr().err) == told
 
 
+@pytest.mark.parametrize("masking", ["static", "dynamic"])
+def test_text_that_the_vocabulary_does_not_know_is_told(tmp_path, vocab, capsys, masking):
+    text, data = tmp_path / "text.txt", tmp_path / "data"
+    flags = ["--input", str(text), "--output_dir", str(data), "--vocab", vocab,
+             "--masking", masking, "--format", "doc_sentences", "--dupe_factor", "1", "--overwrite"]
+    known = next(piece for piece in pathlib.Path(vocab).read_text().splitlines()
+                 if piece.isalpha())
+    text.write_text(f"{known} \u2603 {known} {known}\n\n" * 20)
+    assert _run(*flags) == 0
+    assert f"note: 25 % of the tokens are unknown to {vocab}\n" in capsys.readouterr().err
+    text.write_text("\u2603 \u2604\n\n\u2603\n")
+    assert _run(*flags) == 1
+    assert f"every token is unknown: {vocab} has no piece" in capsys.readouterr().err
+    assert not (data / "manifest.json").exists()
+
+
 def test_a_full_disk_keeps_what_is_finished(run, tmp_path, small_chunks, monkeypatch):
     room = [6]
     sync = disk._sync
