@@ -130,10 +130,13 @@ class BudgetRun:
     def _text(self):
         """Bytes of text, and its tokens, about."""
         from bert_tf.data import python_prose
+        from bert_tf.data.documents import read_documents
         from bert_tf.data.plan import make_sections
 
         if self.given.input:
-            size = make_sections(files.expand(self.given.input))[1]
+            paths = files.expand(self.given.input)
+            next(read_documents(paths, self.options.split))  # an error where there is none
+            size = make_sections(paths)[1]
         else:
             size = len(python_prose.text().encode())
         return size, max(size, 1) / recipe.BYTES_PER_TOKEN

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config import ModelConfig
 from bert_tf.data import plan, python_prose
-from bert_tf.errors import UsageError
+from bert_tf.errors import BertTfError, UsageError
 from bert_tf.pretrain import budget, step_rate
 from bert_tf.pretrain.complete import complete
 from bert_tf.pretrain.config import PretrainConfig
@@ -171,6 +171,12 @@ def test_a_padding_id_beyond_the_vocabulary_is_measured(write_file):
 def test_what_is_refused(choose, given, message):
     with pytest.raises(UsageError, match=message):
         choose(**given)
+
+
+def test_a_file_without_text_is_refused_before_anything_is_measured(choose, measured, write_file):
+    with pytest.raises(BertTfError, match="empty.txt"):
+        choose(input=write_file("empty.txt", "\n"))
+    assert not measured
 
 
 @pytest.mark.long
