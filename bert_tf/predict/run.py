@@ -68,7 +68,9 @@ class Prediction(OutputFolder):
         made = (beam.predict_on_beam(work, options.beam_options) if beam
                 else predict_locally(work, predictor))
         first = made.pop("first")
-        if not made["rows"]:
+        if not made["rows"]:  # another file may take its place
+            for name in (BEGUN, *self.made()):
+                files.remove(self.path(name))
             raise BadRow(first) if first else BertTfError(explain(
                 f"{', '.join(paths)}: no rows", "one or more"))
         files.clean_temporary(self.path(PREDICTIONS))  # of workers that died and were replaced

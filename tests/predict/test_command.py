@@ -149,6 +149,16 @@ def test_a_row_with_bytes_of_another_encoding_is_one_bad_row(model, write_file, 
     assert (len(reasons) == 1) if form == "jsonl" else "in the column 'by'" in reasons[1]
 
 
+def test_a_file_that_was_refused_may_be_another_one(model, write_file, tmp_path, capsys):
+    for content in ("text\n", "text\n \n"):
+        source = write_file("data.tsv", content)
+        assert run(model, source, tmp_path / "out") == 1
+        assert "data.tsv" in capsys.readouterr().err
+    assert run(model, write_file("data.tsv", "text\nthe\n"), tmp_path / "out") == 0
+    assert [row["text"] for row in read(tmp_path / "out")] == ["the"]
+    assert bad_rows(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize("content, words, code, message", [
     ("", [], 1, "data.tsv: no rows; expected one or more"),
     ("text\n", [], 1, "data.tsv: no rows; expected one or more"),
