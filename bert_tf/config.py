@@ -53,6 +53,11 @@ FAMILY_DEFAULTS = {
                    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
                    "position_embedding": "none", "relative_position": "rotary",
                    "rotary_base": 1000.0, "dense_bias": False, "feed_forward": "gated"},
+    # Zhang et al. 2024, "mGTE", section 2.1.
+    "gte": {"hidden_act": "gelu", "max_position_embeddings": 8192, "type_vocab_size": 0,
+            "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
+            "relative_position": "rotary", "rotary_base": 160000.0, "intermediate_bias": False,
+            "feed_forward": "gated"},
     # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
     "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
@@ -165,11 +170,13 @@ class ModelConfig(Config):
     max_relative_position: int = 0  # distance at which the last bucket begins
     rotary_base: float = 10000.0  # of layers that see the whole sequence
     local_rotary_base: float = 10000.0  # of layers that see a window
+    rotary_factor: float = 1.0  # by which positions are divided before they turn anything
     local_attention: int = 0  # tokens of a window, half on either side; 0: every layer sees all
     global_attention_every: int = 1  # where there are windows: layers 0, n, 2 n, … see all
     norm_position: str = "post"  # of LayerNorm: after each residual, or "pre": before each half
     use_bias: bool = True  # of dense layers and LayerNorms within the encoder, and of heads
     dense_bias: bool = True  # of the dense layers of blocks; with use_bias=False there is none
+    intermediate_bias: bool = True  # of the one of the feed-forward layer, likewise
     feed_forward: str = "dense"  # "conv": of conv_kernel_size positions; "gated": act(x W) * (x V)
     conv_kernel_size: int = 1  # odd
     first_conv_kernel_size: int = 0  # of a convolution beside the first layer, odd; 0: none
@@ -194,7 +201,8 @@ class ModelConfig(Config):
                      "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
-        self._refuse(("initializer_range", "layer_norm_eps", "rotary_base", "local_rotary_base"),
+        self._refuse(("initializer_range", "layer_norm_eps", "rotary_base", "local_rotary_base",
+                      "rotary_factor"),
                      lambda value: 0 < value < math.inf, "above 0")
         check_choice("family", self.family, FAMILY_DEFAULTS)
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
@@ -235,7 +243,7 @@ class ModelConfig(Config):
             raise UsageError(explain(
                 f"first_conv_kernel_size={beside} with attention={self.attention!r}, "
                 f"norm_position={self.norm_position!r}", "'bidirectional' and 'post'"))
-        for name in ("use_bias", "dense_bias"):
+        for name in ("use_bias", "dense_bias", "intermediate_bias"):
             if self.feed_forward == "conv" and not getattr(self, name):
                 raise UsageError(f"feed_forward='conv' has biases: {name}=False cannot be")
         if self.family == "gpt" and (self.attention != "causal" or self.type_vocab_size):

@@ -21,14 +21,16 @@ PRESETS = {
     "deberta": {"tiny": (2, 128), "xsmall": (12, 384), "small": (6, 768), **_BASE_AND_LARGE},
     "modernbert": {**_SMALL_BERT, "base": (22, 768), "large": (28, 1024)},
     "nomic_bert": {"tiny": (2, 128), "base": (12, 768)},
+    "gte": {"tiny": (2, 128), **_BASE_AND_LARGE},
 }
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
 VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
                "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005, "mpnet": 30527,
-               "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528}
+               "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528, "gte": 250048}
 # Ids of their padding, where that is not 0.
-_PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283}
+_PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283,
+                "gte": 1}
 # What a size has beside its widths.
 _FURTHER = {
     ("albert", "tiny"): {"embedding_size": 64},

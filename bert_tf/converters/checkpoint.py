@@ -143,7 +143,8 @@ def _encoder(config, name):
         for part in ("query", "key", "value"):
             shapes |= _dense(f"{block}/attention/self/{part}", hidden, hidden, bias=bias)
         shapes |= _dense(f"{block}/attention/output/dense", hidden, hidden, bias=bias)
-        shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel, bias)
+        shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel,
+                         bias and config.intermediate_bias)
         shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel, bias)
         for norm in norms if post or layer else norms[1:]:
             shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, config.use_bias)

@@ -10,7 +10,7 @@ _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
 KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
                "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
-               "nomic_bert": "nomic_bert"}
+               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte"}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -37,6 +37,7 @@ KEYS = {
                    "rotary_base": "global_rope_theta", "local_rotary_base": "local_rope_theta",
                    "label_act": "classifier_activation", "pooling": "classifier_pooling"},
     "nomic_bert": {**KEYS_OF_BERT, "rotary_base": "rope_theta"},
+    "gte": {**KEYS_OF_BERT, "rotary_base": "rope_theta", "rotary_factor": "rope_factor"},
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -71,6 +72,9 @@ DEFAULTS = {
     "nomic_bert": {**BERT_BASE, "vocab_size": 30528, "hidden_act": "silu",
                    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
                    "max_position_embeddings": 2048, "rope_theta": 1000.0},
+    "gte": {**BERT_BASE, "vocab_size": 250048, "attention_probs_dropout_prob": 0.0,
+            "max_position_embeddings": 8192, "type_vocab_size": 1, "pad_token_id": 1,
+            "rope_theta": 160000.0, "rope_factor": 1.0},
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -89,6 +93,10 @@ ONLY = {
                    "scale_attn_by_inverse_layer_idx": False, "rotary_emb_fraction": 1.0,
                    "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
                    "rotary_scaling_factor": None, "tie_word_embeddings": True},
+    # Of the files with model_type "new".
+    "gte": {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True,
+            "logn_attention_scale": False, "logn_attention_clip1": False,
+            "tie_word_embeddings": True},
 }
 # What such files call the keys, beside today's names or instead of them: as GPT-2 does.
 _OLD_NAMES = {"nomic_bert": {
@@ -106,7 +114,8 @@ _OF_NOMIC = """head_dim max_trained_positions pad_vocab_size_multiple auto_map d
     fused_bias_fc fused_dropout_add_ln use_xentropy reorder_and_upcast_attn add_pooling_layer
     moe_every_n_layers moe_impl moe_normalize_expert_weights moe_resid_pdrop moe_top_k
     expert_choice_router ffn_div num_shared_experts router_aux_loss_coef"""
-_FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.split())}
+_FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.split()),
+            "gte": ("auto_map", "rope_scaling", "unpad_inputs", "use_memory_efficient_attention")}
 
 
 def known(family):
@@ -119,6 +128,8 @@ def renamed(family, values):
     where both are there."""
     old = _OLD_NAMES.get(family, {})
     found = {old[key]: value for key, value in values.items() if key in old}
+    if values.get("model_type") == "new":
+        found["rope_theta"] = 10000.0  # where such a file states none
     if isinstance(found.get("hidden_act"), str):
         found["hidden_act"] = _GATED.get(found["hidden_act"], found["hidden_act"])
     return {**found, **{key: value for key, value in values.items() if key not in old}}
@@ -183,11 +194,33 @@ def _check_head_size(key, stated, source):
 
 def _read_nomic_bert(stated, source):
     _check_head_size("head_dim", stated, source)
+    return {**stated, **_read_rope(stated, source, ("default",))}
+
+
+def _read_rope(stated, source, kinds):
+    """`rope_theta` and what else `rope_parameters` say."""
     rope = stated.get("rope_parameters") or {}
-    if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
-        raise UsageError(explain(f"{source}: rope_parameters={rope!r}",
-                                 "rope_type 'default' and a rope_theta"))
-    return {**stated, "rope_theta": rope.get("rope_theta", stated["rope_theta"])}
+    if not isinstance(rope, dict) or rope.get("rope_type", "default") not in kinds:
+        raise UsageError(explain(f"{source}: rope_parameters={rope!r}", "rope_type " + " or ".join(
+            map(repr, kinds)) + " and a rope_theta"))
+    factor = {"rope_factor": rope["factor"]} if rope.get("rope_type") == "linear" and (
+        "factor" in rope) else {}
+    return {"rope_theta": rope.get("rope_theta", stated["rope_theta"]), **factor}
+
+
+def _read_gte(stated, source):
+    scaling = stated.get("rope_scaling")
+    if not scaling:
+        return {**stated, **_read_rope(stated, source, ("default", "linear"))}
+    factor = scaling.get("factor") if isinstance(scaling, dict) else None
+    size = stated["hidden_size"], stated["num_attention_heads"]
+    if (not isinstance(factor, (int, float)) or factor < 1 or scaling.get("type") != "ntk"
+            or scaling.get("mixed_b") is not None or not all(
+                isinstance(each, int) and each > 0 for each in size)):
+        raise UsageError(explain(f"{source}: rope_scaling={scaling!r}", "type 'ntk' and a factor"))
+    # Of model_type "new": another base, and all frequencies smaller (Su 2023, "NTK-RoPE").
+    return {**stated, "rope_theta": stated["rope_theta"] * factor,
+            "rope_factor": factor ** (2 * size[1] / size[0])}
 
 
 def _read_modernbert(stated, source):
@@ -235,12 +268,14 @@ def written(family, values):
                                "rope_theta": values["global_rope_theta"]},
             "sliding_attention": {"rope_type": "default",
                                   "rope_theta": values["local_rope_theta"]}}
-    if family == "nomic_bert":
-        theta = values["rope_theta"]
-        values = {key: value for key, value in values.items() if key != "rope_theta"}
-        further = {"rope_parameters": {"rope_type": "default", "rope_theta": theta}}
+    if family in ("nomic_bert", "gte"):
+        theta, factor = values["rope_theta"], values.get("rope_factor", 1.0)
+        values = {key: value for key, value in values.items() if not key.startswith("rope_")}
+        kind = {"rope_type": "default"} if factor == 1 else {"rope_type": "linear",
+                                                             "factor": factor}
+        further = {"rope_parameters": {**kind, "rope_theta": theta}}
     return {**values, **further}
 
 
 _READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
-            "nomic_bert": _read_nomic_bert}
+            "nomic_bert": _read_nomic_bert, "gte": _read_gte}

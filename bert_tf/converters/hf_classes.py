@@ -51,7 +51,9 @@ MODELS = {
     "mpnet": _classes("MPNet", ("lm_head.",)),
     "deberta": _classes("DebertaV2", ("cls.predictions.",)),
     "modernbert": _classes("ModernBert", ("head.", "decoder."), "classifier."),
-    # There is no class for questions; the last is of files that came with code of their own.
+    # There is no class for questions; the classes of "New" are of files that came with their code.
+    "gte": (*_classes("Gte", ("lm_head.",))[:-1], *_classes("New", ("lm_head.",))[:-1]),
+    # Neither here; the last is of files that came with code of their own.
     "nomic_bert": (*_classes("NomicBert", ("cls.predictions.",))[:-1],
                    (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),
 }

@@ -51,7 +51,7 @@ _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_approximate", "relu": "relu", 
                 "gelu_fast": "gelu_approximate", "silu": "silu", "swish": "silu"}
 _FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 # Families whose masked-LM transform is erf whatever hidden_act says.
-_GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet")
+_GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet", "gte")
 _GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
 # Elsewhere null stands for the default.
 _NULL_IS_A_VALUE = {"local_rope_theta"}
@@ -84,8 +84,8 @@ def read_config(values, source, pooled, masked_lm):
     """
     family = family_of(values, source)
     values = hf_architectures.renamed(family, values)
-    for key, right in _ONLY.items():
-        if values.get(key) not in (None, right):
+    for key, right in (_ONLY | hf_architectures.ONLY.get(family, {})).items():
+        if key in _ONLY and values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
     check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(),
                         *hf_architectures.known(family)}, source)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bert_tf.converters.name_table import (
+    EXCHANGED,
     HALVES,
     SIDE_BY_SIDE,
     STACKED,
@@ -71,10 +72,10 @@ def _in_block(family, theirs, dense, norms):
               for row in _layer_norm(f"{block}/{ours}/LayerNorm", f"{theirs}.{name}")))
 
 
-def _stacked(family, theirs):
-    """Query, key and value of a block, whose kernels are one of theirs."""
-    return Row(tuple(f"{family}/encoder/layer_{{i}}/attention/self/{part}/kernel"
-                     for part in ("query", "key", "value")), theirs, STACKED)
+def _stacked(family, theirs, end="kernel", layout=STACKED):
+    """Query, key and value of a block, whose kernels (or what `end` says) are one of theirs."""
+    return Row(tuple(f"{family}/encoder/layer_{{i}}/attention/self/{part}/{end}"
+                     for part in ("query", "key", "value")), theirs, layout)
 
 
 _TRANSFORM = "cls/predictions/transform"
@@ -221,12 +222,27 @@ ROWS = {
         Row("cls/predictions/output_bias", "cls.predictions.bias"),
         *_label_heads(),
     ),
+    "gte": (
+        *_EMBEDDINGS,
+        _stacked("gte", "gte.encoder.layer.{i}.attention.qkv_proj.weight"),
+        _stacked("gte", "gte.encoder.layer.{i}.attention.qkv_proj.bias", "bias", SIDE_BY_SIDE),
+        Row("gte/encoder/layer_{i}/intermediate/dense/kernel",
+            "gte.encoder.layer.{i}.mlp.up_gate_proj.weight", EXCHANGED),
+        *_in_block("gte", "gte.encoder.layer.{i}",
+                   {"attention/output/dense": "attention.o_proj", "output/dense": "mlp.down_proj"},
+                   {"attention/output": "attn_ln", "output": "mlp_ln"}),
+        *_dense("gte/pooler/dense", "gte.pooler.dense"),
+        *_dense(f"{_TRANSFORM}/dense", "lm_head.dense"),
+        *_layer_norm(f"{_TRANSFORM}/LayerNorm", "lm_head.norm"),
+        Row("cls/predictions/output_bias", "lm_head.decoder.bias"),
+        *_label_heads(),
+    ),
 }
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
     "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
     "modernbert": "model."}
-_OLD_PREFIXES = {"nomic_bert": "bert."}
+_OLD_PREFIXES = {"nomic_bert": "bert.", "gte": "new."}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
          "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.")
 
@@ -251,10 +267,11 @@ _TIED = {
                "predictions.decoder.bias": "predictions.bias"},
     "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
     "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
+    "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
 }
 # Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
-            "*.inv_freq")
+            "*.inv_freq", "*.cos_cached", "*.sin_cached")
 
 
 def usual_names(tensors, family, folder):

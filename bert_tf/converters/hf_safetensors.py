@@ -25,7 +25,8 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "gpt": "OpenAIGPTTokenizer", "distilbert": "DistilBertTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
-               "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer"}
+               "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
+               "gte": "XLMRobertaTokenizer"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 

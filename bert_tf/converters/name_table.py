@@ -66,6 +66,11 @@ HALVES = Layout(
     lambda shapes: [(shapes[0][1] // 2, shapes[0][0])] * 2,
     lambda arrays: [half.T for half in np.split(arrays[0], 2, axis=1)],
     lambda arrays, shapes: [np.concatenate([array.T for array in arrays], axis=1)])
+# One of ours whose halves are one of PyTorch's Linears in the other order.
+EXCHANGED = Layout(
+    lambda shapes: [shapes[0][::-1]],
+    lambda arrays: [np.roll(arrays[0], arrays[0].shape[1] // 2, axis=1).T],
+    lambda arrays, shapes: [np.roll(arrays[0].T, arrays[0].shape[0] // 2, axis=1)])
 
 
 class Row(NamedTuple):

@@ -38,7 +38,8 @@ class SelfAttention(Layer):
         use_bias: whether the dense layers have one.
         window: tokens that a position sees, half of them on either side; 0 for all. Those of a
             window are computed block by block, but where probabilities are asked for.
-        rotary_base: turns queries and keys by their positions, see `rotated`; 0 does not.
+        rotary_base, rotary_factor: turn queries and keys by their positions, see `rotated`; a base
+            of 0 does not.
         score_terms: of how many products a score is the sum.
 
     Raises:
@@ -46,7 +47,8 @@ class SelfAttention(Layer):
     """
 
     def __init__(self, hidden_size, num_attention_heads, dropout=0.0, initializer_range=0.02,
-                 seed=None, use_bias=True, window=0, rotary_base=0.0, score_terms=1, **kwargs):
+                 seed=None, use_bias=True, window=0, rotary_base=0.0, score_terms=1,
+                 rotary_factor=1.0, **kwargs):
         super().__init__(**kwargs)
         if hidden_size % num_attention_heads:
             raise UsageError(explain(f"hidden_size={hidden_size}",
@@ -55,6 +57,7 @@ class SelfAttention(Layer):
         self.num_attention_heads = num_attention_heads
         self.reach = window // 2
         self.rotary_base = rotary_base
+        self.rotary_factor = rotary_factor
         self.scale = (score_terms * hidden_size // num_attention_heads) ** -0.5
         self.initializer_range = initializer_range
         self.seed = seed
@@ -83,7 +86,7 @@ class SelfAttention(Layer):
         key, value = own.with_past(*(own.heads(dense(tokens), num_heads)
                                      for dense in (self.key, self.value)))
         if self.rotary_base:
-            query, key = ([rotated(part, self.rotary_base) for part in parts]
+            query, key = ([rotated(part, self.rotary_base, self.rotary_factor) for part in parts]
                           for parts in (query, key))
         # A position sees three blocks, so they pay where a row has more than three.
         in_window = (self.reach and not (first_only or return_attention_probs)

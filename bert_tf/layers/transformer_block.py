@@ -87,6 +87,7 @@ class TransformerBlock(Layer):
         norm_position: of LayerNorm, `post`, after each residual, or `pre`, before each half.
         use_bias: whether dense layers and LayerNorms have one.
         dense_bias: whether the dense layers have it then.
+        intermediate_bias: whether the one of the intermediate layer has it then.
         gated: see `Intermediate`.
         attention_norm: whether there is a LayerNorm before the attention, of `pre`.
         attention: further options of `SelfAttention`, a dict.
@@ -95,7 +96,8 @@ class TransformerBlock(Layer):
     def __init__(self, hidden_size, num_attention_heads, intermediate_size, hidden_act="gelu",
                  kernel_size=None, attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
                  initializer_range=0.02, seed=None, norm_position="post", use_bias=True,
-                 gated=False, attention_norm=True, attention=None, dense_bias=True, **kwargs):
+                 gated=False, attention_norm=True, attention=None, dense_bias=True,
+                 intermediate_bias=True, **kwargs):
         super().__init__(**kwargs)
         post = norm_position == "post"
         self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
@@ -105,8 +107,9 @@ class TransformerBlock(Layer):
                                    dtype=self.dtype_policy)
         self.intermediate = Intermediate(intermediate_size, hidden_act, kernel_size,
                                          initializer_range, seed, use_bias, gated,
-                                         None if post else layer_norm_eps, dense_bias,
-                                         name="intermediate", dtype=self.dtype_policy)
+                                         None if post else layer_norm_eps,
+                                         dense_bias and intermediate_bias, name="intermediate",
+                                         dtype=self.dtype_policy)
         self.block_output = Output(hidden_size, dropout, layer_norm_eps if post else None,
                                    kernel_size, initializer_range, seed, use_bias, dense_bias,
                                    name="output", dtype=self.dtype_policy)

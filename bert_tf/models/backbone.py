@@ -81,7 +81,8 @@ class Backbone(Adaptable, keras.Layer):
              "kernel_size": config.conv_kernel_size if config.feed_forward == "conv" else None,
              "attention_dropout": config.attention_probs_dropout_prob,
              "norm_position": config.norm_position, "use_bias": config.use_bias,
-             "dense_bias": config.dense_bias, "gated": config.feed_forward == "gated", **common},
+             "dense_bias": config.dense_bias, "intermediate_bias": config.intermediate_bias,
+             "gated": config.feed_forward == "gated", **common},
             layers=_layers(config), relative=_relative(config, of_all),
             norm=_final_norm(config), neighbours=_neighbours(config, common), name="encoder",
             dtype=self.dtype_policy)
@@ -256,6 +257,7 @@ def _layers(config):
             "attention_norm": config.norm_position == "post" or layer > 0,
             "attention": {"window": config.local_attention if local else 0,
                           "rotary_base": base if rotary else 0.0,
+                          "rotary_factor": config.rotary_factor,
                           "score_terms": 3 if config.relative_position == "disentangled" else 1}})
     return layers
 

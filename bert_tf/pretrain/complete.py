@@ -31,6 +31,7 @@ FAMILY_OBJECTIVES = {
     "deberta": ("rtd", "mlm"),
     "modernbert": ("mlm",),
     "nomic_bert": ("mlm",),
+    "gte": ("mlm",),
 }
 _NOT_OF_FAMILY = {
     "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",

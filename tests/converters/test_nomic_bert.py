@@ -4,15 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from rotary_encoders import EPSILON, WORDS, as_inputs, attended, examples, layer_norm, silu, write
+from safetensors.numpy import load_file
 
 import bert_tf
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint
 from bert_tf.errors import UsageError
 
-HIDDEN, HEADS, INNER, LAYERS, BASE, EPSILON = 16, 2, 24, 2, 1000.0, 1e-12
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(25))]
+HIDDEN, HEADS, INNER, LAYERS, BASE = 16, 2, 24, 2, 1000.0
 TODAY = {"architectures": ["NomicBertForMaskedLM"], "model_type": "nomic_bert",
          "vocab_size": len(WORDS), "hidden_size": HIDDEN, "num_hidden_layers": LAYERS,
          "num_attention_heads": HEADS, "intermediate_size": INNER, "head_dim": HIDDEN // HEADS,
@@ -53,32 +53,6 @@ def drawn(prefix):
             for name, shape in shapes.items()}
 
 
-def write(folder, config, tensors):
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
-    save_file(tensors, folder / "model.safetensors")
-    return str(folder)
-
-
-def layer_norm(x, weights, name):
-    x = x - x.mean(-1, keepdims=True)
-    return (x / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON) * weights[f"{name}.weight"]
-            + weights[f"{name}.bias"])
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
-
-
-def rotate(x):
-    """Turn pairs of components as complex numbers."""
-    half = x.shape[-1] // 2
-    angle = np.arange(x.shape[-2])[:, None] * BASE ** (-np.arange(half) / half)
-    turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angle)
-    return np.concatenate([turned.real, turned.imag], -1)
-
-
 def states(weights, ids, segments, mask):
     """`[batch, tokens, hidden]` after the last layer, in float64."""
     weights = {name: value.astype(np.float64) for name, value in weights.items()}
@@ -88,12 +62,7 @@ def states(weights, ids, segments, mask):
     for layer in range(LAYERS):
         own = {name.removeprefix(f"encoder.layers.{layer}."): value
                for name, value in weights.items()}
-        query, key, value = (part.reshape(*ids.shape, HEADS, -1).swapaxes(1, 2) for part in
-                             np.split(x @ own["attn.Wqkv.weight"].T, 3, axis=-1))
-        scores = rotate(query) @ rotate(key).swapaxes(2, 3) / np.sqrt(HIDDEN // HEADS)
-        scores = np.exp(scores - scores.max(-1, keepdims=True)) * mask[:, None, None]
-        context = (scores / scores.sum(-1, keepdims=True)) @ value
-        context = context.swapaxes(1, 2).reshape(x.shape)
+        context = attended(*np.split(x @ own["attn.Wqkv.weight"].T, 3, axis=-1), mask, HEADS, BASE)
         x = layer_norm(x + context @ own["attn.out_proj.weight"].T, own, "norm1")
         inner = x @ own["mlp.fc11.weight"].T * silu(x @ own["mlp.fc12.weight"].T)
         x = layer_norm(x + inner @ own["mlp.fc2.weight"].T, own, "norm2")
@@ -106,15 +75,11 @@ def test_states_and_logits(config, prefix, tmp_path):
     tensors = drawn(prefix)
     model = bert_tf.from_pretrained(write(tmp_path / "model", config, tensors))
     assert model.fresh_variables == () and model.config.longest == 32
-    draw = np.random.default_rng(2)
-    ids, segments = draw.integers(5, len(WORDS), (3, 9)), np.tile([0] * 4 + [1] * 5, (3, 1))
-    mask = np.arange(9) < np.array([[9], [6], [2]])
+    batch = examples()
+    ids, segments, mask, positions = batch
     weights = {name.removeprefix(prefix): value for name, value in tensors.items()}
     expected = states(weights, ids, segments, mask)
-    positions = np.array([[1, 5], [0, 2], [1, 0]], np.int32)
-    outputs = model({"input_word_ids": ids.astype(np.int32), "input_mask": mask.astype(np.int32),
-                     "input_type_ids": segments.astype(np.int32),
-                     "masked_lm_positions": positions})
+    outputs = model(as_inputs(*batch))
     chosen = np.take_along_axis(expected, positions[..., None], axis=1)
     head = "cls.predictions.transform."
     hidden = silu(chosen @ weights[f"{head}dense.weight"].T + weights[f"{head}dense.bias"])

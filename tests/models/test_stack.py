@@ -136,7 +136,7 @@ def test_the_pooled_output_alone(family, changes):
     if {"gpt": "conv_kernel_size", "modernbert": "num_hidden_groups"}.get(family) in changes:
         changes = {}  # refused: a convolution looks ahead, layers of ModernBERT differ
     if "conv_kernel_size" in changes:
-        changes = {**changes, "use_bias": True, "dense_bias": True}
+        changes |= dict.fromkeys(("use_bias", "dense_bias", "intermediate_bias"), True)
     model = build_encoder(tiny(family, **changes), seed=1)
     backbone, found = model.backbone, []
     for pooled_only in (False, True):

@@ -15,7 +15,8 @@ from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tokenization.packing import pack
 
 OPTIONS = {"mpnet": {"max_position_embeddings": SEQ_LENGTH + 1}, "deberta": {},
-           "modernbert": {"num_hidden_layers": 2, "local_attention": 4}, "nomic_bert": {}}
+           "modernbert": {"num_hidden_layers": 2, "local_attention": 4}, "nomic_bert": {},
+           "gte": {"rotary_factor": 1.5}}
 
 
 @pytest.mark.parametrize(("family", "dtype", "tolerance"), [
