@@ -68,6 +68,20 @@ class TrainedRows(Substitutes):
         """Set the rows to those of the table."""
         self.variable.assign(self._rows())
 
+    def of_rows(self, variables, tensors):
+        """Return `{path: array}` of a run with what was saved of the whole table cut to the rows:
+        moments of a version that trained all of it.
+
+        Args:
+            variables: Keras variables that the run gets back.
+            tensors: `{path: array}` as saved.
+        """
+        whole, own = tuple(self._table.shape), tuple(self.variable.shape)
+        found = {variable.path: tensors[variable.path] for variable in variables
+                 if tuple(variable.shape) == own and variable.path in tensors}
+        return {**tensors, **{path: array[self._ids] for path, array in found.items()
+                              if tuple(array.shape) == whole}}
+
     def put(self):
         """Set the table's rows to what they have become."""
         self._table.assign(tf.tensor_scatter_nd_update(

@@ -330,6 +330,8 @@ class _Run:
         tensors, state = found
         self.compare(state)
         self.step = self.saved_step = state["step"]
+        if self.rows:
+            tensors = self.rows.of_rows(self.variables, tensors)
         assign_variables(self.variables, tensors, self.checkpoints.path(self.step))
         if self.rows:
             self.rows.take()

@@ -92,10 +92,8 @@ def test_what_occurs_learns_as_in_the_whole_table(tmp_path, strategy, fields):
     assert moments == [(len(OCCURRING), 16)] * 2
 
 
-@pytest.mark.long
-def test_a_stopped_run_goes_on_bit_by_bit(tmp_path, monkeypatch):
-    _, whole, _, _ = trained(tmp_path / "whole", True)
-
+def stop(folder, of_rows, monkeypatch):
+    """Begin a training that is stopped after some steps."""
     def write(self, *arguments):
         written.append(write_metrics(self, *arguments))
         if len(written) == 5:
@@ -104,10 +102,27 @@ def test_a_stopped_run_goes_on_bit_by_bit(tmp_path, monkeypatch):
     written, write_metrics = [], loop._Run.write_metrics
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(loop._Run, "write_metrics", write)
-        trained(tmp_path / "stopped", True)
+        trained(folder, of_rows)
+
+
+@pytest.mark.long
+def test_a_stopped_run_goes_on_bit_by_bit(tmp_path, monkeypatch):
+    _, whole, _, _ = trained(tmp_path / "whole", True)
+    stop(tmp_path / "stopped", True, monkeypatch)
     _, resumed, _, _ = trained(tmp_path / "stopped", True)
     for name, value in whole.items():
         np.testing.assert_array_equal(resumed[name], value, err_msg=name)
+
+
+def test_a_run_that_trained_the_whole_table_goes_on_by_rows(tmp_path, monkeypatch):
+    """As versions before trained it: the moments of the rows are cut out of those of the table."""
+    _, whole, _, _ = trained(tmp_path / "whole", False)
+    stop(tmp_path / "stopped", False, monkeypatch)
+    _, resumed, _, _ = trained(tmp_path / "stopped", True)
+    for name, value in whole.items():
+        chosen = OCCURRING if name == "bert/embeddings/word_embeddings" else slice(None)
+        np.testing.assert_allclose(resumed[name][chosen], value[chosen], rtol=1e-4, atol=1e-5,
+                                   err_msg=name)
 
 
 def test_rows_alone_have_the_gradients_of_the_whole_table():
