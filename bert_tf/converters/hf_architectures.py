@@ -124,12 +124,12 @@ def known(family):
 
 
 def renamed(family, values):
-    """The keys of a `config.json` under the names that transformers gives them today, which count
-    where both are there."""
+    """A `config.json` under the names that transformers gives its keys today, which count where
+    both are there, with a value that old files take for granted."""
     old = _OLD_NAMES.get(family, {})
     found = {old[key]: value for key, value in values.items() if key in old}
     if values.get("model_type") == "new":
-        found["rope_theta"] = 10000.0  # where such a file states none
+        found["rope_theta"] = 10000.0
     if isinstance(found.get("hidden_act"), str):
         found["hidden_act"] = _GATED.get(found["hidden_act"], found["hidden_act"])
     return {**found, **{key: value for key, value in values.items() if key not in old}}

@@ -84,8 +84,10 @@ def read_config(values, source, pooled, masked_lm):
     """
     family = family_of(values, source)
     values = hf_architectures.renamed(family, values)
-    for key, right in (_ONLY | hf_architectures.ONLY.get(family, {})).items():
-        if key in _ONLY and values.get(key) not in (None, right):
+    own = hf_architectures.ONLY.get(family, {})
+    for key, right in _ONLY.items():
+        right = own.get(key, right)
+        if values.get(key) not in (None, right):
             raise UsageError(explain(f"{source}: {key}={values[key]!r}", repr(right)))
     check_keys(values, {*_ONLY, *_DEFAULTS[family], *_KEYS[family].values(),
                         *hf_architectures.known(family)}, source)

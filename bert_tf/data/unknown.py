@@ -16,6 +16,9 @@ def unknown_fraction(shard, table, vocabulary):
         vocabulary: `Vocabulary` of the tokens; its special ones are not counted.
 
     Returns: float; 0 where there is no token.
+
+    Raises:
+        BertTfError: the shard is damaged.
     """
     reader = records.Records([shard])
     rows = records.parse(table, reader.read(np.arange(min(len(reader), _EXAMPLES))))

@@ -9,6 +9,23 @@ EPSILON = 1e-12
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(25))]
 
 
+def drawn(prefix, embeddings, name, block, layers, head):
+    """Random tensors of a masked LM under their names.
+
+    Args:
+        prefix: of the encoder's.
+        embeddings, block, head: `{name: shape}`.
+        name: how the names of a block begin, with a field for its number.
+        layers: number of blocks.
+    """
+    encoder = embeddings | {name.format(layer) + each: shape for layer in range(layers)
+                            for each, shape in block.items()}
+    shapes = {f"{prefix}{each}": shape for each, shape in encoder.items()} | head
+    draw = np.random.default_rng(1)
+    return {each: draw.normal(0.1, 0.5, shape).astype(np.float32)
+            for each, shape in shapes.items()}
+
+
 def write(folder, config, tensors):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))

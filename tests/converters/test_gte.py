@@ -4,7 +4,7 @@ NumPy."""
 import numpy as np
 import pytest
 import scipy.special
-from rotary_encoders import WORDS, as_inputs, attended, examples, layer_norm, write
+from rotary_encoders import WORDS, as_inputs, attended, drawn, examples, layer_norm, write
 from safetensors.numpy import load_file
 
 import bert_tf
@@ -24,27 +24,27 @@ FIRST = {**COMMON, "architectures": ["NewForMaskedLM"], "model_type": "new",
          "rope_scaling": {"factor": 8.0, "type": "ntk"}, "use_memory_efficient_attention": True}
 
 
-def drawn(prefix):
+EMBEDDINGS = {
+    "embeddings.word_embeddings.weight": (len(WORDS), HIDDEN),
+    "embeddings.token_type_embeddings.weight": (2, HIDDEN),
+    "embeddings.LayerNorm.weight": (HIDDEN,), "embeddings.LayerNorm.bias": (HIDDEN,)}
+BLOCK = {
+    "attention.qkv_proj.weight": (3 * HIDDEN, HIDDEN),
+    "attention.qkv_proj.bias": (3 * HIDDEN,),
+    "attention.o_proj.weight": (HIDDEN, HIDDEN), "attention.o_proj.bias": (HIDDEN,),
+    "mlp.up_gate_proj.weight": (2 * INNER, HIDDEN),
+    "mlp.down_proj.weight": (HIDDEN, INNER), "mlp.down_proj.bias": (HIDDEN,),
+    **{f"{name}_ln.{end}": (HIDDEN,) for name in ("attn", "mlp")
+       for end in ("weight", "bias")}}
+HEAD = {
+    "lm_head.dense.weight": (HIDDEN, HIDDEN), "lm_head.dense.bias": (HIDDEN,),
+    "lm_head.norm.weight": (HIDDEN,), "lm_head.norm.bias": (HIDDEN,),
+    "lm_head.decoder.bias": (len(WORDS),)}
+
+
+def tensors_of(prefix):
     """A masked LM's tensors under their names."""
-    shapes = {"embeddings.word_embeddings.weight": (len(WORDS), HIDDEN),
-              "embeddings.token_type_embeddings.weight": (2, HIDDEN),
-              "embeddings.LayerNorm.weight": (HIDDEN,), "embeddings.LayerNorm.bias": (HIDDEN,)}
-    for layer in range(LAYERS):
-        shapes |= {f"encoder.layer.{layer}.{name}": shape for name, shape in {
-            "attention.qkv_proj.weight": (3 * HIDDEN, HIDDEN),
-            "attention.qkv_proj.bias": (3 * HIDDEN,),
-            "attention.o_proj.weight": (HIDDEN, HIDDEN), "attention.o_proj.bias": (HIDDEN,),
-            "mlp.up_gate_proj.weight": (2 * INNER, HIDDEN),
-            "mlp.down_proj.weight": (HIDDEN, INNER), "mlp.down_proj.bias": (HIDDEN,),
-            **{f"{name}_ln.{end}": (HIDDEN,) for name in ("attn", "mlp")
-               for end in ("weight", "bias")}}.items()}
-    shapes = {f"{prefix}{name}": shape for name, shape in shapes.items()} | {
-        "lm_head.dense.weight": (HIDDEN, HIDDEN), "lm_head.dense.bias": (HIDDEN,),
-        "lm_head.norm.weight": (HIDDEN,), "lm_head.norm.bias": (HIDDEN,),
-        "lm_head.decoder.bias": (len(WORDS),)}
-    draw = np.random.default_rng(1)
-    return {name: draw.normal(0.1, 0.5, shape).astype(np.float32)
-            for name, shape in shapes.items()}
+    return drawn(prefix, EMBEDDINGS, "encoder.layer.{}.", BLOCK, LAYERS, HEAD)
 
 
 def gelu(x):
@@ -79,7 +79,7 @@ def states(weights, ids, segments, mask, *rotary):
     ({**FIRST, "rope_scaling": None}, "new.", (THETA, 1.0)),
     (FIRST, "new.", (8 * THETA, 8 ** (2 / (HIDDEN // HEADS))))])
 def test_states_and_logits(config, prefix, rotary, tmp_path):
-    tensors = drawn(prefix)
+    tensors = tensors_of(prefix)
     model = bert_tf.from_pretrained(write(tmp_path / "model", config, tensors))
     assert model.fresh_variables == ()
     batch = examples()
@@ -93,11 +93,11 @@ def test_states_and_logits(config, prefix, rotary, tmp_path):
 
 def test_written_as_read(tmp_path):
     """Tensors come back byte for byte, as of the class of transformers."""
-    tensors = drawn("new.")
+    tensors = tensors_of("new.")
     checkpoint = hf_safetensors.read(write(tmp_path / "model", FIRST, tensors))
     hf_safetensors.write(checkpoint, str(tmp_path / "again"))
     written = load_file(tmp_path / "again" / "model.safetensors")
-    assert written.keys() == drawn("gte.").keys()
+    assert written.keys() == tensors_of("gte.").keys()
     for name, value in tensors.items():
         assert written[name.replace("new.", "gte.")].tobytes() == value.tobytes(), name
     assert hf_safetensors.read(str(tmp_path / "again")).config == checkpoint.config
@@ -111,6 +111,6 @@ def test_written_as_read(tmp_path):
     ({"rope_scaling": {"factor": 8.0, "type": "ntk", "mixed_b": 0.6}}, "rope_scaling="),
     ({"rope_scaling": None, "rope_parameters": {"rope_type": "yarn"}}, "rope_parameters=")])
 def test_other_models_are_refused(change, message, tmp_path):
-    folder = write(tmp_path / "model", {**FIRST, **change}, drawn("new."))
+    folder = write(tmp_path / "model", {**FIRST, **change}, tensors_of("new."))
     with pytest.raises(UsageError, match=message):
         hf_safetensors.read(folder)

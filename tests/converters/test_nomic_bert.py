@@ -4,7 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from rotary_encoders import EPSILON, WORDS, as_inputs, attended, examples, layer_norm, silu, write
+from rotary_encoders import (
+    EPSILON,
+    WORDS,
+    as_inputs,
+    attended,
+    drawn,
+    examples,
+    layer_norm,
+    silu,
+    write,
+)
 from safetensors.numpy import load_file
 
 import bert_tf
@@ -31,26 +41,26 @@ FIRST = {"activation_function": "swiglu", "architectures": ["NomicBertForPreTrai
          "vocab_size": len(WORDS)}
 
 
-def drawn(prefix):
+EMBEDDINGS = {
+    "embeddings.word_embeddings.weight": (len(WORDS), HIDDEN),
+    "embeddings.token_type_embeddings.weight": (2, HIDDEN),
+    "emb_ln.weight": (HIDDEN,), "emb_ln.bias": (HIDDEN,)}
+BLOCK = {
+    "attn.Wqkv.weight": (3 * HIDDEN, HIDDEN), "attn.out_proj.weight": (HIDDEN, HIDDEN),
+    "mlp.fc11.weight": (INNER, HIDDEN), "mlp.fc12.weight": (INNER, HIDDEN),
+    "mlp.fc2.weight": (HIDDEN, INNER),
+    **{f"norm{n}.{end}": (HIDDEN,) for n in (1, 2) for end in ("weight", "bias")}}
+HEAD = {
+    "cls.predictions.transform.dense.weight": (HIDDEN, HIDDEN),
+    "cls.predictions.transform.dense.bias": (HIDDEN,),
+    "cls.predictions.transform.layer_norm.weight": (HIDDEN,),
+    "cls.predictions.transform.layer_norm.bias": (HIDDEN,),
+    "cls.predictions.bias": (len(WORDS),)}
+
+
+def tensors_of(prefix):
     """A masked LM's tensors under their names."""
-    shapes = {"embeddings.word_embeddings.weight": (len(WORDS), HIDDEN),
-              "embeddings.token_type_embeddings.weight": (2, HIDDEN),
-              "emb_ln.weight": (HIDDEN,), "emb_ln.bias": (HIDDEN,)}
-    for layer in range(LAYERS):
-        shapes |= {f"encoder.layers.{layer}.{name}": shape for name, shape in {
-            "attn.Wqkv.weight": (3 * HIDDEN, HIDDEN), "attn.out_proj.weight": (HIDDEN, HIDDEN),
-            "mlp.fc11.weight": (INNER, HIDDEN), "mlp.fc12.weight": (INNER, HIDDEN),
-            "mlp.fc2.weight": (HIDDEN, INNER),
-            **{f"norm{n}.{end}": (HIDDEN,) for n in (1, 2) for end in ("weight", "bias")}}.items()}
-    shapes = {f"{prefix}{name}": shape for name, shape in shapes.items()} | {
-        "cls.predictions.transform.dense.weight": (HIDDEN, HIDDEN),
-        "cls.predictions.transform.dense.bias": (HIDDEN,),
-        "cls.predictions.transform.layer_norm.weight": (HIDDEN,),
-        "cls.predictions.transform.layer_norm.bias": (HIDDEN,),
-        "cls.predictions.bias": (len(WORDS),)}
-    draw = np.random.default_rng(1)
-    return {name: draw.normal(0.1, 0.5, shape).astype(np.float32)
-            for name, shape in shapes.items()}
+    return drawn(prefix, EMBEDDINGS, "encoder.layers.{}.", BLOCK, LAYERS, HEAD)
 
 
 def states(weights, ids, segments, mask):
@@ -72,7 +82,7 @@ def states(weights, ids, segments, mask):
 @pytest.mark.parametrize(("config", "prefix"), [(TODAY, "nomic_bert."), (FIRST, "bert."),
                                                 ({**FIRST, **TODAY, "n_positions": 99}, "bert.")])
 def test_states_and_logits(config, prefix, tmp_path):
-    tensors = drawn(prefix)
+    tensors = tensors_of(prefix)
     model = bert_tf.from_pretrained(write(tmp_path / "model", config, tensors))
     assert model.fresh_variables == () and model.config.longest == 32
     batch = examples()
@@ -90,7 +100,7 @@ def test_states_and_logits(config, prefix, tmp_path):
 
 def test_written_as_read(tmp_path):
     """Tensors come back byte for byte under today's names; a classifier, too, with its pooler."""
-    tensors = drawn("nomic_bert.")
+    tensors = tensors_of("nomic_bert.")
     checkpoint = hf_safetensors.read(write(tmp_path / "model", TODAY, tensors))
     hf_safetensors.write(checkpoint, str(tmp_path / "again"))
     written = load_file(tmp_path / "again" / "model.safetensors")
@@ -124,6 +134,6 @@ def test_written_as_read(tmp_path):
     ({"activation_function": "glu"}, "hidden_act='glu'"),
     ({"head_dim": 4}, "head_dim=4")])
 def test_other_models_are_refused(change, message, tmp_path):
-    folder = write(tmp_path / "model", {**FIRST, **change}, drawn("bert."))
+    folder = write(tmp_path / "model", {**FIRST, **change}, tensors_of("bert."))
     with pytest.raises(UsageError, match=message):
         hf_safetensors.read(folder)
