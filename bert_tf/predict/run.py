@@ -9,6 +9,7 @@
 """
 
 from bert_tf.data.options import beam_module
+from bert_tf.data.table_form import is_table
 from bert_tf.data.tables import BadRow
 from bert_tf.embedder import model_digest
 from bert_tf.errors import BertTfError, explain
@@ -43,6 +44,7 @@ class Prediction(OutputFolder):
         if options.text_column is None and known.header is None and _has_header(known):
             known = known.replace(header=True)
         self.options = known.replace(task=options.task)
+        self.asked = options.columns()
         self.command = command
 
     def finish(self):
@@ -59,7 +61,7 @@ class Prediction(OutputFolder):
             return before
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
-        rows = Rows(paths, predictor.inputs, self._columns(predictor), options.form(),
+        rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
                     options.shard_size)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
@@ -85,10 +87,10 @@ class Prediction(OutputFolder):
         """Return the names of what is made in the folder, as far as it is there."""
         return [name for name in (PREDICTIONS, BAD_ROWS) if files.exists(self.path(name))]
 
-    def _columns(self, predictor):
+    def _columns(self, predictor, paths):
         """Return the columns of the texts: where the second of a pair is named and the first is
-        not, that is the task's."""
-        columns = self.options.columns()
+        not, that is the task's; lines of text have none that the model's run knows."""
+        columns = self.options.columns() if any(map(is_table, paths)) else self.asked
         if "text_b" in columns and predictor.signature in answering_signatures(self.task):
             return {**(find_task(self.task).columns or {}), **columns}
         return columns

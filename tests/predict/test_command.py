@@ -233,6 +233,20 @@ def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):
     assert manifest["labelled"] == (COUNT if count == COUNT else 0)
 
 
+def test_lines_of_text_have_no_columns_that_a_run_knows(model, tmp_path, capsys):
+    os.makedirs(tmp_path / "run")
+    os.symlink(model, tmp_path / "run" / "model")
+    checksums.write_sealed(str(tmp_path / "run" / "results.json"), {
+        "task": "classify", "columns": {"text": "review", "label": "stars", "id": "number"}})
+    (tmp_path / "lines.txt").write_text("the film\n\nfine end\n")
+    given = str(tmp_path / "run"), tmp_path / "lines.txt", tmp_path / "out"
+    assert run(*given, "--text_column", "review") == 2
+    assert "no column 'review' among text; try --text_column" in capsys.readouterr().err
+    assert run(*given) == 0
+    assert [(row["id"], row["text"]) for row in read(tmp_path / "out")] == [
+        ("1", "the film"), ("3", "fine end")]
+
+
 class LongestFirst:
     """A predictor of pairs, of which the longer first text has the higher score."""
 
