@@ -6,6 +6,8 @@ import json
 
 from bert_tf.errors import BertTfError, UsageError, check_choice
 
+CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
+
 
 class Example(abc.ABC):
     """Base of the examples; each has an `id`, a `group` and `where`, file and line for messages.
@@ -67,7 +69,8 @@ class TextExample(Example):
     """A text, or a pair of texts, and its label.
 
     `label` is a name, for a regression a number, for several labels a tuple of names; None where
-    it is not known.
+    it is not known. Where labels are soft, `probabilities` by name are what is learned, and `label`
+    is what they make likeliest.
     """
 
     id: str
@@ -76,6 +79,7 @@ class TextExample(Example):
     label: str | float | tuple[str, ...] | None = None
     group: str | None = None
     where: str = ""
+    probabilities: dict[str, float] | None = None
 
     @property
     def content(self):
@@ -92,6 +96,14 @@ class TextExample(Example):
         if isinstance(self.label, tuple):
             return list(self.label) or ["no label"]
         return [self.label] if isinstance(self.label, str) else []
+
+    @property
+    def label_probabilities(self):
+        """The probability of each of its labels by name; of a label that is certain, 1."""
+        if self.probabilities is not None:
+            return self.probabilities
+        names = self.label if isinstance(self.label, tuple) else (self.label,)
+        return {name: 1.0 for name in names if isinstance(name, str)}
 
     @property
     def stratum(self):

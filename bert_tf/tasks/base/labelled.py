@@ -118,8 +118,28 @@ class LabelledModel(TakesText, Objective):
         if self.num_classes is not None and getattr(self, "loss", None) is None:
             batch = self._with_labels(texts, columns[0] if columns else None)
             for key in self.label_keys.values():
-                _check_values(key, batch.get(key), self.num_classes)
+                if hasattr(batch.get(key), "__array__"):
+                    self.check_values(key, batch[key])
         return (texts, *columns)
+
+    def check_values(self, key, values):
+        """Refuse an array of labels that are none.
+
+        Args:
+            key: their key in the batch, for the message.
+            values: what NumPy takes for an array.
+
+        Raises:
+            UsageError: one is no whole number below `num_classes`.
+        """
+        values = np.asarray(values)
+        if values.dtype.kind not in "iuf":
+            return
+        wrong = values[~((values < self.num_classes) & (values == np.floor(values)))]
+        if wrong.size:
+            raise UsageError(explain(f"{key} such as {wrong.flat[0]}", "whole numbers from 0 to "
+                                     f"{self.num_classes - 1}, or below 0 where a label is to be "
+                                     "ignored"))
 
     def _labels(self, batch, key):
         return tf.reshape(tf.cast(batch[key], tf.int32), [-1])
@@ -137,15 +157,6 @@ class LabelledModel(TakesText, Objective):
         if y is not None and not isinstance(y, dict):
             y = {next(iter(self.label_keys.values())): y}
         return {**(x if isinstance(x, dict) else {}), **(y or {})}
-
-
-def _check_values(name, values, count):
-    values = np.asarray(values if hasattr(values, "__array__") else [])
-    if values.dtype.kind in "iuf":
-        wrong = values[~((values < count) & (values == np.floor(values)))]
-        if wrong.size:
-            raise UsageError(explain(f"{name} such as {wrong.flat[0]}", f"whole numbers from 0 to "
-                                     f"{count - 1}, or below 0 where a label is to be ignored"))
 
 
 def _transform(config):

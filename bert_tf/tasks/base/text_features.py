@@ -26,7 +26,8 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
 
     Returns:
         `Features`, a row an example, with `label_ids` unless no example has a label: int32 `[n]`,
-        int32 `[n, labels]` or float32 `[n]`; -1 or nan where there is none.
+        int32 `[n, labels]` or float32 `[n]`, of soft labels float32 `[n, labels]`; -1 or nan where
+        there is none.
 
     Raises:
         BertTfError: a label is unknown; the message names file and line of the example.
@@ -37,11 +38,12 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
     rows = read_texts(texts, preprocessor)
     values = [example.label for example in examples]
     if any(value is not None for value in values):
-        rows["label_ids"] = _NUMBERED[problem](examples, labels)
+        soft = any(example.probabilities is not None for example in examples)
+        rows["label_ids"] = (_soft if soft else _NUMBERED[problem])(examples, labels)
     if class_weights:
         if problem != "single_label":
             raise UsageError(explain(f"class weights with problem={problem!r}", "single_label"))
-        rows["example_weights"] = _weights(rows["label_ids"], labels, class_weights)
+        rows["example_weights"] = _weights(_single(examples, labels), labels, class_weights)
     window = preprocessor.seq_length if preprocessor.long == "windows" else None
     return Features(rows, np.arange(len(examples)), window,
                     len(truncated_rows(rows, texts, preprocessor)))
@@ -132,6 +134,17 @@ def _multi(examples, labels):
             row[:] = -1
         else:
             row[[number_of(name, numbers, example) for name in example.label]] = 1
+    return rows
+
+
+def _soft(examples, labels):
+    numbers = {name: index for index, name in enumerate(labels)}
+    rows = np.zeros((len(examples), len(labels)), np.float32)
+    for row, example in zip(rows, examples, strict=True):
+        if example.label is None:
+            row[:] = np.nan
+        for name, value in example.label_probabilities.items():
+            row[number_of(name, numbers, example)] = value
     return rows
 
 

@@ -8,7 +8,7 @@ import sys
 from bert_tf.data.table_form import AS_FOUND, written_as
 from bert_tf.data.tables import BadRow, attempts, check_unicode, read_rows
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.tasks.base.examples import TextExample
+from bert_tf.tasks.base.examples import CHOSEN_FROM, TextExample
 
 SEPARATOR = ","
 
@@ -35,7 +35,9 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
     In place of an invalid row comes a BadRow with file and line.
 
     Labels: a name (whole numbers and booleans of JSON are taken as such); a regression's is a
-    finite number; several are separated by `separator`, in JSON also a list, and none is fine.
+    finite number; several are separated by `separator`, in JSON also a list, and none is fine. An
+    object of JSON or Parquet is a soft label: by name the probability of each, or, of one label
+    an example, how many annotators chose it.
 
     Args:
         path: the file.
@@ -68,12 +70,16 @@ def read_texts(path, columns, problem="single_label", labels=None, limits=None,
         text_a = check_text(where, row[columns.text])
         text_b = columns.text_b and check_text(where, row[columns.text_b])
         id = str(number) if columns.id is None else _name(where, row[columns.id], "id")
+        label, probabilities = row[columns.label], None
         try:
-            label = parse(where, row[columns.label])
-            _check_label(where, label, labels, limits)
+            if isinstance(label, dict) and problem != "regression":
+                probabilities = _probabilities(where, label, problem)
+                label = _likeliest(probabilities, problem)
+            label = parse(where, label)
+            _check_label(where, probabilities or label, labels, limits)
         except BadRow as error:
             raise BadLabel(str(error)) from error
-        return TextExample(id, text_a, text_b, label, where=where,
+        return TextExample(id, text_a, text_b, label, where=where, probabilities=probabilities,
                            group=None if columns.group is None else str(row[columns.group]))
 
     return attempts(read_rows(path, needed, form=form), example)
@@ -156,6 +162,25 @@ def _names(where, value, separator):
         raise BadRow(explain(f"{where}: {type(value).__name__} as labels",
                              f"a list, or names separated by {separator!r}"))
     return tuple(dict.fromkeys(_name(where, name) for name in value))
+
+
+def _probabilities(where, values, problem):
+    """Return a soft label as a dict of float; of one label an example they sum to 1."""
+    found = {_name(where, name): 0.0 if value is None else _number(where, value)
+             for name, value in values.items()}  # Parquet has None where an object lacks a name
+    total = sum(found.values())
+    single = problem == "single_label"
+    if not found or min(found.values()) < 0 or not (
+            0 < total < math.inf if single else max(found.values()) <= 1):
+        raise BadRow(explain(f"{where}: soft label {values!r}", "a probability for each name"))
+    return {name: value / total for name, value in found.items()} if single else found
+
+
+def _likeliest(probabilities, problem):
+    """Return the likeliest name, or of several labels a list of those that are likely."""
+    if problem == "single_label":
+        return max(probabilities, key=probabilities.get)
+    return [name for name, value in probabilities.items() if value >= CHOSEN_FROM]
 
 
 def _check_label(where, label, labels, limits):

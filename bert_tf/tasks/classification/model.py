@@ -5,15 +5,21 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.tasks.base.examples import CHOSEN_FROM
 from bert_tf.tasks.base.labelled import LabelledModel, check_labels, check_sees_text
 from bert_tf.tasks.base.long_texts import average_windows
 from bert_tf.tasks.base.objective import weighed
 from bert_tf.tasks.base.ranks import ScoresPairs
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.classification.soft_labels import (
+    check_soft,
+    is_soft,
+    likeliest,
+    soft_cross_entropy,
+)
 from bert_tf.tokenization.texts import check_batch_size, text_list
 
 PROBLEMS = ("single_label", "multi_label", "regression")
-CHOSEN_FROM = 0.5  # probability from which on a text has one of several labels
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -29,6 +35,7 @@ class Classifier(ScoresPairs, LabelledModel):
     |---|---|---|
     | `single_label` | int32 `[b]` or `[b, 1]`, negative ones ignored | cross-entropy |
     | `multi_label` | int32 `[b, labels]` of 0 and 1, negative ones ignored | of each label |
+    | either | float32 `[b, labels]`, probabilities, nan ignored | the same, of soft labels |
     | `regression` | float32 `[b]` or `[b, 1]`, nan ignored | squared error |
 
     Args:
@@ -171,10 +178,13 @@ class Classifier(ScoresPairs, LabelledModel):
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""
-        if self.problem != "regression":
+        if self.problem == "regression":
+            losses = tf.square(outputs[:, 0] - self.labels_of(outputs, batch)["classifier"])
+        elif self._are_soft(batch["label_ids"]):
+            losses = soft_cross_entropy(batch["label_ids"], outputs, self.problem)
+        else:
             return super().loss_sums({"classifier_logits": outputs}, batch)
-        error = tf.square(outputs[:, 0] - self.labels_of(outputs, batch)["classifier"])
-        return {"classifier": tf.reduce_sum(self.weights_of(batch)["classifier"] * error)}
+        return {"classifier": tf.reduce_sum(self.weights_of(batch)["classifier"] * losses)}
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`; of a regression, its mean absolute error."""
@@ -205,7 +215,20 @@ class Classifier(ScoresPairs, LabelledModel):
         values = self._labels(batch, "label_ids")
         return {"classifier": tf.where(tf.math.is_nan(values), 0.0, values)}
 
+    def _are_soft(self, values):
+        return self.problem != "regression" and is_soft(values, len(self.labels))
+
+    def check_values(self, key, values):
+        """See `LabelledModel.check_values`; soft labels are probabilities."""
+        values = np.asarray(values)
+        if self._are_soft(values):
+            check_soft(key, values, self.problem)
+        else:
+            super().check_values(key, values)
+
     def _labels(self, batch, key):
+        if self._are_soft(batch[key]):
+            return likeliest(batch[key], self.problem)
         several = self.problem == "multi_label"
         labels = tf.cast(batch[key], tf.float32 if self.problem == "regression" else tf.int32)
         shapes = [[None, len(self.labels)]] if several else [[None], [None, 1]]

@@ -7,9 +7,10 @@ The last two have the inputs and outputs that TF Serving's Classify and Regress 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.tasks.base.examples import CHOSEN_FROM
 from bert_tf.tasks.base.ranks import rank_signature
 from bert_tf.tasks.base.signature import EXAMPLES, PAIR, TEXT, Signature, result
-from bert_tf.tasks.classification.model import CHOSEN_FROM, Classifier
+from bert_tf.tasks.classification.model import Classifier
 
 _OBJECTIVE = "classifier"
 _LABELS = {"label": "label", "score": "score", "labels": "labels",

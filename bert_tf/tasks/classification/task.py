@@ -6,14 +6,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.tasks.base.examples import number_of
+from bert_tf.tasks.base.examples import CHOSEN_FROM, number_of
 from bert_tf.tasks.base.regression_metrics import regression_metrics
 from bert_tf.tasks.base.task_type import SCORE_DIGITS, TaskType, batches_by_length
 from bert_tf.tasks.base.text_features import text_features
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.confusion import write_confusion
 from bert_tf.tasks.classification.metrics import classification_metrics, multi_label_metrics
-from bert_tf.tasks.classification.model import CHOSEN_FROM, Classifier
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tokenization.morphemes import analyse
 
 _SHOWN = 5  # labels in a message
@@ -196,9 +196,7 @@ class Classification(TaskType):
 
     def _names(self, example):
         """Return the names of the labels of an example, a tuple; of a number none."""
-        if self.problem == "regression" or example.label is None:
-            return ()
-        return example.label if self.problem == "multi_label" else (example.label,)
+        return tuple(example.label_probabilities)
 
     def _both(self, examples, predictions):
         """Return the labels and the predictions, two lists."""

@@ -1,5 +1,6 @@
 """Labelled texts as features: token ids, numbers for labels, weights of classes."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -105,6 +106,11 @@ def test_labels_of_each_problem(preprocessor):
     assert [each.rows["label_ids"].dtype for each in (single, several, number)] == [
         np.int32, np.int32, np.float32]
     np.testing.assert_array_equal(single.example, [0, 1, 2])
+    mixed = examples([None, "no", "yes"])
+    mixed[2] = dataclasses.replace(mixed[2], probabilities={"yes": 0.75, "no": 0.25})
+    soft = text_features(mixed, preprocessor, ["no", "yes", "maybe"], "single_label")
+    np.testing.assert_array_equal(soft.rows["label_ids"], np.array(
+        [[np.nan] * 3, [1, 0, 0], [0.25, 0.75, 0]], np.float32))
     assert "label_ids" not in text_features(examples([None]), preprocessor, ["a", "b"],
                                             "single_label").rows
 

@@ -180,9 +180,45 @@ def test_wrong_numbers_of_json_are_refused(write_file):
 
 
 def test_wrong_lists_of_labels_are_refused(write_file):
-    path = write_file("a.jsonl", '{"text": "a", "label": {"x": 1}}')
-    with pytest.raises(BertTfError, match="line 1: dict as labels"):
+    path = write_file("a.jsonl", '{"text": "a", "label": 1}')
+    with pytest.raises(BertTfError, match="line 1: int as labels"):
         read_examples(find_task("classify", multi_label=True), path)
+
+
+@pytest.mark.parametrize(("several", "given", "label", "probabilities"), [
+    (False, {"no": 0.25, "yes": 0.75}, "yes", {"no": 0.25, "yes": 0.75}),
+    (False, {" no ": 3, "yes": 1, "maybe": 0}, "no", {"no": 0.75, "yes": 0.25, "maybe": 0.0}),
+    (False, {"no": None, "yes": 0.5}, "yes", {"no": 0.0, "yes": 1.0}),
+    (True, {"x": 0.5, "y": 1, "z": 0.1}, ("x", "y"), {"x": 0.5, "y": 1.0, "z": 0.1}),
+    (True, {"x": 0.4}, (), {"x": 0.4}),
+])
+def test_soft_labels(write_file, several, given, label, probabilities):
+    """Votes are divided by their sum; of several labels each has its own probability."""
+    path = write_file("a.jsonl", json.dumps({"text": "t", "label": given}))
+    [example] = read_examples(find_task("classify", multi_label=several), path)
+    assert (example.label, example.probabilities) == (label, probabilities)
+
+
+@pytest.mark.parametrize(("several", "given", "message"), [
+    (False, {}, "soft label {}; expected a probability for each name"),
+    (False, {"x": 0, "y": 0.0}, "soft label"),
+    (False, {"x": 1.5, "y": -0.5}, "soft label"),
+    (False, {"x": 1e308, "y": 1e308}, "soft label"),
+    (True, {"x": 1.5}, "soft label"),
+    (False, {"x": True, "y": 0}, "label True; expected a finite number"),
+    (True, {"x": "likely"}, "label 'likely'; expected a finite number"),
+    (False, {" ": 1}, "empty label"),
+])
+def test_wrong_soft_labels_are_refused(write_file, several, given, message):
+    path = write_file("a.jsonl", json.dumps({"text": "t", "label": given}))
+    with pytest.raises(BertTfError, match=f"line 1: {message}"):
+        read_examples(find_task("classify", multi_label=several), path)
+
+
+def test_soft_labels_have_the_names_of_the_task(write_file):
+    row = {"id": "1", "document": "t", "label": {"0": 0.1, "2": 0.9}}
+    with pytest.raises(BertTfError, match="line 1: label='2' is unknown; expected one of 0, 1"):
+        read_task("nsmc", write_file("a.jsonl", json.dumps(row)))
 
 
 def test_broken_rows_of_published_files_are_left_out_and_counted(write_file, capsys):
