@@ -2,6 +2,7 @@
 
     python benchmarks/distillation.py --rows layers static
     python benchmarks/distillation.py --rows soft_labels --encoder runs/ko_mini --folder work
+    python benchmarks/distillation.py --rows ensemble --encoder runs/ko_mini --folder work
 
 | row | teacher | student | learns from | measured |
 |---|---|---|---|---|
@@ -13,6 +14,8 @@ dev questions among their paragraphs; texts/s |
 sentences | the same |
 | `soft_labels` | --encoder, fine-tuned on NSMC | 2 of its layers | 674k reviews without labels | \
 accuracy on NSMC, beside that of the same size trained on NSMC alone |
+| `ensemble` | the same, and n-grams of characters with logistic regression | --encoder | the mean \
+of both on these reviews, then NSMC's labels | accuracy on NSMC |
 
 Each side is a command of this package, so that a stopped run goes on with --folder. Speeds are of
 vectors in --dtype (the static student computes nothing that could be), in turns, medians of
@@ -21,6 +24,7 @@ vectors in --dtype (the static student computes nothing that could be), in turns
 
 import argparse
 import gzip
+import json
 import os
 import re
 import statistics
@@ -32,14 +36,15 @@ import time
 import minilm
 import numpy as np
 from load.processes import environment
+from peers import ngrams
 from sklearn.metrics import roc_auc_score
 from speed.report import Targets, finish
 
-from bert_tf.data.tables import BadRow, read_rows
 from bert_tf.embedder import Embedder
 from bert_tf.retrieval.corpus import read_corpus
 from bert_tf.storage import files
 from bert_tf.tasks.base.query_files import read_queries
+from bert_tf.tasks.registry import read_task
 
 PARAGRAPH = 6  # sentences
 
@@ -61,13 +66,17 @@ class Benchmark:
         """A path in the folder of the data."""
         return os.path.join(self.arguments.shared, "data", *names)
 
-    def run(self, module, name, **flags):
-        """Run a command into the folder `name`; return its results."""
+    def command(self, module, name, **flags):
+        """Run a command into the folder `name`."""
         words = [word for flag, value in flags.items()
                  for word in (f"--{flag}", *(value if isinstance(value, tuple) else (value,)))
                  if word is not True]
         subprocess.run([sys.executable, "-m", f"bert_tf.{module}", "--output_dir",
                         self.path(name), *map(str, words)], check=True, env=environment())
+
+    def run(self, module, name, **flags):
+        """Run a command into the folder `name`; return its results."""
+        self.command(module, name, **flags)
         return files.read_json(self.path(name, "results.json"))
 
     def distill(self, name, teacher, texts, seed, **flags):
@@ -128,11 +137,8 @@ class Benchmark:
 
     def mrpc(self):
         """`(pairs, labels)` of MRPC."""
-        columns = ["#1 String", "#2 String", "Quality"]
-        rows = [[row[name] for name in columns] for _, row in read_rows(
-            self.data("mrpc", "msr_paraphrase_train.txt"), columns)
-            if not isinstance(row, BadRow)]
-        return [row[:2] for row in rows], [int(row[2]) for row in rows]
+        pairs = read_task("mrpc", self.data("mrpc", "msr_paraphrase_train.txt"))
+        return [pair.content for pair in pairs], [int(pair.label) for pair in pairs]
 
     def auc(self, path):
         """The area under the curve of the cosine of MRPC's pairs by a model."""
@@ -196,37 +202,52 @@ def _static(benchmark, row, texts):
     return found
 
 
-def soft_labels(benchmark):
-    """A classifier of two layers that learns from its teacher's probabilities."""
-    arguments = benchmark.arguments
-    train, dev = (benchmark.data("nsmc", f"ratings_{part}.txt.gz") for part in ("train", "dev"))
-    reviews = benchmark.path("reviews.txt.gz")
-    known = {row["document"].strip() for _, row in read_rows(dev, ["document"])
-             if not isinstance(row, BadRow)}
-    texts = [text for text in files.read_lines(benchmark.data("corpus", "ko_reviews.txt.gz"))
-             if text.strip() and text.strip() not in known]
-    files.write_bytes(reviews, gzip.compress("\n".join(texts).encode(), 1, mtime=0))
+class Korean:
+    """NSMC's files, and the reviews without labels that are none of its dev examples."""
 
-    def tuned(name, **flags):
+    def __init__(self, benchmark):
+        self.benchmark = benchmark
+        self.train, self.dev = (benchmark.data("nsmc", f"ratings_{part}.txt.gz")
+                                for part in ("train", "dev"))
+        self.examples = {"train": read_task("nsmc", self.train), "dev": read_task("nsmc", self.dev)}
+        known = {example.text_a.strip() for example in self.examples["dev"]}
+        lines = files.read_lines(benchmark.data("corpus", "ko_reviews.txt.gz"))
+        self.texts = [text for text in lines if text.strip() and text.strip() not in known]
+        if benchmark.arguments.reviews:
+            self.texts = self.texts[:benchmark.arguments.reviews]
+        self.reviews = benchmark.path("reviews.txt.gz")
+        files.write_bytes(self.reviews, gzip.compress("\n".join(self.texts).encode(), 1, mtime=0))
+
+    def tuned(self, name, **flags):
+        """Fine-tune on labels into the folder `name`; the accuracy on dev examples."""
+        arguments, benchmark = self.benchmark.arguments, self.benchmark
+        flags = {"task": "nsmc", "train": self.train, "dev": self.dev,
+                 "epochs": arguments.label_epochs, "learning_rate": 3e-4, **flags}
         return benchmark.run(
-            "finetune", name, task="nsmc", train=train, dev=dev, max_seq_length=64, batch_size=64,
-            dtype=arguments.dtype, dropout=0.1, epochs=arguments.label_epochs, learning_rate=3e-4,
+            "finetune", name, max_seq_length=64, batch_size=64, dtype=arguments.dtype, dropout=0.1,
             export_dir=benchmark.path("saved", name), **flags)["metrics"]["accuracy"]
 
+    def teacher(self):
+        """Fine-tune the encoder into the folder `teacher`; its accuracy."""
+        return self.tuned("teacher", init=self.benchmark.arguments.encoder, seed=1)
+
+
+def soft_labels(benchmark):
+    """A classifier of two layers that learns from its teacher's probabilities."""
+    arguments, korean = benchmark.arguments, Korean(benchmark)
     small = benchmark.path("small.json")
     config = files.read_json(os.path.join(arguments.encoder, "model", "model_config.json"))
     files.write_json(small, {**config, "num_hidden_layers": 2})
-    found = {"reviews": len(texts), "teacher": tuned(
-        "teacher", init=arguments.encoder, seed=1), "alone": [], "student": []}
+    found = {"reviews": len(korean.texts), "teacher": korean.teacher(), "alone": [], "student": []}
     for seed in benchmark.seeds:
-        found["alone"].append(tuned(
+        found["alone"].append(korean.tuned(
             f"alone_{seed}", init="scratch", config=small, vocab=os.path.join(
                 arguments.encoder, "vocab.txt"), seed=seed))
-        benchmark.distill(f"student_{seed}", benchmark.path("teacher"), (reviews,), seed,
+        benchmark.distill(f"student_{seed}", benchmark.path("teacher"), (korean.reviews,), seed,
                           num_hidden_layers=2, epochs=arguments.epochs, max_seq_length=64,
                           learning_rate=3e-4)
         found["student"].append(benchmark.run(
-            "evaluate", f"measured_{seed}", task="nsmc", data=dev,
+            "evaluate", f"measured_{seed}", task="nsmc", data=korean.dev,
             model=benchmark.path(f"student_{seed}"))["metrics"]["accuracy"])
         print(found, flush=True)
     student = np.mean(found["student"])
@@ -237,7 +258,54 @@ def soft_labels(benchmark):
     return found
 
 
-ROWS = {row.__name__: row for row in (layers, static, static_corpus, soft_labels)}
+def ensemble(benchmark):
+    """The encoder that learns the mean of what its teacher and n-grams say of reviews."""
+    arguments, korean = benchmark.arguments, Korean(benchmark)
+    found = {"reviews": len(korean.texts), "teacher": korean.teacher(), "student": [],
+             "labelled": []}
+    grams = ngrams.learn(korean.examples["train"], n=4, unit="char")
+    dev = korean.examples["dev"]
+    labels, right = list(grams.classes_), np.array([example.label for example in dev])
+    lines = map(json.loads, files.read_lines(benchmark.path("teacher", "predictions.jsonl")))
+    said = [[line["scores"][label] for label in labels] for line in lines]
+    of_grams = grams.predict_proba([example.text_a for example in dev])
+    for name, probabilities in (("ngrams", of_grams), ("mean", of_grams + said)):
+        found[name] = float(np.mean(np.array(labels)[probabilities.argmax(1)] == right))
+    benchmark.command("predict", "said", model=benchmark.path("teacher"), input=korean.reviews,
+                      format="jsonl")
+    soft, certain = benchmark.path("soft.jsonl"), benchmark.path("dev.jsonl")
+    files.write_json_lines(soft, _means(grams, files.expand(
+        [benchmark.path("said", "predictions", "*.jsonl")])))
+    files.write_json_lines(certain, ({"text": example.text_a, "label": example.label}
+                                     for example in dev))
+    for seed in benchmark.seeds:
+        found["student"].append(korean.tuned(
+            f"of_both_{seed}", task="classify", train=soft, dev=certain, init=arguments.encoder,
+            epochs=arguments.epochs, seed=seed))
+        found["labelled"].append(korean.tuned(
+            f"labelled_{seed}", init=benchmark.path(f"of_both_{seed}"), epochs=1,
+            learning_rate=1e-4, seed=seed))
+        print(found, flush=True)
+    benchmark.targets.check("ensemble: points above the teacher", 100 * (
+        np.mean(found["labelled"]) - found["teacher"]), 0)
+    return found
+
+
+def _means(grams, paths):
+    """Yield for each text, once, the mean of what a teacher and n-grams say of it."""
+    known = set()
+    for path in paths:
+        rows = [json.loads(line) for line in files.read_lines(path)]
+        told = grams.predict_proba([row["text"] for row in rows]).tolist()
+        for row, of_grams in zip(rows, told, strict=True):
+            if row["text"] not in known:
+                known.add(row["text"])
+                yield {"text": row["text"], "label": {
+                    label: (value + row["probabilities"][label]) / 2
+                    for label, value in zip(grams.classes_, of_grams, strict=True)}}
+
+
+ROWS = {row.__name__: row for row in (layers, static, static_corpus, soft_labels, ensemble)}
 
 
 def main():
@@ -246,7 +314,8 @@ def main():
     add = parser.add_argument
     add("--rows", nargs="+", choices=list(ROWS), default=["layers", "static"])
     add("--shared", default="../shared", help="folder of the data")
-    add("--encoder", help="run of a pre-trained Korean encoder, for soft_labels")
+    add("--encoder", help="run of a pre-trained Korean encoder, for soft_labels and ensemble")
+    add("--reviews", type=int, help="the first ones, of these two (default: all)")
     add("--texts", type=int, default=100_000, help="English sentences")
     add("--objectives", nargs="+", default=["output"])
     add("--epochs", type=int, default=1)
@@ -259,8 +328,9 @@ def main():
     add("--folder", help="kept, so that a stopped run resumes (default: a temporary one)")
     add("--output", help="JSON file (default: results/distillation.json)")
     arguments = parser.parse_args()
-    if "soft_labels" in arguments.rows and not arguments.encoder:
-        parser.error("soft_labels needs --encoder")
+    for row in arguments.rows:
+        if row in ("soft_labels", "ensemble") and not arguments.encoder:
+            parser.error(f"{row} needs --encoder")
     with tempfile.TemporaryDirectory() as temporary:
         benchmark = Benchmark(arguments, files.make_folder(arguments.folder or temporary))
         rows = {row: ROWS[row](benchmark) for row in arguments.rows}
