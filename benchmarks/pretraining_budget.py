@@ -38,7 +38,7 @@ SIZES = {"family": "bert", "vocab_size": 8000, "max_position_embeddings": 64, "h
 COMMON = {"objective": "mlm", "format": "full_sentences", "split": "none", "max_seq_length": 64,
           "batch_size": 32, "dtype": "bfloat16", "holdout": 0.01, "learning_rate": 1e-3,
           "strategy": "one_device", "num_processes": 1, "eval_every": 10**9,
-          "checkpoint_every": 10**9}
+          "checkpoint_every": 10**9, "checkpoint_minutes": 0}
 _MODERN = {"norm_position": "pre", "feed_forward": "gated", "use_bias": False,
            "relative_position": "rotary", "position_embedding": "none"}
 _WIDER = {"initializer_range": 0.06}

@@ -9,6 +9,7 @@ from bert_tf.options import (
     FRACTION,
     FRACTION_ABOVE_0,
     NATURAL,
+    NOT_NEGATIVE,
     POSITIVE,
     SeedOptions,
     TrainWriteOptions,
@@ -70,6 +71,9 @@ class PretrainingOptions(UpdateOptions, MakeExamplesOptions):
     eval_examples: int = option(
         1000, "examples of an evaluation, spread over the held-out documents", POSITIVE)
     checkpoint_every: int = option(500, "steps between checkpoints", POSITIVE)
+    checkpoint_minutes: float = option(
+        10.0, "minutes after which there is a checkpoint in any case, of a single worker; 0: none",
+        NOT_NEGATIVE, metavar="X")
     keep_checkpoints: int = option(3, "newest checkpoints to keep", POSITIVE)
     export_dir: str | None = option(
         None, "where the SavedModel goes (default: named as the run folder)",

@@ -13,7 +13,7 @@ from bert_tf.storage import checksums, files
 MAY_CHANGE = frozenset({
     "output_dir", "export_dir", "overwrite", "discard_checkpoints", "verify_inputs",
     "num_processes", "num_devices", "strategy", "log_every", "eval_every", "eval_examples",
-    "checkpoint_every", "keep_checkpoints"})
+    "checkpoint_every", "checkpoint_minutes", "keep_checkpoints"})
 _BLOCK = 1 << 20
 _BLOCKS = 64
 _AGAIN = "--overwrite, which makes its files again"

@@ -45,6 +45,7 @@ class TrainConfig(Config):
     log_every: int = 10  # steps between lines of metrics.jsonl
     eval_every: int = 500  # steps between held-out evaluations; the last step has one always
     checkpoint_every: int = 500  # steps between checkpoints; the last step has one always
+    checkpoint_minutes: float = 10.0  # after which there is one in any case, of one worker; 0: none
     keep_checkpoints: int = 3  # newest checkpoints that are kept
 
     def __post_init__(self):
@@ -56,7 +57,8 @@ class TrainConfig(Config):
                      lambda value: 0 < value < math.inf, "above 0")
         self._refuse(("beta_1", "beta_2", "decay_ratio", "ema_decay"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
-        self._refuse(("weight_decay",), lambda value: 0 <= value < math.inf, "at least 0")
+        self._refuse(("weight_decay", "checkpoint_minutes"), lambda value: 0 <= value < math.inf,
+                     "at least 0")
         self._refuse(("seed",), lambda value: 0 <= value < 2**31, "in [0, 2**31)")
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, SCHEDULES)

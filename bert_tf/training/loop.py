@@ -22,6 +22,7 @@ from bert_tf.training.strategy import (
     check_agreement,
     distribute,
     explained_loss_of_workers,
+    has_workers,
     is_chief,
 )
 from bert_tf.training.weight_average import WeightAverage
@@ -154,6 +155,7 @@ class _Run:
         self.best = None
         self.no_better = 0  # evaluations since the best
         self.saved_step = None
+        self.saved_at = time.monotonic()
         self.unlogged_tokens = []
         self.log = None
         self.clock = None
@@ -220,9 +222,12 @@ class _Run:
         return self.patience is not None and self.no_better >= self.patience
 
     def is_due(self, name):
-        """Return whether a finished step is one of every `<name>_every`, or the last."""
-        return (self.step % getattr(self.config, f"{name}_every") == 0
-                or self.step == self.config.train_steps)
+        """Return whether a finished step is one of every `<name>_every`, or the last; or whether
+        the last checkpoint is too long ago, of one worker: the clocks of several differ."""
+        minutes = 0 if has_workers(self.strategy) else self.config.checkpoint_minutes
+        overdue = minutes and time.monotonic() - self.saved_at >= 60 * minutes
+        return bool(self.step % getattr(self.config, f"{name}_every") == 0
+                    or self.step == self.config.train_steps or (name == "checkpoint" and overdue))
 
     def restart_clock(self):
         """Measure the rate of the steps from here on."""
@@ -293,7 +298,7 @@ class _Run:
                  "evaluation": self.evaluation, "best": self.best,
                  "no_better": self.no_better, "batch_size": self.config.batch_size,
                  "replicas": self.strategy.num_replicas_in_sync})
-        self.saved_step = self.step
+        self.saved_step, self.saved_at = self.step, time.monotonic()
         self.discard_weights()
 
     def discard_weights(self):

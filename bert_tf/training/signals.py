@@ -1,7 +1,11 @@
 """Ctrl-C and SIGTERM as a request that a loop heeds at its next safe point."""
 
+import contextlib
+import os
 import signal
 import threading
+
+_TOLD = b"\nstopping at the end of this step; once more stops at once, without saving it\n"
 
 
 class StopRequest:
@@ -24,3 +28,5 @@ class StopRequest:
     def _request(self, number, frame):
         self.requested = True
         self.__exit__()
+        with contextlib.suppress(OSError):
+            os.write(2, _TOLD)  # `print` may be what was interrupted

@@ -89,7 +89,8 @@ def make_strategy(name="mirrored", num_devices=1):
         _devices(), tf.distribute.ReductionToOneDevice() if on_cpu else None)
 
 
-def _has_workers(strategy):
+def has_workers(strategy):
+    """Return whether a strategy has several workers."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
@@ -163,7 +164,7 @@ def barrier(strategy):
     Raises:
         LostWorkerError: another process is lost; it is named.
     """
-    if _has_workers(strategy):
+    if has_workers(strategy):
         sum_over_workers(strategy, [1])
 
 
@@ -173,13 +174,13 @@ def any_worker(strategy, value):
     Raises:
         LostWorkerError: another process is lost; it is named.
     """
-    return bool(sum_over_workers(strategy, [value])[0]) if _has_workers(strategy) else value
+    return bool(sum_over_workers(strategy, [value])[0]) if has_workers(strategy) else value
 
 
 def check_agreement(strategy, value, what, expected, error=BertTfError):
     """Raise `error` unless an int is the same in every process; `what` names it, `expected` says
     how it would be."""
-    if not _has_workers(strategy):
+    if not has_workers(strategy):
         return
     total, squares = sum_over_workers(strategy, [value, value * value])
     if strategy.num_replicas_in_sync * squares != total * total:

@@ -75,7 +75,7 @@ def test_overwriting_checkpoints_takes_a_second_word(tmp_path):
 
 def test_other_flags_than_those_of_other_workers_are_refused(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_text(json.dumps({"options": start(tmp_path, 1).stated()}))
-    monkeypatch.setattr(strategy, "_has_workers", lambda _: True)
+    monkeypatch.setattr(strategy, "has_workers", lambda _: True)
     monkeypatch.setattr(strategy, "sum_over_workers",
                         lambda _, own: [own[0] + 1000, own[1] + 1000 ** 2])  # the chief's defaults
 

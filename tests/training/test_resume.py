@@ -72,6 +72,17 @@ def test_stopped_run_equals_the_undisturbed_one(tiny, more, request):
     assert sum("restart" in line for line in tiny.lines("stopped")) == 1
 
 
+def test_steps_that_take_long_are_saved_between_those_that_are_counted(tiny, eager):
+    """However often that is, the bytes are the same."""
+    options = {"strategy": "one_device", "train_steps": 3, "checkpoint_every": 9,
+               "keep_checkpoints": 9}
+    weights = {}
+    for minutes, steps in ((0.0, [3]), (60.0, [3]), (1e-9, [1, 2, 3])):
+        weights[minutes], _ = tiny.train(str(minutes), checkpoint_minutes=minutes, **options)
+        assert Checkpoints(str(tiny.root / str(minutes) / "checkpoints")).steps() == steps
+    assert equal(weights[0.0], weights[1e-9])
+
+
 def test_a_stop_during_the_last_evaluation_is_heeded(tiny, eager):
     """What comes after the steps, as an export or the next of several trainings, is not begun."""
     def judge(model):
