@@ -184,7 +184,8 @@ class Classifier(ScoresPairs, LabelledModel):
             losses = soft_cross_entropy(batch["label_ids"], outputs, self.problem)
         else:
             return super().loss_sums({"classifier_logits": outputs}, batch)
-        return {"classifier": tf.reduce_sum(self.weights_of(batch)["classifier"] * losses)}
+        return {"classifier": tf.reduce_sum(tf.math.multiply_no_nan(
+            losses, self.weights_of(batch)["classifier"]))}
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`; of a regression, its mean absolute error."""
