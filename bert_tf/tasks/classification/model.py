@@ -80,6 +80,11 @@ class Classifier(ScoresPairs, LabelledModel):
         return {"single_label": len(self.labels), "multi_label": 2, "regression": None
                 }[self.problem]
 
+    @property
+    def one_label(self):
+        """See `LabelledModel`."""
+        return self.problem == "single_label"
+
     def options(self):
         """See `Saved.options`."""
         return {"labels": list(self.labels), "problem": self.problem, **super().options()}

@@ -113,6 +113,35 @@ def test_each_replica_reports_an_equal_part_of_the_loss():
                                rtol=1e-5)
 
 
+def test_weights_of_classes(eager):
+    """Wherever the labels are: those in the inputs ended in an IndexError."""
+    inputs, labels = make_data("classifier", 8)
+    found = []
+    for given, options in (((inputs, labels), {"sample_weight": np.where(labels, 5.0, 1.0)}),
+                           *(((*each,), {"class_weight": {0: 1.0, 1: 5.0}}) for each in (
+                               (inputs, labels), (inputs, {"label_ids": labels}),
+                               ({**inputs, "label_ids": labels},)))):
+        model = TASKS["classifier"]()
+        model.compile("sgd")
+        model.fit(*given, verbose=0, **options)
+        model.train_on_batch(*given, **options)
+        found.append(model.head.get_weights()[0])
+    for weights in found[1:]:
+        np.testing.assert_array_equal(weights, found[0])
+
+
+@pytest.mark.parametrize("make", [
+    TASKS["tagger"], TASKS["span"],
+    *(lambda problem=problem: Classifier(TINY, ["a"], problem) for problem in (
+        "multi_label", "regression"))])
+def test_weights_of_classes_need_one_label_an_example(make):
+    """Keras takes the place of a row's largest label for its class."""
+    model = make()
+    model.compile("sgd")
+    with pytest.raises(UsageError, match="class_weight of .* try sample_weight"):
+        model.fit(*make_data("tagger", 4), class_weight={0: 1.0, 1: 5.0}, verbose=0)
+
+
 def test_weights_of_the_labels_shape():
     model, batch = TASKS["tagger"](), batch_of("tagger", 1)
     weights = np.arange(9, dtype="float32")[np.newaxis]
