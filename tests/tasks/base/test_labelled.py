@@ -96,6 +96,17 @@ def test_a_model_that_is_compiled_without_a_loss_forgets_an_earlier_one(eager):
     assert losses[1] == losses[0]
 
 
+def test_a_quantized_model_is_compiled_without_a_loss(eager):
+    """It ended in `ValueError: None`."""
+    model, given = TASKS["classifier"](), make_data("classifier", 8)
+    model.quantize("int8")
+    model.backbone.enable_lora(2)
+    model.compile(keras.optimizers.Adam(0.01))
+    before = model.evaluate(*given, verbose=0)[0]
+    model.fit(*given, epochs=5, verbose=0)
+    assert model.evaluate(*given, verbose=0)[0] < before
+
+
 def test_each_replica_reports_an_equal_part_of_the_loss():
     """Keras weighs them by rows, of which a last batch has not as many for each."""
     batch, strategy = batch_of("classifier", 3), mirrored(2)
