@@ -135,11 +135,49 @@ def test_batches_of_a_generator(classifiers, eager):
         model.compile(keras.optimizers.SGD(0.0))
     logits = plain.predict(analyse(TEXTS), verbose=0)
     loss = plain.evaluate(analyse(TEXTS), labels, verbose=0)
-    for hold in (np.array, tf.constant):
+    for hold in (np.array, tf.constant, list):
         np.testing.assert_allclose(
             ours.predict(((hold(TEXTS),) for _ in range(1)), verbose=0), logits, atol=1e-6)
-        np.testing.assert_allclose(
-            ours.evaluate(((hold(TEXTS), labels) for _ in range(1)), verbose=0), loss, rtol=1e-5)
+        for numbers in (labels, labels.tolist()):
+            np.testing.assert_allclose(ours.evaluate(
+                ((hold(TEXTS), numbers) for _ in range(1)), verbose=0), loss, rtol=1e-5)
+
+
+class Rows(keras.utils.PyDataset):
+    """A batch for each row; counts its epochs."""
+
+    def __init__(self, hold, columns, **options):
+        super().__init__(**options)
+        self.hold, self.columns, self.begun = hold, columns, 0
+
+    def __len__(self):
+        return len(TEXTS)
+
+    def __getitem__(self, index):
+        row = slice(index, index + 1)
+        return (self.hold(TEXTS[row]), *(column[row] for column in self.columns))
+
+    def on_epoch_begin(self):
+        self.begun += 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_batches_of_a_py_dataset(classifiers, eager, workers):
+    """String tensors were predicted without being analysed; lists and arrays ended in Keras."""
+    ours, plain = classifiers
+    labels, weights = [0, 1, 0], [2.0, 2.0, 2.0]
+    for model in classifiers:
+        model.compile(keras.optimizers.SGD(0.0))
+    expected = plain.evaluate(analyse(TEXTS), labels, sample_weight=weights, verbose=0)
+    for hold in (np.array, tf.constant, list):
+        given = Rows(hold, (labels, weights), workers=workers)
+        np.testing.assert_allclose(ours.evaluate(given, verbose=0), expected, rtol=1e-5)
+        np.testing.assert_allclose(ours.predict(Rows(hold, (), workers=workers), verbose=0),
+                                   plain.predict(analyse(TEXTS), verbose=0), atol=1e-6)
+    begun = given.begun
+    history = ours.fit(given, validation_data=given, verbose=0, epochs=2).history
+    np.testing.assert_allclose(history["val_loss"][-1], expected[0], rtol=1e-5)
+    assert given.begun > begun
 
 
 @pytest.mark.long

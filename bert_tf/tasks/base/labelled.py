@@ -28,6 +28,8 @@ class LabelledModel(TakesText, Objective):
     With a `preprocessor` the model takes text: whatever `preprocessor` takes may stand in place of
     the ids.
 
+    `class_weight` of `fit` is for examples that have one label each.
+
     A subclass sets `label_keys`, `{task: key of its labels in the batch}`, and `with_transform`,
     the values of `label_head` with which its head has more than a linear map.
 
@@ -44,6 +46,7 @@ class LabelledModel(TakesText, Objective):
 
     label_keys = {}
     num_classes = None  # labels are below it, where that is known
+    one_label = False  # whether an example has one of the labels, whose weight is the example's
     with_transform = ("transform",)
 
     def __init__(self, encoder, head, num_labels, dropout=None, dtype=None, seed=None,
@@ -98,6 +101,25 @@ class LabelledModel(TakesText, Objective):
     def options(self):
         """See `Saved.options`; `features` only where the encoder is not trained."""
         return {} if self.feature_lstm is None else {"features": self.feature_lstm.options()}
+
+    def fit(self, x=None, y=None, *args, **kwargs):
+        """See Keras; `class_weight` also weighs by labels in `x` or in a dict."""
+        return super().fit(x, self._classes(x, y, **kwargs), *args, **kwargs)
+
+    def train_on_batch(self, x, y=None, *args, **kwargs):
+        """See Keras; `class_weight` as in `fit`."""
+        return super().train_on_batch(x, self._classes(x, y, **kwargs), *args, **kwargs)
+
+    def _classes(self, x, y, class_weight=None, **options):
+        """Return the labels as Keras takes them where there is a `class_weight`."""
+        if class_weight is None:
+            return y
+        if not self.one_label:
+            raise UsageError(explain(
+                f"class_weight of {self.name}, whose examples do not have one label each",
+                attempt="sample_weight, an array of the labels' shape"))
+        [key] = self.label_keys.values()
+        return self._with_labels(x, y).get(key, y)
 
     def weights_of(self, batch):
         """Return `{task: float32}`, of the labels' shapes: 0 where a label is ignored."""

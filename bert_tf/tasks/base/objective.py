@@ -35,6 +35,7 @@ class Objective(OnEncoder, keras.Model):
         super().compile(*args, **kwargs)
         # Made here, as variables that appear inside a step break `fit` on several replicas.
         if self.loss is None and not self.accuracies:
+            self._tracker.unlock()  # Keras' `quantize` ends with a lock
             self.accuracies = [keras.metrics.Mean(name=name) for name in self.metric_names]
 
     def fit(self, x=None, *args, **kwargs):

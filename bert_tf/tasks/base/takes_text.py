@@ -24,7 +24,8 @@ class TakesText:
     Text may be what a preprocessor takes, and in its place what `text_list` takes: lists, arrays,
     Series, generators of strings. Where the preprocessor's tokenizer is of morphemes, it is split
     into them here, which no graph can do; so is the text of a `tf.data.Dataset` but that of
-    `text_batches`, which is. Batches of a generator, tuples, may begin with any of these.
+    `text_batches`, which is. Batches of a generator, tuples, may begin with any of these, as may
+    those of a Keras `PyDataset`.
     """
 
     preprocessor = None
@@ -192,8 +193,8 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
 
     Args:
         inputs: what holds texts, see `text_list`; a list of pairs of texts; a tuple or a dict of
-            what holds texts; a generator of tuples that begin with one of these; or anything else,
-            which is left as it is.
+            what holds texts; a generator or a `PyDataset` of tuples that begin with one of these;
+            or anything else, which is left as it is.
         tokenizer: says whether texts are to be split into morphemes, see `pretokenize`.
         name: what an error calls the texts.
         make: called with each list of str.
@@ -211,11 +212,13 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
                 or make is _tensor and not getattr(tokenizer, "pretokenize", None)):
             return inputs
         return make(pretokenize(tokenizer, inputs, name=name))
+    if isinstance(inputs, keras.utils.PyDataset):
+        return _TextBatches(inputs, tokenizer)
     first, inputs = _first_of(inputs)
     if isinstance(first, _SCALARS):
         return make(pretokenize(tokenizer, inputs, name=name))
     if isinstance(inputs, types.GeneratorType) and isinstance(first, tuple):
-        return ((text_tensors(batch[0], tokenizer, name, make), *batch[1:]) for batch in inputs)
+        return (_read_batch(batch, tokenizer) for batch in inputs)
     if isinstance(inputs, list) and isinstance(first, (tuple, list)):
         if any(len(row) != 2 for row in inputs):
             raise UsageError(explain(f"{name}: a list of rows", "strings, or pairs of strings"))
@@ -223,6 +226,37 @@ def text_tensors(inputs, tokenizer=None, name="texts", make=_tensor):
     if isinstance(inputs, tuple):
         return tuple(text_tensors(value, tokenizer, name, make) for value in inputs)
     return inputs
+
+
+def _read_batch(batch, tokenizer):
+    """Return a batch as Keras takes it: a dict, or a tuple of inputs and, if any, labels and
+    weights."""
+    if isinstance(batch, dict):
+        return text_tensors(batch, tokenizer)
+    inputs, *columns = batch if isinstance(batch, (tuple, list)) else (batch,)
+    return (text_tensors(inputs, tokenizer), *map(numbers_of, columns))
+
+
+class _TextBatches(keras.utils.PyDataset):
+    """The batches of a `PyDataset`, read by `_read_batch`."""
+
+    def __init__(self, batches, tokenizer):
+        super().__init__(batches.workers, batches.use_multiprocessing, batches.max_queue_size)
+        self.batches = batches
+        self.tokenizer = tokenizer
+
+    @property
+    def num_batches(self):
+        return self.batches.num_batches
+
+    def __getitem__(self, index):
+        return _read_batch(self.batches[index], self.tokenizer)
+
+    def on_epoch_begin(self):
+        self.batches.on_epoch_begin()
+
+    def on_epoch_end(self):
+        self.batches.on_epoch_end()
 
 
 def _first_of(inputs):

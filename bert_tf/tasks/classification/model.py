@@ -80,6 +80,11 @@ class Classifier(ScoresPairs, LabelledModel):
         return {"single_label": len(self.labels), "multi_label": 2, "regression": None
                 }[self.problem]
 
+    @property
+    def one_label(self):
+        """See `LabelledModel`."""
+        return self.problem == "single_label"
+
     def options(self):
         """See `Saved.options`."""
         return {"labels": list(self.labels), "problem": self.problem, **super().options()}
@@ -184,7 +189,8 @@ class Classifier(ScoresPairs, LabelledModel):
             losses = soft_cross_entropy(batch["label_ids"], outputs, self.problem)
         else:
             return super().loss_sums({"classifier_logits": outputs}, batch)
-        return {"classifier": tf.reduce_sum(self.weights_of(batch)["classifier"] * losses)}
+        return {"classifier": tf.reduce_sum(tf.math.multiply_no_nan(
+            losses, self.weights_of(batch)["classifier"]))}
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`; of a regression, its mean absolute error."""

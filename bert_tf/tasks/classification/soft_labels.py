@@ -2,7 +2,6 @@
 al. 2015, "Distilling the Knowledge in a Neural Network").
 """
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
@@ -22,14 +21,16 @@ def likeliest(soft, problem):
     """Return what soft labels make likeliest.
 
     Args:
-        soft: float `[b, labels]`; nan or negative ones are ignored.
+        soft: float `[b, labels]`; nan is ignored, of several labels -1, too.
         problem: `single_label` or `multi_label`.
 
     Returns: int32 `[b]`, or of several labels 0 and 1 `[b, labels]`; -1 where it is ignored.
     """
     if problem == "multi_label":
-        return tf.where(soft >= 0, tf.cast(soft >= CHOSEN_FROM, tf.int32), -1)
-    return tf.where(tf.reduce_all(soft >= 0, -1), tf.argmax(soft, -1, tf.int32), -1)
+        ignored = tf.math.is_nan(soft) | (soft == -1)
+        return tf.where(ignored, -1, tf.cast(soft >= CHOSEN_FROM, tf.int32))
+    ignored = tf.reduce_any(tf.math.is_nan(soft), -1)
+    return tf.where(ignored, -1, tf.argmax(soft, -1, tf.int32))
 
 
 def soft_cross_entropy(soft, logits, problem):
@@ -40,25 +41,33 @@ def soft_cross_entropy(soft, logits, problem):
         logits: float32 `[b, labels]`.
         problem: as of `likeliest`.
 
-    Returns: float32 `[b]`, or of several labels `[b, labels]`; finite where a label is ignored.
+    Returns: float32 `[b]`, or of several labels `[b, labels]`; finite where a label is ignored, NaN
+        where it is no probability.
     """
     known = tf.where(soft >= 0, tf.cast(soft, tf.float32), 0.0)
-    if problem == "multi_label":
-        return tf.nn.sigmoid_cross_entropy_with_logits(known, logits)
-    return tf.nn.softmax_cross_entropy_with_logits(known, logits)
+    several = problem == "multi_label"
+    nats = (tf.nn.sigmoid_cross_entropy_with_logits if several else
+            tf.nn.softmax_cross_entropy_with_logits)(known, logits)
+    return tf.where(_wrong(soft, several), float("nan"), nats)
+
+
+def _wrong(soft, several):
+    """Return where soft labels are no probabilities, bool `[b]`, or of `several` `[b, labels]`."""
+    soft = tf.cast(soft, tf.float32)
+    if several:
+        return (soft > 1) | ((soft < 0) & (soft != -1))
+    return tf.reduce_any(soft < 0, -1) | (tf.abs(tf.reduce_sum(soft, -1) - 1) > _TOLERANCE)
 
 
 def check_soft(name, values, problem):
     """Refuse an array of soft labels that are no probabilities.
 
     Raises:
-        UsageError: one is above 1, or those of a row do not sum to 1.
+        UsageError: one is below 0 or above 1, or those of a row do not sum to 1.
     """
-    if problem == "multi_label":
-        wrong, right = (values > 1).any(axis=-1), "probabilities"
-    else:
-        known = (values >= 0).all(axis=-1)
-        wrong = known & (np.abs(values.sum(axis=-1) - 1) > _TOLERANCE)
-        right = "probabilities, which sum to 1"
+    several = problem == "multi_label"
+    wrong = _wrong(values, several).numpy()
     if wrong.any():
-        raise UsageError(explain(f"{name} such as {values[wrong][0].tolist()}", right))
+        first = values[wrong.any(-1) if several else wrong][0]
+        raise UsageError(explain(f"{name} such as {first.tolist()}", "probabilities" if several
+                                 else "probabilities, which sum to 1"))

@@ -134,6 +134,12 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
             self.training_loss, loss = loss, None
         super().compile(optimizer, loss, **kwargs)
 
+    def _batch(self, x, y, sample_weight):
+        if not (isinstance(x, dict) and "text_ids" in x):
+            raise UsageError(explain(f"{self.name} was compiled without a loss of Keras' and given "
+                                     "no text_ids", "batches of query_batches"))
+        return super()._batch(x, y, sample_weight)
+
     def loss_weights(self, batch):
         """See `Objective.loss_weights`: the number of queries."""
         weights = batch.get("example_weights")

@@ -93,6 +93,12 @@ class ReplacedTokens(Objective):
         """The names of the losses."""
         return ("masked_lm", "replaced") if self.generator else ("replaced",)
 
+    @property
+    def call_inputs(self):
+        """See `OnEncoder`; the generator reads what is predicted, too."""
+        predicted = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+        return (*INPUTS, *predicted) if self.generator else INPUTS
+
     def options(self):
         """See `Saved.options`."""
         return {"generator": self.generator.config.to_dict() if self.generator else None}

@@ -50,6 +50,11 @@ class Ranker(ScoresPairs, LabelledModel):
         if self.preprocessor is not None:
             self.preprocessor.pair = True
 
+    @property
+    def one_label(self):
+        """See `LabelledModel`; candidates of a query side by side have one each."""
+        return self.rank_loss == "binary"
+
     def options(self):
         """See `Saved.options`."""
         return {"loss": self.rank_loss, **super().options()}

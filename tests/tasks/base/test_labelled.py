@@ -96,6 +96,17 @@ def test_a_model_that_is_compiled_without_a_loss_forgets_an_earlier_one(eager):
     assert losses[1] == losses[0]
 
 
+def test_a_quantized_model_is_compiled_without_a_loss(eager):
+    """It ended in `ValueError: None`."""
+    model, given = TASKS["classifier"](), make_data("classifier", 8)
+    model.quantize("int8")
+    model.backbone.enable_lora(2)
+    model.compile(keras.optimizers.Adam(0.01))
+    before = model.evaluate(*given, verbose=0)[0]
+    model.fit(*given, epochs=5, verbose=0)
+    assert model.evaluate(*given, verbose=0)[0] < before
+
+
 def test_each_replica_reports_an_equal_part_of_the_loss():
     """Keras weighs them by rows, of which a last batch has not as many for each."""
     batch, strategy = batch_of("classifier", 3), mirrored(2)
@@ -111,6 +122,35 @@ def test_each_replica_reports_an_equal_part_of_the_loss():
     whole = model.loss_sums(logits, batch)["classifier"] / 3
     np.testing.assert_allclose(strategy.experimental_local_results(found), [whole / 2] * 2,
                                rtol=1e-5)
+
+
+def test_weights_of_classes(eager):
+    """Wherever the labels are: those in the inputs ended in an IndexError."""
+    inputs, labels = make_data("classifier", 8)
+    found = []
+    for given, options in (((inputs, labels), {"sample_weight": np.where(labels, 5.0, 1.0)}),
+                           *(((*each,), {"class_weight": {0: 1.0, 1: 5.0}}) for each in (
+                               (inputs, labels), (inputs, {"label_ids": labels}),
+                               ({**inputs, "label_ids": labels},)))):
+        model = TASKS["classifier"]()
+        model.compile("sgd")
+        model.fit(*given, verbose=0, **options)
+        model.train_on_batch(*given, **options)
+        found.append(model.head.get_weights()[0])
+    for weights in found[1:]:
+        np.testing.assert_array_equal(weights, found[0])
+
+
+@pytest.mark.parametrize("make", [
+    TASKS["tagger"], TASKS["span"],
+    *(lambda problem=problem: Classifier(TINY, ["a"], problem) for problem in (
+        "multi_label", "regression"))])
+def test_weights_of_classes_need_one_label_an_example(make):
+    """Keras takes the place of a row's largest label for its class."""
+    model = make()
+    model.compile("sgd")
+    with pytest.raises(UsageError, match="class_weight of .* try sample_weight"):
+        model.fit(*make_data("tagger", 4), class_weight={0: 1.0, 1: 5.0}, verbose=0)
 
 
 def test_weights_of_the_labels_shape():

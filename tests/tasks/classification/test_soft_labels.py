@@ -72,6 +72,33 @@ def test_probabilities_are_what_is_learned(problem):
     np.testing.assert_allclose(model.probabilities(model(TEXTS)), soft, atol=0.02)
 
 
+@pytest.mark.parametrize(("problem", "wrong"), [
+    ("single_label", [2.0, -0.5, -0.5]),  # sums to 1
+    ("single_label", np.log([0.2, 0.3, 0.5])),
+    ("single_label", [0.5, 0.5, 0.5]),
+    ("multi_label", [0.5, -0.5, 0]),
+    ("multi_label", [0.5, 1.5, 0])])
+def test_logits_and_their_like_are_refused_or_give_nan(problem, wrong):
+    """They were ignored where they are below 0: a loss of 0 from which nothing is learned."""
+    model, soft = classifier(NAMES, problem), soft_labels(problem)
+    logits = model(TEXTS).numpy()
+    soft[3] = wrong
+    assert np.isnan(model.loss_sums(logits, {"label_ids": soft})["classifier"])
+    unweighed = {"label_ids": soft, "example_weights": np.float32(np.arange(6) != 3)}
+    assert np.isfinite(model.loss_sums(logits, unweighed)["classifier"])
+    model.compile("sgd")
+    with pytest.raises(UsageError, match="label_ids such as .*expected probabilities"):
+        model.evaluate(TEXTS, soft, verbose=0)
+
+
+def test_of_several_labels_some_may_be_unknown():
+    model, soft = classifier(NAMES, "multi_label"), soft_labels("multi_label")
+    soft[4, 1] = -1
+    other = np.where(soft == -1, np.nan, soft)
+    model.compile("sgd")
+    assert model.evaluate(TEXTS, soft, verbose=0) == model.evaluate(TEXTS, other, verbose=0)
+
+
 def test_what_is_no_probability_is_refused():
     model = classifier(NAMES)
     model.compile("sgd")

@@ -173,6 +173,10 @@ def test_fit_draws_texts_together(replicas):
 def test_what_cannot_be_done(eager):
     with pytest.raises(UsageError, match="was given text and has no preprocessor"):
         SentenceEmbedder(CONFIG)(TEXTS)
+    model = make()
+    model.compile()
+    with pytest.raises(UsageError, match="no text_ids; expected batches of query_batches"):
+        model.fit(TEXTS, np.zeros(len(TEXTS)), verbose=0)
     with pytest.raises(UsageError, match="term weights for a plain mean"):
         make().set_term_weights(bert_tf.learn_term_weights(TEXTS, tokenizer()))
     with pytest.raises(UsageError, match="embed with pooling='none'"):

@@ -233,6 +233,20 @@ def test_keras_files_keep_everything(tmp_path):
         np.testing.assert_array_equal(got[name], value)
 
 
+def test_keras_exports_both_models(tmp_path):
+    model, batch = build(), make_batch()
+    model.export(str(tmp_path), verbose=False)
+    exported = tf.saved_model.load(str(tmp_path))
+    served = exported.serve(
+        {name: tf.cast(values, tf.int32) for name, values in batch.items()})
+    np.testing.assert_allclose(served["masked_lm_logits"], model(batch)["masked_lm_logits"],
+                               atol=1e-5)
+    replaced = {"input_word_ids": served["corrupted_word_ids"],
+                **{name: tf.constant(batch[name])
+                   for name in ("input_mask", "input_type_ids")}}
+    np.testing.assert_allclose(served["replaced_logits"], model.discriminate(replaced), atol=1e-5)
+
+
 def test_a_generator_that_does_not_fit_is_refused():
     with pytest.raises(UsageError, match=r"the generator's vocab_size=60; expected .* 50"):
         ReplacedTokens(TINY, generator_config(TINY).replace(vocab_size=60))
