@@ -170,7 +170,7 @@ def _probabilities(where, values, problem):
              for name, value in values.items()}  # Parquet has None where an object lacks a name
     total = sum(found.values())
     single = problem == "single_label"
-    if not found or min(found.values()) < 0 or not (
+    if not found or len(found) < len(values) or min(found.values()) < 0 or not (
             0 < total < math.inf if single else max(found.values()) <= 1):
         raise BadRow(explain(f"{where}: soft label {values!r}", "a probability for each name"))
     return {name: value / total for name, value in found.items()} if single else found

@@ -204,6 +204,7 @@ def test_soft_labels(write_file, several, given, label, probabilities):
     (False, {"x": 0, "y": 0.0}, "soft label"),
     (False, {"x": 1.5, "y": -0.5}, "soft label"),
     (False, {"x": 1e308, "y": 1e308}, "soft label"),
+    (False, {"x": 0.5, " x": 0.5}, "soft label"),
     (True, {"x": 1.5}, "soft label"),
     (False, {"x": True, "y": 0}, "label True; expected a finite number"),
     (True, {"x": "likely"}, "label 'likely'; expected a finite number"),
