@@ -31,6 +31,7 @@ PUBLIC = {
     "QuestionAnswering": "bert_tf.tasks.question_answering.model",
     "TokenClassifier": "bert_tf.tasks.token_classification.model",
     "SentenceEmbedder": "bert_tf.tasks.embedding.model",
+    "SparseEmbedder": "bert_tf.tasks.embedding.sparse.model",
     "EmbeddingLoss": "bert_tf.tasks.embedding.options",
     "query_batches": "bert_tf.tasks.embedding.features",
     "read_queries": "bert_tf.tasks.base.query_files",
