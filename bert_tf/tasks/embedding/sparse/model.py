@@ -8,6 +8,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.mlm_head import MaskedLMHead
 from bert_tf.layers.term_pooling import ACTIVATIONS, POOLINGS, pool_terms
 from bert_tf.models.families import INPUTS, as_encoder
+from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
@@ -45,6 +46,7 @@ class SparseEmbedder(VectorModel):
     """
 
     saved_as = "sparse_embedder"
+    objectives = ("terms",)
     required_options = ("pooling", "act")
     further_options = ("prompts",)
     needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
@@ -110,8 +112,7 @@ class SparseEmbedder(VectorModel):
     def similarities(self, texts, firsts, seconds, batch_size):
         """See `VectorModel.similarities`: the scalar product of the weights."""
         weights = self.sparse(texts, batch_size=batch_size)
-        return np.array([sum(weight * weights[second].get(token, 0)
-                             for token, weight in weights[first].items())
+        return np.array([product(weights[first], weights[second])
                          for first, second in zip(firsts, seconds, strict=True)], np.float32)
 
     def sparse(self, texts, top_k=None, batch_size=32, prompt=None):
