@@ -143,7 +143,7 @@ class SparseEmbedder(VectorModel):
         found = [None] * len(columns[0])
         for rows, weights in self.outputs_by_length(columns, batch_size):
             for row, of_text in zip(rows, weights[:, :num_tokens], strict=True):
-                ids = np.flatnonzero(of_text > 0)
+                ids = np.flatnonzero(of_text)  # what is no number, too
                 ids = ids[np.argsort(-of_text[ids], kind="stable")][:top_k]
                 tokens = tokenizer.tokens(tf.constant(ids, tf.int32)).numpy()
                 found[row] = {token.decode(errors="replace"): weight for token, weight in zip(

@@ -29,10 +29,10 @@ def sparse(served, **inputs):
     # Tables may have further rows, which are no tokens'.
     weights = model(inputs, training=False)[:, :len(served.tokenizer.vocabulary)]
     weights, ids = tf.math.top_k(weights, served.max_terms)
-    num_terms = tf.reduce_sum(tf.cast(weights > 0, tf.int32), axis=1)
+    num_terms = tf.reduce_sum(tf.cast(weights != 0, tf.int32), axis=1)
     longest = tf.reduce_max(tf.concat([[0], num_terms], 0))  # of a batch of no rows 0
     weights, ids = weights[:, :longest], ids[:, :longest]
-    return {"terms": served.tokens(ids, weights > 0)["tokens"], "weights": weights,
+    return {"terms": served.tokens(ids, weights != 0)["tokens"], "weights": weights,
             "num_terms": num_terms}
 
 
