@@ -33,6 +33,7 @@ PUBLIC = {
     "SentenceEmbedder": "bert_tf.tasks.embedding.model",
     "SparseEmbedder": "bert_tf.tasks.embedding.sparse.model",
     "EmbeddingLoss": "bert_tf.tasks.embedding.options",
+    "SparseLoss": "bert_tf.tasks.embedding.sparse.options",
     "query_batches": "bert_tf.tasks.embedding.features",
     "read_queries": "bert_tf.tasks.base.query_files",
     "learn_vocab": "bert_tf.learn_vocab",

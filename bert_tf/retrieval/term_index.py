@@ -24,7 +24,7 @@ class TermIndex:
 
     def add(self, passages):
         """Add passages after those that are there: a list of dicts of float by token."""
-        self._parts.append(self._matrix(passages))
+        self._parts.append(self.matrix(passages))
 
     def search(self, queries, k):
         """Return the passages with the highest scores, `(scores, rows)`.
@@ -38,7 +38,7 @@ class TermIndex:
             token.
         """
         k = min(check_k(k), len(self))
-        queries, at_once = self._matrix(queries), max(1, _SCORES_AT_ONCE // max(len(self), 1))
+        queries, at_once = self.matrix(queries), max(1, _SCORES_AT_ONCE // max(len(self), 1))
         width = len(self._tokens)
         passages = sparse.vstack([sparse.csr_matrix((part.data, part.indices, part.indptr),
                                                     (part.shape[0], width))
@@ -52,8 +52,9 @@ class TermIndex:
             scores[start:start + at_once], rows[start:start + at_once] = top.taken()
         return np.where(rows < 0, np.float32(0), scores), rows
 
-    def _matrix(self, texts):
-        """Return weights as a CSR matrix, float32; tokens get numbers when they first come."""
+    def matrix(self, texts):
+        """Return weights as a CSR matrix, float32, of dicts; tokens get numbers when they first
+        come."""
         counts = [len(weights) for weights in texts]
         columns = np.fromiter((self._tokens.setdefault(token, len(self._tokens))
                                for weights in texts for token in weights), np.int64, sum(counts))

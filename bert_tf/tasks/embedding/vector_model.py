@@ -54,9 +54,18 @@ class VectorModel(Ranks, TakesText, Objective):
         What is returned is this replica's share: the loss times all weights, by the replicas.
         """
         gathered = VectorBatch.gathered(outputs, batch)
-        loss = compute_loss(gathered, self.training_loss) * tf.reduce_sum(gathered.weights)
+        loss = self.loss_of(gathered, batch) * tf.reduce_sum(gathered.weights)
         context = tf.distribute.get_replica_context()
         return {TASK: loss / (context.num_replicas_in_sync if context else 1)}
+
+    def loss_of(self, gathered, batch):
+        """Compute the loss of a `VectorBatch`, float32 scalar.
+
+        Args:
+            gathered: of all replicas.
+            batch: this replica's.
+        """
+        return compute_loss(gathered, self.training_loss)
 
     def metric_sums(self, outputs, batch):
         """See `Objective.metric_sums`: none."""

@@ -107,6 +107,9 @@ def test_it_learns_from_queries_and_their_texts():
     examples = [QueryExample(str(number), query, (positive,))
                 for number, (query, positive) in enumerate(["ab", "cd", "ef", "gh"])]
     model = make()
-    model.compile("adam", bert_tf.EmbeddingLoss(similarity="dot"))
-    history = model.fit(bert_tf.query_batches(examples, model, 4, seed=1, epochs=6), verbose=0)
-    assert history.history["loss"][-1] < 1.5
+    with pytest.raises(UsageError, match="expected a SparseLoss"):
+        model.compile("adam", bert_tf.EmbeddingLoss())
+    model.compile("adam", bert_tf.SparseLoss(query_flops=0.1))
+    first, then = (model.fit(bert_tf.query_batches(examples, model, 4, seed=1, epochs=8),
+                             verbose=0).history for _ in range(2))
+    assert then["loss"][0] < first["loss"][0] and first["query_terms"][0] > 2

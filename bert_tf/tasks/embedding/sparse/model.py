@@ -10,7 +10,10 @@ from bert_tf.layers.term_pooling import ACTIVATIONS, POOLINGS, pool_terms
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
+from bert_tf.tasks.embedding.losses.table import compute_loss
 from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tasks.embedding.sparse.flops import regularizer
+from bert_tf.tasks.embedding.sparse.options import SparseLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
 
 _HEADLESS = ("gpt", "static")  # families without a head that predicts masked tokens
@@ -39,7 +42,7 @@ class SparseEmbedder(VectorModel):
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
         preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
-        training_loss: an `EmbeddingLoss`, where `compile` is given none.
+        training_loss: a `SparseLoss`, where `compile` is given none.
 
     Raises:
         UsageError: an option is unknown, or the family has no such head.
@@ -49,6 +52,8 @@ class SparseEmbedder(VectorModel):
     objectives = ("terms",)
     required_options = ("pooling", "act")
     further_options = ("prompts",)
+    whole_table = True  # is multiplied by
+    metric_names = ("query_terms", "passage_terms")
     needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
 
     def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
@@ -67,8 +72,8 @@ class SparseEmbedder(VectorModel):
         self.pooling = check_choice("pooling", pooling, POOLINGS)
         self.act = check_choice("act", act, ACTIVATIONS)
         self.prompts = dict(prompts or {})
-        self.training_loss = (training_loss if isinstance(training_loss, EmbeddingLoss)
-                              else EmbeddingLoss(**(training_loss or {})))
+        self.training_loss = (training_loss if isinstance(training_loss, SparseLoss)
+                              else SparseLoss(**(training_loss or {})))
         self.masked_lm_head = MaskedLMHead(
             config.vocab_size, config.embedding_width, config.head_activation,
             config.layer_norm_eps, config.initializer_range, seed, name="predictions",
@@ -108,6 +113,28 @@ class SparseEmbedder(VectorModel):
         table = tf.cast(self.backbone.embeddings.table(), hidden.dtype)
         return pool_terms(hidden, inputs["input_mask"], table,
                           tf.convert_to_tensor(head.output_bias), self.pooling, self.act, training)
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """See Keras; `loss` may also be a `SparseLoss`, without one it is `training_loss`."""
+        if isinstance(loss, EmbeddingLoss) and not isinstance(loss, SparseLoss):
+            raise UsageError(explain(f"{loss!r} for weights of tokens", "a SparseLoss"))
+        super().compile(optimizer, loss, **kwargs)
+
+    def loss_of(self, gathered, batch):
+        """See `VectorModel.loss_of`: with the FLOPS regularizer; where a batch has `progress`, how
+        much of the training is done, that rises."""
+        loss = self.training_loss
+        return compute_loss(gathered, loss) + regularizer(gathered, loss, batch.get("progress"))
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`: tokens that weigh anything in a query, and in a passage."""
+        weights = batch.get("example_weights")
+        present = tf.cast(batch["text_ids"] > 0, tf.float32)
+        present = present if weights is None else present * weights[:, tf.newaxis]
+        counts = tf.math.count_nonzero(outputs, -1, dtype=tf.float32) * present
+        parts = {"query_terms": slice(0, 1), "passage_terms": slice(1, None)}
+        return {name: (tf.reduce_sum(counts[:, part]), tf.reduce_sum(present[:, part]))
+                for name, part in parts.items()}
 
     def similarities(self, texts, firsts, seconds, batch_size):
         """See `VectorModel.similarities`: the scalar product of the weights."""
