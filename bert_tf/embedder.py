@@ -8,7 +8,8 @@ import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
-from bert_tf.models.find import SERVED, find_model, model_files
+from bert_tf.models.find import MODULES, SERVED, find_model, model_files
+from bert_tf.models.pretrained import TASK
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import prompted
@@ -16,6 +17,7 @@ from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
+_SPARSE = "sparse_embedder"
 _LENGTH = 512  # tokens that a model reads which does not say how many
 
 
@@ -33,6 +35,10 @@ class Embedder:
 
     def __init__(self, path, dtype=None):
         self.path = path
+        if gives_terms(path):
+            raise UsageError(explain(f"{path}, which gives weights of tokens",
+                                     "a model that gives vectors",
+                                     f"evaluate --task retrieval --model {path}"))
         self._served = find_model(path).kind in SERVED
         if self._served and dtype is not None:
             raise UsageError(explain(f"dtype={dtype!r} of the SavedModel {path}",
@@ -74,6 +80,48 @@ class Embedder:
             raise BertTfError(explain(f"{self.path} gives vectors that are not finite",
                                       "a model that was trained without overflow"))
         return vectors
+
+
+class TermWeigher:
+    """Weights of tokens by a `SparseEmbedder` at a path, or by its SavedModel, as `gives_terms`
+    knows it.
+
+    Args:
+        path: its place.
+    """
+
+    def __init__(self, path):
+        self.path, self._served = path, find_model(path).kind in SERVED
+        self._model = Predictor(path, "sparse") if self._served else loaded(path)
+
+    def weights(self, texts, role="passage"):
+        """Yield lists of dicts of float by token, of some texts after the other.
+
+        Args:
+            texts: list of str.
+            role: see `Embedder.vectors`.
+
+        Raises:
+            BertTfError: a weight is not finite.
+        """
+        prompts = (self._model.described.get("prompts") or {} if self._served
+                   else self._model.prompts)
+        for part in parts([prompted(prompts, role, text) for text in texts], "weights"):
+            found = self._model(part)["terms"] if self._served else self._model.sparse(part)
+            if not all(np.isfinite(list(weights.values())).all() for weights in found):
+                raise BertTfError(explain(f"{self.path} gives weights that are not finite",
+                                          "a model that was trained without overflow"))
+            yield found
+
+
+def gives_terms(path):
+    """Return whether the model at a path weighs tokens, by its files."""
+    found = find_model(path)
+    task = os.path.join(found.folder, TASK)
+    if files.exists(task):
+        return files.read_json_object(task).get("task") == _SPARSE
+    return found.kind == "sentence_transformers" and "SpladePooling" in files.read_text(
+        os.path.join(found.folder, MODULES))
 
 
 def deciding_files(path):

@@ -107,6 +107,8 @@ class ExportConfig(EmbeddingOptions):
     max_new_tokens: int | None = option(
         None, "tokens that generate and sample add, for which so much of the window is kept "
               "(default: 32, of a window below 96 a third)", POSITIVE)
+    max_terms: int | None = option(
+        None, "tokens that sparse gives of a text, the heaviest (default: 256)", POSITIVE)
     serving_config: bool = option(
         False, "write serving/models.config (for containers; not over your own) and "
                "serving/models.local.config, with or without an export; an error where there is "
@@ -163,7 +165,7 @@ def _export(config, embedding):
             else None,
             code=VectorCode(config.dimensions, config.precision), sample=_sample(model, config),
             calibration=_calibration(model, config) if config.dtype == "int8" else None,
-            max_loss=config.max_loss)
+            max_loss=config.max_loss, max_terms=config.max_terms)
     about = files.read_json(os.path.join(version, "assets.extra", EXPORT))
     print(f"exported {version}\nsignatures: {' '.join(about['signatures'])}")
     for note in about["notes"]:

@@ -17,8 +17,9 @@ from bert_tf.tokenization.texts import text_list
 _BATCH_CHARACTERS = 1 << 14  # of the texts that are predicted together
 _CHARACTERS = 8  # of a token at most, by which the length of a truncated text is estimated
 _FLAT = ("label", "span")  # kinds of results whose parts are columns of their own
-_TRUNCATED = ("label", "number", "relevance", "vector", "candidates")  # read to the window alone
-_FINITE = ("label", "number", "relevance", "vector")
+# Kinds of texts that are read to the window alone.
+_TRUNCATED = ("label", "number", "relevance", "terms", "vector", "candidates")
+_FINITE = ("label", "number", "relevance", "terms", "vector")
 
 
 class Predictor:
@@ -209,6 +210,8 @@ def _arrow_types(pa, name, result, row):
         return {name: pa.list_(pa.struct([
             (result.get("name", part) if part == "text" else part, types[part])
             for part in order if part in result]))}
+    if kind == "terms":
+        return {name: pa.map_(text, number)}
     if kind == "candidates":
         return {name: pa.list_(pa.list_(pa.struct([("token", text), ("score", number)])))}
     return {name: text if kind == "continuation" else number}

@@ -88,7 +88,8 @@ def parameter_shapes(config, task):
             shapes |= _lstm(f"{config.family}/bilstm/{direction}/lstm_cell", hidden)
     if config.pooling == "dense":
         shapes |= _dense(f"{config.family}/pooler/dense", hidden, hidden)
-    if kind == "pretraining" or (kind == "language_model" and config.family != "gpt"):
+    if kind in ("pretraining", "sparse_embedder") or (
+            kind == "language_model" and config.family != "gpt"):
         shapes |= _masked_lm_head(config, "cls/predictions")
     if kind == "pretraining" and task.get("sentence_task"):
         name = {"next_sentence": "seq_relationship"}.get(task["sentence_task"],

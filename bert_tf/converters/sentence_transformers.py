@@ -1,6 +1,7 @@
 """Folders of sentence-transformers: a Hugging Face encoder, and how its states become vectors.
 
-Or a table of vectors without an encoder, see `static_embedding`.
+Or a table of vectors without an encoder, see `static_embedding`; or a masked LM whose logits become
+weights of tokens, see `splade`.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import os
 from bert_tf.converters import (
     hf_safetensors,
     safetensors_file,
+    splade,
     static_embedding,
     weight_files,
 )
@@ -35,8 +37,7 @@ _DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
 # Keys that change vectors, and what we compute; null is that as well.
 _VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
 _ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
-         _OPTIONS: {"transformer_task": "feature-extraction",
-                    "module_output_name": "token_embeddings",
+         _OPTIONS: {"module_output_name": "token_embeddings",
                     **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
                                      "config_kwargs", "config_args"), {}),
                     # Of queries and documents, which are texts like any other here.
@@ -44,10 +45,12 @@ _ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
          ABOUT_MODULES: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
+# What transformers does in a module that does not say it.
+_TASKS = {"Transformer": "feature-extraction", "MLMTransformer": "fill-mask"}
 
 
 def read(path):
-    """The `Checkpoint` of a `SentenceEmbedder` in a folder.
+    """The `Checkpoint` of a `SentenceEmbedder` or `SparseEmbedder` in a folder.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -57,7 +60,14 @@ def read(path):
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
     about, normalize = os.path.join(path, ABOUT_MODULES), kinds[-1] == "Normalize"
-    prompts, notes = _read_prompts(about), _similarity_notes(about, normalize)
+    prompts = _read_prompts(about)
+    if kinds[-1] == splade.POOLING:
+        found = splade.read(*folders)
+        return dataclasses.replace(
+            found, notes=(*found.notes, *_similarity_notes(about, "dot")), task=found.task | {
+                "reading": _reading(folders[0], kinds[0], "fill-mask", found)} | (
+                    {"prompts": prompts} if prompts else {}))
+    notes = () if normalize else _similarity_notes(about, "cosine")
     if normalize:
         _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
@@ -69,9 +79,7 @@ def read(path):
     task = {"task": "embedder", "pooling": _read_pooling(folders[1], config, prompts),
             "layers": [config.num_hidden_layers], "combine": "concat", "mask_specials": False,
             "special_ids": None, "weighting": None, "normalize": normalize,
-            "reading": {"seq_length": _read_length(folders[0], encoder), "long": "head",
-                        "stride": 1, "pair": False}}
-    task["reading"]["stride"] = max(1, task["reading"]["seq_length"] // 2)
+            "reading": _reading(folders[0], kinds[0], "feature-extraction", encoder)}
     tensors = encoder.tensors
     if "Dense" in kinds:
         task["dense"], tensors = _read_dense(folders[kinds.index("Dense")], config, tensors)
@@ -87,31 +95,38 @@ def write(checkpoint, path):
     Returns: our tensors that it cannot hold: always none, a model that does not fit is refused.
     """
     task = checkpoint.task
-    if task["task"] != "embedder":
+    if task["task"] not in ("embedder", "sparse_embedder"):
         raise UsageError(explain(f"a model of the task {task['task']!r} as a folder of "
                                  "sentence-transformers", "an embedder",
                                  "from_pretrained(folder, 'embedder', …).save_pretrained(NAME)"))
-    static = checkpoint.config.family == "static"
+    sparse, static = task["task"] == "sparse_embedder", checkpoint.config.family == "static"
     dense = task.get("dense")
-    names = [_STATIC] if static else ["Transformer", "Pooling", *(["Dense"] if dense else ())]
-    names += ["Normalize"] if task["normalize"] else []
+    names = ["MLMTransformer", splade.POOLING] if sparse else [_STATIC] if static else [
+        "Transformer", "Pooling", *(["Dense"] if dense else ())]
+    names += ["Normalize"] if task.get("normalize") else []
     places = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
-    mode = _check(task, checkpoint.config)
+    _refuse_other("long", task.get("reading", {}).get("long", "head"), "head")
+    mode = None if sparse else _check(task, checkpoint.config)
+    package = splade.PACKAGE if sparse else _PACKAGE
     with checksums.new_folder(path) as temporary:
         if static:
             static_embedding.write(checkpoint, temporary)
         else:
-            hf_safetensors.write_model(hf_safetensors.encoder_of(checkpoint), temporary)
+            hf_safetensors.write_model(splade.masked_lm_of(checkpoint) if sparse else
+                                       hf_safetensors.encoder_of(checkpoint), temporary)
             length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
             files.write_json(os.path.join(temporary, _OPTIONS),
                              {"max_seq_length": length, "do_lower_case": False})
         files.write_json(os.path.join(temporary, MODULES), [
-            {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
+            {"idx": i, "name": str(i), "path": place, "type": f"{package}.{name}"}
             for i, (name, place) in enumerate(zip(names, places, strict=True))])
         files.write_json(os.path.join(temporary, ABOUT_MODULES), {
-            "prompts": task.get("prompts") or {}, "default_prompt_name": None})
+            "prompts": task.get("prompts") or {}, "default_prompt_name": None,
+            **({"model_type": "SparseEncoder", "similarity_fn_name": "dot"} if sparse else {})})
         for name, place in zip(names[1:], places[1:], strict=True):
             folder = files.make_folder(os.path.join(temporary, place))
+            if name == splade.POOLING:
+                splade.write_pooling(folder, checkpoint)
             if name == "Pooling":
                 files.write_json(os.path.join(folder, _CONFIG), {
                     "word_embedding_dimension": checkpoint.config.hidden_size,
@@ -132,10 +147,12 @@ def _read_modules(path, source):
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     usual = ["Transformer", "Pooling", "Dense", "Normalize"]
     encoder = kinds[:2] == usual[:2] and kinds == [kind for kind in usual if kind in kinds]
-    if not encoder and kinds not in ([_STATIC], [_STATIC, "Normalize"]):
+    others = [[_STATIC], [_STATIC, "Normalize"], *([kind, splade.POOLING] for kind in _TASKS)]
+    if not encoder and kinds not in others:
         raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
-                                 "Transformer, Pooling, perhaps Dense, perhaps Normalize; or "
-                                 "StaticEmbedding, perhaps Normalize"))
+                                 "Transformer, Pooling, perhaps Dense, perhaps Normalize; "
+                                 "StaticEmbedding, perhaps Normalize; or Transformer and "
+                                 f"{splade.POOLING}"))
     for module in modules:
         if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
             raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))
@@ -172,11 +189,21 @@ def _read_pooling(folder, config, prompts):
     return _POOLINGS[modes[0]]
 
 
-def _read_length(folder, encoder):
-    """Tokens of a text at most."""
+def _reading(folder, kind, task, encoder):
+    """How texts are read, as of `TextPreprocessor.reading`.
+
+    Args:
+        folder: of the encoder's module.
+        kind: of that.
+        task: what transformers has to do.
+        encoder: its `Checkpoint`.
+    """
     sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
     source = next(filter(files.exists, sources), sources[0])
     values = _read_checked(source, _ONLY[_OPTIONS])
+    stated = values.get("transformer_task") or _TASKS[kind]
+    if stated != task:
+        raise UsageError(explain(f"{source}: transformer_task={stated!r}", json.dumps(task)))
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
@@ -192,7 +219,8 @@ def _read_length(folder, encoder):
     stated = longest if stated is None else stated
     if not isinstance(stated, int | float) or stated < 3:
         raise UsageError(explain(f"{source}: max_seq_length={stated!r}", "an integer from 3 on"))
-    return int(min(stated, longest))
+    length = int(min(stated, longest))
+    return {"seq_length": length, "long": "head", "stride": max(1, length // 2), "pair": False}
 
 
 def _lowers(folder):
@@ -250,13 +278,14 @@ def _read_prompts(source):
     return {name: prompt for name, prompt in prompts.items() if prompt}
 
 
-def _similarity_notes(source, normalize):
-    """What to tell of vectors that were made to be compared otherwise than we do: a tuple."""
+def _similarity_notes(source, ours):
+    """What to tell of vectors that were made to be compared otherwise than by `ours`: a tuple."""
     stated = files.read_json_object(source).get("similarity_fn_name") if (
         files.exists(source)) else None
-    if normalize or stated in (None, "cosine"):  # others rank vectors of length 1 as cosines do
+    if stated in (None, ours):
         return ()
-    return (f"{source}: similarity_fn_name={stated!r}; here vectors are compared by cosines",)
+    how = {"cosine": "vectors are compared by cosines", "dot": "weights by scalar products"}
+    return (f"{source}: similarity_fn_name={stated!r}; here {how[ours]}",)
 
 
 def _check(task, config):
@@ -264,17 +293,20 @@ def _check(task, config):
     static = config.family == "static"  # which reads no special tokens and knows the mean alone
     poolings = {"mean": "mean"} if static else _POOLINGS
     pooling = next((theirs for theirs, ours in poolings.items() if ours == task["pooling"]), None)
-    long = task.get("reading", {}).get("long", "head")
     for name, value, right in (
             ("layers", [layer % (config.num_hidden_layers + 1) for layer in task["layers"]],
              [config.num_hidden_layers]),
             ("mask_specials", task["mask_specials"], static),
-            ("weighting", task["weighting"], None), ("long", long, "head")):
-        if value != right:
-            raise UsageError(explain(f"{name}={value!r} cannot be written to a folder of "
-                                     "sentence-transformers", repr(right)))
+            ("weighting", task["weighting"], None)):
+        _refuse_other(name, value, right)
     if pooling is None:
         raise UsageError(explain(
             f"pooling={task['pooling']!r} cannot be written to a folder of sentence-transformers",
             f"one of {', '.join(poolings.values())}"))
     return pooling
+
+
+def _refuse_other(name, value, right):
+    if value != right:
+        raise UsageError(explain(f"{name}={value!r} cannot be written to a folder of "
+                                 "sentence-transformers", repr(right)))

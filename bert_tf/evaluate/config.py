@@ -53,7 +53,8 @@ class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions
               "columns)", metavar="NAME")
     model: str = option(
         REQUIRED, "folder of a finetune run, model folder, version of a SavedModel, or what "
-                  "convert reads; of retrieval any embedder, or bm25 for none", metavar="PATH")
+                  "convert reads; of retrieval any embedder, of vectors or of weights of tokens, "
+                  "or bm25 for none", metavar="PATH")
     data: str = option(REQUIRED, "labelled examples", metavar="FILE")
     output_dir: str | None = option(
         None, "folder for the results (default: named after the model and the data)",

@@ -1,4 +1,4 @@
-"""How well passages are found in a corpus: by vectors, BM25, both, and reranked."""
+"""How well passages are found in a corpus: by vectors or weights, BM25, both, and reranked."""
 
 import collections
 import os
@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from bert_tf.embedder import Embedder, deciding_files
+from bert_tf.embedder import Embedder, TermWeigher, deciding_files, gives_terms
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
 from bert_tf.evaluate.queries import read_retrieval
@@ -73,10 +73,13 @@ class RetrievalEvaluation(Evaluation):
 
         # What is missing, or of no use, is refused before anything takes long.
         library()
-        embedder = None if options.model == BM25 else Embedder(options.model)
+        sparse = options.model != BM25 and gives_terms(options.model)
+        kind = TermWeigher if sparse else Embedder
+        embedder = None if options.model == BM25 else kind(options.model)
         reranker = options.reranker and Reranker(options.reranker)
         if embedder:
-            add("embedder", lambda: without(find(embedder, texts, contents, deeper), own, depth))
+            add("sparse" if sparse else "embedder",
+                lambda: without(find(embedder, texts, contents, deeper), own, depth))
         add(BM25, lambda: without(Bm25(contents, progress=True).search(texts, deeper), own, depth))
         ranked, weight = list(found.values()), options.vector_weight
         weights = [1] if weight is None else [weight, 1 - weight]

@@ -1,22 +1,29 @@
-"""Systems that rank passages: vectors of a model, a reranker."""
+"""Systems that rank passages: vectors or weights of tokens of a model, a reranker."""
 
 import numpy as np
 
-from bert_tf.embedder import loaded, parts
+from bert_tf.embedder import TermWeigher, loaded, parts
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.search import search
+from bert_tf.retrieval.term_index import TermIndex
 
 
 def find(embedder, queries, passages, depth):
-    """Return `(scores, rows)` of the nearest passages, see `search`.
+    """Return `(scores, rows)` of the nearest passages, see `search` and `TermIndex`.
 
     Args:
-        embedder: an `Embedder`.
+        embedder: an `Embedder` or a `TermWeigher`.
         queries, passages: lists of str.
         depth: passages of a query.
     """
+    if isinstance(embedder, TermWeigher):
+        index = TermIndex()
+        for part in embedder.weights(passages):
+            index.add(part)
+        weights = [each for part in embedder.weights(queries, "query") for each in part]
+        return index.search(weights, depth)
     return search(embedder.vectors(queries, "query"), embedder.vectors(passages), depth)
 
 

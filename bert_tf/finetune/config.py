@@ -22,6 +22,7 @@ from bert_tf.options import (
 )
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tasks.embedding.sparse.options import SparsityOptions
 from bert_tf.tokenization.options import TextOptions
 from bert_tf.training.run_options import RunOptions
 
@@ -170,7 +171,8 @@ class InputOptions(TextOptions):
 
     max_seq_length: int | None = option(
         None, "tokens of an example, [CLS] and [SEP] counted", POSITIVE, metavar="N",
-        otherwise="128, of --task rank and embed 256, for answers 384; at most what the model has")
+        otherwise="128, of --task rank, embed and sparse 256, for answers 384; at most what the "
+                  "model has")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,17 +204,17 @@ class TagOptions(Options):
 class QueryOptions(Options):
     """How queries and the texts that match them are learned from."""
 
-    TASKS = ("ranking", "embedding")
+    TASKS = ("ranking", "embedding", "sparse")
 
     loss: str | None = option(
         None, "what is minimised; of --task rank listwise, the positive against its negatives, or "
               "binary, each passage by itself; of --task embed in_batch, triplet, cosine, cosent, "
-              "angle, margin_mse or vectors", metavar="NAME",
-        otherwise="listwise; of embed cosent for pairs with a score, else in_batch")
+              "angle, margin_mse or vectors; of --task sparse in_batch or margin_mse",
+        metavar="NAME", otherwise="listwise; of embed cosent for pairs with a score, else in_batch")
     negatives: int | None = option(
         None, "hard negatives beside each positive; of --task rank drawn from other queries where "
               "the file has none", POSITIVE, metavar="N",
-        otherwise="7; of embed all that the file has")
+        otherwise="7; of embed and sparse all that the file has")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -251,8 +253,8 @@ class FeatureOptions(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, LongTextOptions, TagOptions,
-                     AnswerOptions, QueryOptions, VectorOptions, FeatureOptions, RunOptions,
-                     SeedOptions, TrainWriteOptions):
+                     AnswerOptions, QueryOptions, VectorOptions, SparsityOptions, FeatureOptions,
+                     RunOptions, SeedOptions, TrainWriteOptions):
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")

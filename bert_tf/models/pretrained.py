@@ -22,6 +22,7 @@ class Saved:
     saved_as = None
     required_options = ()
     further_options = ()
+    needed_head = None  # beginning of the paths of what `from_pretrained` never makes anew
     preprocessor_class = None  # from text to its inputs; None where the model takes ids alone
 
     def options(self):

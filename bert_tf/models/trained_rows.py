@@ -119,7 +119,8 @@ class TrainedRows(Substitutes):
 
 
 def occurring_rows(model, ids):
-    """Return the `TrainedRows` of a task's model, or None where its table is not trained.
+    """Return the `TrainedRows` of a task's model, or None where its table is not trained, or all
+    of it is: a model says `whole_table` then.
 
     Args:
         model: with `encoder`.
@@ -127,7 +128,8 @@ def occurring_rows(model, ids):
     """
     embeddings = model.encoder.backbone.embeddings
     trained = any(each is embeddings.word_embeddings for each in model.trainable_variables)
-    return TrainedRows(embeddings, ids) if trained else None
+    return TrainedRows(embeddings, ids) if trained and not getattr(
+        model, "whole_table", False) else None
 
 
 def rows_alone(model, ids):

@@ -61,6 +61,8 @@ class Parquet:
 
         columns = dict(block.columns)
         for field, values in zip(self.predicted, predictions.values(), strict=True):
+            if pa.types.is_map(field.type):
+                values = [list(value.items()) for value in values]
             columns[field.name] = _vectors(pa, values, field.type) if isinstance(
                 values, np.ndarray) else pa.array(values, field.type)
         texts = [name for name, column in columns.items() if pa.types.is_string(column.type)]

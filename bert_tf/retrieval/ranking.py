@@ -1,4 +1,4 @@
-"""The one form of a ranking, whoever scored the texts: a reranker or the cosine of vectors."""
+"""The one form of a ranking, whoever scored the texts: a reranker, vectors or weights of tokens."""
 
 import numpy as np
 
@@ -29,3 +29,8 @@ def cosines(queries, passages):
     """
     lengths = np.linalg.norm(queries, axis=-1) * np.linalg.norm(passages, axis=-1)
     return (passages * queries).sum(axis=-1) / np.where(lengths, lengths, 1)
+
+
+def product(first, second):
+    """Return the scalar product of weights of two texts, dicts of float by token."""
+    return sum(weight * second[token] for token, weight in first.items() if token in second)

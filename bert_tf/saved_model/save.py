@@ -36,7 +36,7 @@ DTYPES = {"float32": 1e-4, "bfloat16": 0.1, "int8": 0.1}
 
 def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=None, top_k=5,
                        max_new_tokens=None, embedding=None, term_weights=None, code=None,
-                       sample=None, calibration=None, max_loss=MAX_LOSS):
+                       sample=None, calibration=None, max_loss=MAX_LOSS, max_terms=None):
     """Publish a trained model as the next version of `export_dir`, for TF Serving.
 
     Exports into one folder wait for each other; what killed ones left is deleted. In a checkout
@@ -66,6 +66,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
         calibration: texts by which the dtype int8 is calibrated and its loss measured.
         max_loss: most that it may lose: 1 minus the least cosine of a text's vector to that in
             float32. Layers stay float32 until that holds.
+        max_terms: tokens that `sparse` gives of a text, the heaviest; default 256.
 
     Returns: the path of the new version.
 
@@ -83,7 +84,7 @@ def export_saved_model(model, export_dir=None, *, dtype="float32", seq_length=No
     export_dir = export_dir_of(source.name, export_dir)
     served = load_served(source.model_folder, dtype, seq_length or source.seq_length,
                          top_k, max_new_tokens, embedding, term_weights, code, sample,
-                         calibration, max_loss)
+                         calibration, max_loss, max_terms)
     with locks.held(export_dir, wait=True):
         files.clean_temporary(export_dir)
         version = os.path.join(export_dir, str(max(versions(export_dir), default=0) + 1))

@@ -15,6 +15,7 @@ from bert_tf.saved_model.int8_weights import Int8Weights
 from bert_tf.saved_model.quantize import MAX_LOSS, int8_weights
 from bert_tf.storage import variables
 from bert_tf.tasks.embedding.signature import calibrated, served_pooling
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.pretraining.continuation import prompt_of
 from bert_tf.tasks.pretraining.language_model import LanguageModel
@@ -25,6 +26,7 @@ from bert_tf.tokenization.packing import pack
 _ANALYSED = ("text must come split into morphemes, as bert_tf.analyse does it: the graph does not; "
              "offsets are into that text, bert_tf.original_offsets leads back")
 _NEW_TOKENS = 32  # tokens that a language model adds by default
+_MAX_TERMS = 256  # of a text, by default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,7 @@ class ServedModel:
     seq_length: int  # the window in tokens; longer text is truncated
     top_k: int = 5  # predictions that `fill_mask` gives, likeliest tokens that `sample` draws from
     max_new_tokens: int = _NEW_TOKENS  # length of a continuation; part of the window
+    max_terms: int = _MAX_TERMS  # that `sparse` gives of a text, the heaviest
     notes: tuple = ()  # lines that tell what is not served and why, and how text must come
     pooling: VectorPooling | None = None  # from tokens to the vector of a text
     code: VectorCode = VectorCode()  # how that is stored
@@ -156,14 +159,14 @@ def encoder_of(model):
 
 def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new_tokens=None,
                 embedding=None, term_weights=None, code=None, sample=None, calibration=None,
-                max_loss=MAX_LOSS):
+                max_loss=MAX_LOSS, max_terms=None):
     """Read a model folder as a `ServedModel`.
 
     Args:
         model_folder: what `from_pretrained` reads. Of an ELECTRA model that has a generator the
             discriminator alone is taken.
         dtype, seq_length, top_k, max_new_tokens, embedding, term_weights, code, sample,
-            calibration, max_loss: as of `save.export_saved_model`.
+            calibration, max_loss, max_terms: as of `save.export_saved_model`.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -204,9 +207,16 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
         preprocessor.resize(seq_length)
     if max_new_tokens is None:
         max_new_tokens = min(_NEW_TOKENS, seq_length // 3)
-    _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
-    served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, tuple(notes),
-                         served_pooling(model, tokenizer, embedding, term_weights),
+    num_tokens = _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens)
+    if max_terms is None:
+        max_terms = min(_MAX_TERMS, num_tokens)
+    elif not isinstance(model, SparseEmbedder):
+        raise UsageError(explain(f"max_terms={max_terms} of a {model.saved_as}",
+                                 "a sparse_embedder"))
+    elif not 1 <= max_terms <= num_tokens:
+        raise UsageError(explain(f"max_terms={max_terms}", f"1 to {num_tokens}, the vocabulary"))
+    served = ServedModel(model, tokenizer, seq_length, top_k, max_new_tokens, max_terms,
+                         tuple(notes), served_pooling(model, tokenizer, embedding, term_weights),
                          code or VectorCode())
     served = dataclasses.replace(served, code=calibrated(served, sample))
     if dtype != "int8":
@@ -216,6 +226,7 @@ def load_served(model_folder, dtype="float32", seq_length=None, top_k=5, max_new
 
 
 def _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
+    """Refuse what does not fit; return how many tokens there are."""
     config, shortest = model.config, 3
     num_tokens = config.vocab_size
     if tokenizer is not None:
@@ -239,3 +250,4 @@ def _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
         raise UsageError(explain(f"max_new_tokens={max_new_tokens}",
                                  f"1 to {seq_length - 2}, which leaves the text two tokens of "
                                  "the window"))
+    return num_tokens

@@ -85,9 +85,9 @@ def description(served):
         `strip_accents`, which the graph does, `mask_token` (None where no text is taken), `dtype`
         that the graph computes in, `seq_length` of the window, `long` (what becomes of longer
         texts, as of `TextPreprocessor`), `pair_tokens` (the special tokens of a pair), `prompts` of
-        an embedder, `top_k`, `max_new_tokens`, the options of `embedding` (of `VectorPooling`, and
-        of a `VectorCode` where vectors are stored small), and `results`: by signature what its
-        outputs mean, see `Signature.results`.
+        an embedder, `top_k`, `max_new_tokens`, `max_terms`, the options of `embedding` (of
+        `VectorPooling`, and of a `VectorCode` where vectors are stored small), and `results`: by
+        signature what its outputs mean, see `Signature.results`.
     """
     model, tokenizer = served.model, served.tokenizer
     preprocessor = getattr(model, "preprocessor", None)
@@ -102,7 +102,7 @@ def description(served):
         "seq_length": served.seq_length, "long": getattr(preprocessor, "long", "head"),
         "pair_tokens": tokenizer and SPECIAL_TOKENS + tokenizer.vocabulary.pair_separators,
         "prompts": getattr(model, "prompts", {}), "top_k": served.top_k,
-        "max_new_tokens": served.max_new_tokens,
+        "max_new_tokens": served.max_new_tokens, "max_terms": served.max_terms,
         "embedding": {**served.pooling.options(), **served.code.options()},
         "results": {name: signature.results for name, signature in signatures(served).items()
                     if signature.results}}

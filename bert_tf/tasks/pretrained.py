@@ -59,6 +59,11 @@ class Saved:
         if task != saved_task:
             saved = reading = None
         model_class, saved = known[task], saved or {}
+        needed = model_class.needed_head
+        if needed and not any(name.startswith(needed) for name in self.tensors):
+            raise UsageError(explain(
+                f"{self.source}, of the task {saved_task!r}, as {task!r}: it holds no {needed}…",
+                "a model with a masked-LM head"))
         config = self.config.replace(**(config or {}))
         if model_class.preprocessor_class and "preprocessor" not in options:
             options["preprocessor"] = _preprocessor(

@@ -108,6 +108,10 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         with draw_at(config.seed, step, part["first_example"]), in_place:
             return model(_inputs(part), training=True)
 
+    def loss_sums(outputs, inputs, step):
+        progress = tf.cast(step, tf.float32) / config.train_steps
+        return model.loss_sums(outputs, {**inputs, "progress": progress})
+
     def scaled_loss(sums, weights, scale):
         return scale * tf.add_n([
             model.loss_scales.get(name, 1.0) * tf.math.divide_no_nan(value, weights[name])
@@ -124,7 +128,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         inputs = _inputs(part)
         with tf.GradientTape() as tape:
             outputs = outputs_of(part, step)
-            sums = model.loss_sums(outputs, inputs)
+            sums = loss_sums(outputs, inputs, step)
             loss = scaled_loss(sums, weights, scale)
         return gradients_of(loss, tape), (sums, model.metric_sums(outputs, inputs))
 
@@ -152,7 +156,7 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
         with tf.GradientTape() as tape:
             tape.watch(outputs)
             whole = tf.reshape(outputs, [-1, *outputs.shape[2:]])
-            sums = model.loss_sums(whole, _inputs(batch))
+            sums = loss_sums(whole, _inputs(batch), step)
             loss = scaled_loss(sums, weights, scale)
         upstream = tape.gradient(loss, outputs)
 

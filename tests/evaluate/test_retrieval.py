@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 from sentiment import MARKS, config, tokenizer
 
+import bert_tf
 from bert_tf import cli, evaluate
 from bert_tf.data.table_form import TableForm
+from bert_tf.embedder import Embedder
+from bert_tf.errors import UsageError
 from bert_tf.evaluate import queries, retrieval
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 pytestmark = pytest.mark.graphs_as_written
 
@@ -45,6 +49,8 @@ def folder(tmp_path_factory):
         (folder / name).write_text(text)
     reads = {"preprocessor": TextPreprocessor(tokenizer(), 16), "seed": 4}
     SentenceEmbedder(config(), **reads).save_pretrained(str(folder / "embedder"))
+    SparseEmbedder(config(), prompts={"query": "fine "}, **reads).save_pretrained(
+        str(folder / "sparse"))
     reads["preprocessor"] = TextPreprocessor(tokenizer(), 16, pair=True)
     Classifier(config(), ["relevance"], "regression", **reads).save_pretrained(
         str(folder / "reranker"))
@@ -113,6 +119,22 @@ def test_systems_beside_each_other(folder, tmp_path, eager):
     query, _, passage, rank, score, name = runs[0].split()
     assert (query, rank, name, len(runs)) == ("1", "1", "hybrid_reranker", 6)
     assert passage == lines[0]["rankings"]["hybrid + reranker"][0]["id"]
+
+
+def test_weights_of_tokens(folder, tmp_path, eager):
+    assert measure(folder, tmp_path / "out", "squad.json", model=str(folder / "sparse"),
+                   corpus=None) == 0
+    results = files.read_json(str(tmp_path / "out" / "results.json"))
+    assert list(results["systems"]) == ["sparse", "bm25", "hybrid"]
+    model = bert_tf.from_pretrained(str(folder / "sparse"))
+    texts = [f"A {each['context']}" for each in SQUAD["data"][0]["paragraphs"]]
+    for line in map(json.loads, files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))):
+        for found, expected in zip(line["rankings"]["sparse"], model.rank(line["query"], texts),
+                                   strict=True):
+            assert found["id"] == f"0.{expected['index']}"
+            assert found["score"] == pytest.approx(expected["score"], rel=1e-4)
+    with pytest.raises(UsageError, match="gives weights of tokens; expected a model that gives v"):
+        Embedder(str(folder / "sparse"))
 
 
 def test_a_query_does_not_find_itself(folder, tmp_path, eager):

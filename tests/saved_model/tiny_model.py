@@ -20,6 +20,7 @@ from bert_tf.saved_model.signatures import signatures
 from bert_tf.storage import files, locks
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
@@ -140,13 +141,19 @@ MODELS = {
                        features={"layers": [0, -1], "combine": "weighted_sum", "lstm_size": 8},
                        preprocessor=WordPreprocessor(tokenizer, SEQ_LENGTH, "character")),
                    (*_EVERY, "tag")),
+    "sparse": (word_piece,
+               lambda tokenizer: SparseEmbedder(
+                   config_of(tokenizer), seed=7, prompts={"query": "the "},
+                   preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH)),
+               (*_EVERY, "sparse", "sparse_ids")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(config_of(tokenizer), seed=7), _ALL),
 }
 
 
 # What `serving_default` stands for, where not for `embed`.
 DEFAULTS = {**dict.fromkeys(("classifier", "several", "regressor"), "predict"), "ranker": "rank",
-            **dict.fromkeys(("tagger", "characters"), "tag"), "span": "answer"}
+            **dict.fromkeys(("tagger", "characters"), "tag"), "span": "answer",
+            "sparse": "sparse"}
 
 
 def save_model(folder, name="bert"):

@@ -7,7 +7,7 @@ import numpy as np
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import prompted
-from bert_tf.retrieval.ranking import cosines, ranking
+from bert_tf.retrieval.ranking import cosines, product, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
 from bert_tf.serving.wire import protocol
@@ -84,9 +84,17 @@ class Methods(Steps):
         return vectors[0] if single else vectors
 
     @_asks
+    def sparse(self, texts):
+        """The tokens that weigh most in texts: for each a dict of float by token, heaviest
+        first."""
+        texts, single = _listed(texts)
+        results = [row["terms"] for row in (yield from self.values("sparse", text=texts))]
+        return results[0] if single else results
+
+    @_asks
     def rank(self, query, passages):
-        """Rank passages by a query: by a reranker's scores, else by the cosine of vectors, of the
-        texts after the model's prompts.
+        """Rank passages by a query: by a reranker's scores, else by the scalar product of weights
+        of tokens or the cosine of vectors, of the texts after the model's prompts.
 
         Args:
             query: str.
@@ -101,12 +109,16 @@ class Methods(Steps):
         if "rank" in self._signatures:
             rows = yield from self.rows("rank", query=[query] * len(passages), passage=passages)
             return ranking(passages, [row["score"] for row in rows])
+        name = "sparse" if "sparse" in self._signatures else "embed"
         description, prompts = (yield from self.described()), None
         while prompts != (description.get("prompts") or {}):  # a new version's may be others
             prompts = description.get("prompts") or {}
             texts = [prompted(prompts, "query", query), *(
                 prompted(prompts, "passage", text) for text in passages)]
-            rows, _, description = yield from self.told("embed", text=texts)
+            rows, results, description = yield from self.told(name, text=texts)
+        if name == "sparse":
+            first, *others = (wire_results.plain(results["terms"], row) for row in rows)
+            return ranking(passages, [product(first, other) for other in others])
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
             raise UsageError(explain(f"{self._spec.name} gives a vector for each token",

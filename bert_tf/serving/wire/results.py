@@ -14,6 +14,7 @@ Clients and pages know the kinds and nothing about tasks.
 | `candidates` | `text`, `score`, `position`, `count` | for each place a list of dicts, best first |
 | `relevance` | `value`, `of` | float, by which passages are ranked |
 | `number` | `value` | float |
+| `terms` | `text`, `score`, `count` | dict of float by token, heaviest first |
 | `vector` | `value` | array |
 | `tokens` | `text`, `id`, `score`, `vector`, `count` | list of dicts |
 | `json` | `value` | what the text holds |
@@ -156,6 +157,8 @@ _PLAIN = {
     "candidates": _candidates,
     "relevance": lambda result, row: row[result["value"]],
     "number": lambda result, row: row[result["value"]],
+    "terms": lambda result, row: dict(zip(row[result["text"]], _listed(row[result["score"]]),
+                                          strict=True)),
     "vector": lambda result, row: row[result["value"]],
     "tokens": _tokens,
     "json": lambda result, row: json.loads(row[result["value"]]),

@@ -26,19 +26,20 @@ def kind_of(examples):
     return first
 
 
-def suited_loss(options, examples):
+def suited_loss(options, examples, kind_of_loss=EmbeddingLoss):
     """Return an `EmbeddingLoss` with its loss chosen by the train examples where none is given.
 
     Args:
         options: has the fields of an `EmbeddingLoss`, `batch_size` and `crops`.
         examples: list of `QueryExample`.
+        kind_of_loss: the class, or one derived from it.
 
     Raises:
         UsageError: the loss does not suit the examples, or an option the loss.
         BertTfError: nothing can be learned from the examples.
     """
     kind = kind_of(examples)
-    loss = EmbeddingLoss(**options.shared_with(EmbeddingLoss))
+    loss = kind_of_loss(**options.shared_with(kind_of_loss))
     if loss.loss is None:
         loss = dataclasses.replace(loss, loss="cosent" if kind == KINDS[0] else "in_batch")
     _check_options(loss)

@@ -1,33 +1,22 @@
 """A vector for a text: pooled hidden states of an encoder."""
 
-import functools
-
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.errors import UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.models.states import states_of
-from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.long_texts import average_windows
-from bert_tf.tasks.base.objective import Objective
-from bert_tf.tasks.base.ranks import Ranks, beside
-from bert_tf.tasks.base.takes_text import TakesText, text_tensors
-from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
-from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
 from bert_tf.tasks.embedding.options import EmbeddingLoss
-from bert_tf.tokenization.texts import check_batch_size
-
-TASK = "embedding"  # name of the loss in what is logged
+from bert_tf.tasks.embedding.vector_model import VectorModel
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class SentenceEmbedder(Ranks, TakesText, Objective):
+class SentenceEmbedder(VectorModel):
     """An encoder whose hidden states become one vector for each text.
 
     Call: text where there is a `preprocessor`, else a dict of int32 `input_word_ids`, `input_mask`,
@@ -66,14 +55,9 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
     """
 
     saved_as = "embedder"
-    tasks = (TASK,)
-    objectives = ()  # every served model has the signature of vectors
-    metric_names = ()
-    whole_batch_loss = True
     required_options = ("pooling", "layers", "combine", "mask_specials", "special_ids",
                         "weighting", "normalize")
     further_options = ("dense", "prompts")
-    preprocessor_class = TextPreprocessor
 
     def __init__(self, encoder, pooling="mean", layers=(-1,), combine="concat",
                  mask_specials=False, weighting=None, normalize=False, special_ids=None,
@@ -105,10 +89,6 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
         """See `Saved.options`."""
         return {**self.pooling.options(), **({"prompts": self.prompts} if self.prompts else {})}
 
-    def get_config(self):
-        """See Keras; what the model is trained by is part of a `.keras` file."""
-        return {**super().get_config(), "training_loss": self.training_loss.to_dict()}
-
     def set_term_weights(self, weights):
         """Weigh tokens by a corpus: what `bert_tf.learn_term_weights` gives."""
         if self.pooling.term_weights is None:
@@ -127,49 +107,10 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
         """Compute what `call` does from the backbone's outputs with `encoder_outputs=True`."""
         return pool_outputs(self.pooling, inputs, outputs)
 
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
-        if isinstance(loss, EmbeddingLoss):
-            find_loss(loss)
-            self.training_loss, loss = loss, None
-        super().compile(optimizer, loss, **kwargs)
-
-    def _batch(self, x, y, sample_weight):
-        if not (isinstance(x, dict) and "text_ids" in x):
-            raise UsageError(explain(f"{self.name} was compiled without a loss of Keras' and given "
-                                     "no text_ids", "batches of query_batches"))
-        return super()._batch(x, y, sample_weight)
-
-    def loss_weights(self, batch):
-        """See `Objective.loss_weights`: the number of queries."""
-        weights = batch.get("example_weights")
-        rows = tf.cast(tf.shape(batch["text_ids"])[0], tf.float32)
-        return {TASK: rows if weights is None else tf.reduce_sum(weights)}
-
-    def loss_sums(self, outputs, batch):
-        """See `Objective.loss_sums`; the loss of the vectors of all replicas.
-
-        What is returned is this replica's share: the loss times all weights, by the replicas.
-        """
-        gathered = VectorBatch.gathered(outputs, batch)
-        loss = compute_loss(gathered, self.training_loss) * tf.reduce_sum(gathered.weights)
-        context = tf.distribute.get_replica_context()
-        return {TASK: loss / (context.num_replicas_in_sync if context else 1)}
-
-    def metric_sums(self, outputs, batch):
-        """See `Objective.metric_sums`: none."""
-        return {}
-
-    def scores(self, queries, passages, batch_size=32):
-        """See `Ranks.scores`: the cosine of the vectors, each text after its prompt."""
-        queries, passages = beside(queries, passages)
-        queries, passages = ([prompted(self.prompts, kind, text) for text in column]
-                             for kind, column in (("query", queries), ("passage", passages)))
-        texts = list(dict.fromkeys([*queries, *passages]))
-        place = {text: index for index, text in enumerate(texts)}
+    def similarities(self, texts, firsts, seconds, batch_size):
+        """See `VectorModel.similarities`: the cosine of the vectors."""
         vectors = self.embed(texts, batch_size)
-        return cosines(*(vectors[[place[text] for text in column]]
-                         for column in (queries, passages)))
+        return cosines(vectors[firsts], vectors[seconds])
 
     def embed(self, texts, batch_size=32, prompt=None):
         """Return vectors of any number of texts, in their order; of a str one vector.
@@ -191,30 +132,11 @@ class SentenceEmbedder(Ranks, TakesText, Objective):
                                      "different lengths", attempt="calling the model"))
         if isinstance(texts, str):
             return self.embed([texts], batch_size, prompt)[0]
-        columns = text_tensors(texts, self.preprocessor and self.preprocessor.tokenizer,
-                               make=functools.partial(np.array, dtype=object))
-        columns = columns if isinstance(columns, tuple) else (columns,)
-        if not all(isinstance(column, np.ndarray) for column in columns):
-            raise UsageError(explain("inputs that are not texts", "strings, or pairs of strings"))
-        if len(set(map(len, columns))) > 1:
-            raise UsageError(explain(" and ".join(f"{len(column)} texts" for column in columns),
-                                     "as many second texts as first ones"))
-        if prompt is not None:
-            before = self.prompts[check_choice("prompt", prompt, list(self.prompts))]
-            columns = (np.array([before + _text(text) for text in columns[0]], object),
-                       *columns[1:])
+        columns = self.columns_of(texts, prompt)
         vectors = np.zeros((len(columns[0]), self.width), "float32")
-        order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
-                           kind="stable")
-        for start in range(0, len(order), check_batch_size(batch_size)):
-            rows = order[start:start + batch_size]
-            batch = tuple(column[rows] for column in columns)
-            vectors[rows] = self.predict_on_batch(batch if len(batch) > 1 else batch[0])
+        for rows, found in self.outputs_by_length(columns, batch_size):
+            vectors[rows] = found
         return vectors
-
-
-def _text(text):
-    return text.decode() if isinstance(text, bytes) else text
 
 
 def special_ids_of(tokenizer):

@@ -11,16 +11,18 @@ def positive_ranks(queries, texts, positives, left_out=None):
     Equal similarities are to a positive's disadvantage: vectors that are all the same find nothing.
 
     Args:
-        queries: float `[n, width]`, of length 1, as
+        queries: float `[n, width]`, arrays or CSR matrices, compared by scalar products, as
         texts: `[m, width]`.
         positives: for each query the rows of `texts` that are its positives, a list of lists.
         left_out: for each query the rows of `texts` that are not ranked, but where they are its
             positives, a list of lists; None for all empty.
     """
-    ranks, block = [], max(1, _BLOCK // len(texts))
+    ranks, block = [], max(1, _BLOCK // texts.shape[0])
     left_out = left_out or [[]] * len(positives)
-    for start in range(0, len(queries), block):
+    for start in range(0, queries.shape[0], block):
         similarities = queries[start:start + block] @ texts.T
+        if not isinstance(similarities, np.ndarray):
+            similarities = similarities.toarray()
         for own, others, line in zip(positives[start:start + block],
                                      left_out[start:start + block], similarities, strict=True):
             found = np.sort(line[own])[::-1]

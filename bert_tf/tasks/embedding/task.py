@@ -121,7 +121,7 @@ class Embedding(TaskType):
                 _check_dropout(kind_of(examples), self.loss, model.config)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
             return query_features(examples, model, self.loss, teacher, crops)
-        table, rows = _table(examples, model.prompts)
+        table, rows = table_of(examples, model.prompts)
         read, truncated = table.features(model.preprocessor)
         longer = set(truncated.tolist())
         return Features(read, np.arange(len(table.texts)),
@@ -137,13 +137,13 @@ class Embedding(TaskType):
         vectors = np.zeros((len(features), model.width), np.float32)
         for rows, found, _ in self.outputs(model, features):
             vectors[rows] = found
-        return _lines(examples, *_table(examples, model.prompts), vectors)
+        return _lines(examples, *table_of(examples, model.prompts), vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
         if "embed" not in signatures:
             raise UsageError("the SavedModel has no signature embed, which takes text")
-        table, rows = _table(examples, about.get("prompts") or {})
+        table, rows = table_of(examples, about.get("prompts") or {})
         texts = analyse(table.texts, progress=True) if about.get("pretokenize") else table.texts
         vectors = [None] * len(texts)
         for batch in batches_by_length(list(map(len, texts))):
@@ -196,7 +196,7 @@ def _label(example):
     return example.label
 
 
-def _table(examples, prompts):
+def table_of(examples, prompts):
     """Return `(table, rows)`: a `TextTable` and of each example the rows of its texts, a list."""
     table, rows = TextTable(prompts), []
     for example in examples:
@@ -209,16 +209,32 @@ def _table(examples, prompts):
 
 def _lines(examples, table, rows, vectors):
     """Return what `predict` does of the vectors of all texts in a table."""
-    if not np.isfinite(vectors).all():  # a similarity that is no number would be below none
+    check_finite(vectors)
+    unit = of_length_1(vectors)
+    return lines_of(examples, table, rows, unit, lambda query, text: unit[query] @ unit[text])
+
+
+def check_finite(numbers):
+    """Raise BertTfError where a number of vectors is none: a similarity would be below none."""
+    if not np.isfinite(numbers).all():
         raise BertTfError(explain("vectors that are not finite", "a model that was trained without "
                                   "overflow"))
-    vectors = of_length_1(vectors)
 
-    def cosine(query, text):
-        return round(float(vectors[query] @ vectors[text]), SCORE_DIGITS)
+
+def lines_of(examples, table, rows, vectors, product):
+    """Return what `predict` does of vectors that are compared by scalar products.
+
+    Args:
+        examples: list of `Example`.
+        table, rows: of `table_of`.
+        vectors: of the texts in the table, an array or a CSR matrix.
+        product: `(row, row)`, gives the scalar product of two of them.
+    """
+    def similarity(query, text):
+        return round(float(product(query, text)), SCORE_DIGITS)
 
     if not isinstance(examples[0], QueryExample) or examples[0].is_labelled_pair:
-        return [{"id": example.id, "score": cosine(*row)}
+        return [{"id": example.id, "score": similarity(*row)}
                 for example, row in zip(examples, rows, strict=True)]
     texts = sorted({text for row in rows for text in row[1:]})
     place, positives = {row: at for at, row in enumerate(texts)}, {}
@@ -231,7 +247,7 @@ def _lines(examples, table, rows, vectors):
         [[place[row] for row in own] for own in positives.values()],
         [[place[row]] if row in place else [] for row in alike]), strict=True))
     return [{"id": example.id, "ranks": ranks[query],
-             "score": max(cosine(query, text) for text in positives[query])}
+             "score": max(similarity(query, text) for text in positives[query])}
             for example, (query, *_) in zip(examples, rows, strict=True)]
 
 

@@ -48,6 +48,21 @@ def test_embed(ask, task_models):
                                [unit[each["index"]] @ unit[3] for each in ranked], **CLOSE)
 
 
+def test_sparse(ask, task_models):
+    found = ask("sparse", "sparse", TEXTS)
+    for terms, expected in zip(found, _rows(task_models, "sparse", "sparse", text=TEXTS),
+                               strict=True):
+        assert set(terms) == {term.decode() for term in expected["terms"]}
+        np.testing.assert_allclose(list(terms.values()), expected["weights"], **CLOSE)
+    assert list(ask("sparse", "sparse", TEXTS[0])) == list(found[0])
+    query = ask("sparse", "sparse", "the a dog")  # after the prompt
+    ranked = ask("sparse", "rank", "a dog", TEXTS)
+    np.testing.assert_allclose(
+        [each["score"] for each in ranked],
+        [sum(weight * found[each["index"]].get(term, 0) for term, weight in query.items())
+         for each in ranked], rtol=1e-4)
+
+
 def test_encode_without_padding(ask, task_models):
     rows = ask("bert", "predict", "encode", text=TEXTS)
     for row, expected in zip(rows, _rows(task_models, "bert", "encode", text=TEXTS),

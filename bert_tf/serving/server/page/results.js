@@ -26,8 +26,8 @@ const FURTHER = { entities: { score: "scores", count: "num_entities" }, answers:
   answer: { score: "score" }, label: { chosen: "chosen" }, tokens: { score: "probability" } };
 const NO_OUTPUT = ["kind", "of", "name"];
 const SHOW = { span: showSpan, label: showLabel, spans: showSpans, continuation: showContinuation,
-  candidates: showCandidates, relevance: showNumber, number: showNumber, vector: null,
-  tokens: showTokens, json: showJson };
+  candidates: showCandidates, relevance: showNumber, number: showNumber, terms: showTerms,
+  vector: null, tokens: showTokens, json: showJson };
 
 const outputsOf = (result) =>
   Object.entries(result).filter(([part]) => !NO_OUTPUT.includes(part)).map(([, name]) => name);
@@ -122,6 +122,12 @@ function showNumber(result, row, values, name) {
   return [name === "probability" ? element("p", {}, title, share(value, "Probability"))
     : element("p", {}, title, element("strong", { id: name === "score" ? "best" : name },
       String(value)))];
+}
+
+function showTerms(result, row) {
+  const terms = row[result.text].slice(0, row[result.count]);
+  return terms.length ? [table(["Token", "Weight"], terms.map((term, index) =>
+    [term, row[result.score][index].toPrecision(4)]))] : [element("p", {}, "No token weighs anything.")];
 }
 
 function showTokens(result, row) {

@@ -1,0 +1,1 @@
+"""Weights of the vocabulary's tokens for texts."""

@@ -1,0 +1,178 @@
+"""A weight of each token of the vocabulary for a text: learned sparse vectors (SPLADE)."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.layers.mlm_head import MaskedLMHead
+from bert_tf.layers.term_pooling import ACTIVATIONS, POOLINGS, pool_terms
+from bert_tf.models.families import INPUTS, as_encoder
+from bert_tf.retrieval.ranking import product
+from bert_tf.tasks.base.lists import each_row
+from bert_tf.tasks.embedding.losses.table import compute_loss
+from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tasks.embedding.sparse.flops import regularizer
+from bert_tf.tasks.embedding.sparse.options import SparseLoss
+from bert_tf.tasks.embedding.vector_model import VectorModel
+
+_HEADLESS = ("gpt", "static")  # families without a head that predicts masked tokens
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class SparseEmbedder(VectorModel):
+    """An encoder whose masked-LM head says how much each token of the vocabulary weighs in a text.
+
+    Call: text where there is a `preprocessor`, else a dict of int32 `input_word_ids`, `input_mask`,
+    `input_type_ids` `[b, seq_length]` -> float32 `[b, vocab_size]`, most of it 0 once it is
+    trained: see `pool_terms`. All real tokens count, `[CLS]` and `[SEP]` too. Of a long text read
+    in windows (`[b, windows, seq_length]`) those of all windows. Two texts are as similar as the
+    scalar product of their weights says.
+
+        model = bert_tf.from_pretrained(folder, "sparse_embedder")
+        model.sparse("A man eats.", top_k=3)  # {"eat": 2.1, "man": 1.9, "food": 0.8}
+
+    Any model that predicts masked tokens becomes one, with the weights of its head.
+
+    Args:
+        encoder: a `ModelConfig` or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
+        pooling: `max` or `sum` over the tokens.
+        act: `relu`, or `log1p_relu`, which takes the logarithm twice.
+        prompts: `{name: text}`, what `sparse` may put before each text, such as `"query: "`.
+        dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
+        seed: integer seed of the initial weights, see `build_encoder`.
+        preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
+        training_loss: a `SparseLoss`, where `compile` is given none.
+
+    Raises:
+        UsageError: an option is unknown, or the family has no such head.
+    """
+
+    saved_as = "sparse_embedder"
+    objectives = ("terms",)
+    required_options = ("pooling", "act")
+    further_options = ("prompts",)
+    whole_table = True  # is multiplied by
+    metric_names = ("query_terms", "passage_terms")
+    needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
+
+    def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
+                 preprocessor=None, name="sparse_embedder", prompts=None, training_loss=None,
+                 **kwargs):
+        if dtype is None and isinstance(encoder, keras.Model):
+            dtype = encoder.backbone.dtype_policy
+        super().__init__(dtype=dtype, name=name, **kwargs)
+        self.seed = seed
+        self.preprocessor = preprocessor
+        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
+        self.config = config = self.encoder.config
+        if config.family in _HEADLESS:
+            raise UsageError(explain(f"weights of tokens by a model of family {config.family!r}, "
+                                     "which has no masked-LM head", "another family"))
+        self.pooling = check_choice("pooling", pooling, POOLINGS)
+        self.act = check_choice("act", act, ACTIVATIONS)
+        self.prompts = dict(prompts or {})
+        self.training_loss = (training_loss if isinstance(training_loss, SparseLoss)
+                              else SparseLoss(**(training_loss or {})))
+        self.masked_lm_head = MaskedLMHead(
+            config.vocab_size, config.embedding_width, config.head_activation,
+            config.layer_norm_eps, config.initializer_range, seed, name="predictions",
+            use_bias=config.use_bias, dtype=self.dtype_policy)
+        # Built here for its path, as in `Pretrainer`.
+        with keras.name_scope("cls"):
+            self.masked_lm_head.build((None, None, config.hidden_size))
+        self.built = True
+
+    @property
+    def width(self):
+        """The length of a vector: tokens of the vocabulary."""
+        return self.config.vocab_size
+
+    def options(self):
+        """See `Saved.options`."""
+        return {"pooling": self.pooling, "act": self.act,
+                **({"prompts": self.prompts} if self.prompts else {})}
+
+    def call(self, inputs, training=False):
+        """Compute weights float32 `[b, vocab_size]`."""
+        inputs = self.read(inputs)
+        if len(inputs["input_word_ids"].shape) == 2:
+            return self._weights(inputs, training)
+        weights = each_row(inputs, lambda rows: self._weights(rows, training))
+        if "text_ids" in inputs:
+            return weights
+        over_windows = tf.reduce_max if self.pooling == "max" else tf.reduce_sum
+        return over_windows(weights, 1)
+
+    def _weights(self, inputs, training):
+        # As a served model's `embed` calls it, so that one graph of the encoder is in a version.
+        outputs = self.backbone({name: inputs[name] for name in INPUTS}, training=training,
+                                encoder_outputs=True)
+        head = self.masked_lm_head
+        hidden = head.transform(outputs["sequence_output"], training=training)
+        table = tf.cast(self.backbone.embeddings.table(), hidden.dtype)
+        return pool_terms(hidden, inputs["input_mask"], table,
+                          tf.convert_to_tensor(head.output_bias), self.pooling, self.act, training)
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """See Keras; `loss` may also be a `SparseLoss`, without one it is `training_loss`."""
+        if isinstance(loss, EmbeddingLoss) and not isinstance(loss, SparseLoss):
+            raise UsageError(explain(f"{loss!r} for weights of tokens", "a SparseLoss"))
+        super().compile(optimizer, loss, **kwargs)
+
+    def loss_of(self, gathered, batch):
+        """See `VectorModel.loss_of`: with the FLOPS regularizer; where a batch has `progress`, how
+        much of the training is done, that rises."""
+        loss = self.training_loss
+        return compute_loss(gathered, loss) + regularizer(gathered, loss, batch.get("progress"))
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`: tokens that weigh anything in a query, and in a passage."""
+        weights = batch.get("example_weights")
+        present = tf.cast(batch["text_ids"] > 0, tf.float32)
+        present = present if weights is None else present * weights[:, tf.newaxis]
+        counts = tf.math.count_nonzero(outputs, -1, dtype=tf.float32) * present
+        parts = {"query_terms": slice(0, 1), "passage_terms": slice(1, None)}
+        return {name: (tf.reduce_sum(counts[:, part]), tf.reduce_sum(present[:, part]))
+                for name, part in parts.items()}
+
+    def similarities(self, texts, firsts, seconds, batch_size):
+        """See `VectorModel.similarities`: the scalar product of the weights."""
+        weights = self.sparse(texts, batch_size=batch_size)
+        return np.array([product(weights[first], weights[second])
+                         for first, second in zip(firsts, seconds, strict=True)], np.float32)
+
+    def sparse(self, texts, top_k=None, batch_size=32, prompt=None):
+        """Return the tokens that weigh anything in each text, in the order of the texts.
+
+        Args:
+            texts: a str, what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two
+                lists.
+            top_k: tokens of a text at most, the heaviest; None for all.
+            batch_size: texts of a batch; texts of similar length share one.
+            prompt: name of one of `prompts`, which comes before each text.
+
+        Returns: for each text a dict of float by token, heaviest first; of a str that of the one
+            text.
+
+        Raises:
+            UsageError: the model takes no text, there is no such prompt, `top_k` is not 1 to the
+                size of the vocabulary, or `batch_size` is below 1.
+        """
+        if isinstance(texts, str):
+            return self.sparse([texts], top_k, batch_size, prompt)[0]
+        self.need_preprocessor()
+        tokenizer = self.preprocessor.tokenizer
+        num_tokens = min(len(tokenizer.vocabulary), self.width)  # tables may have further rows
+        if top_k is not None and not 1 <= top_k <= num_tokens:
+            raise UsageError(explain(f"top_k={top_k}", f"1 to {num_tokens}, the vocabulary"))
+        columns = self.columns_of(texts, prompt)
+        found = [None] * len(columns[0])
+        for rows, weights in self.outputs_by_length(columns, batch_size):
+            for row, of_text in zip(rows, weights[:, :num_tokens], strict=True):
+                ids = np.flatnonzero(of_text)  # what is no number, too
+                ids = ids[np.argsort(-of_text[ids], kind="stable")][:top_k]
+                tokens = tokenizer.tokens(tf.constant(ids, tf.int32)).numpy()
+                found[row] = {token.decode(errors="replace"): weight for token, weight in zip(
+                    tokens, of_text[ids].tolist(), strict=True)}
+        return found

@@ -1,0 +1,50 @@
+"""The tokens that weigh most in a text: the signature `sparse`."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.tasks.base.signature import IDS, TEXT, Signature, clear_ranks, result
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
+
+_RESULTS = {"terms": result("terms", text="terms", score="weights", count="num_terms")}
+
+
+def signatures(served):
+    """Return `{name: Signature}` of a served `SparseEmbedder`, whose tokens have to be known."""
+    if not isinstance(served.model, SparseEmbedder) or served.tokenizer is None:
+        return {}
+    [objective] = served.model.objectives
+    known = {"objective": objective, "results": _RESULTS, "main": True, "compared": _compared}
+    return {"sparse": Signature(sparse, TEXT, **known),
+            "sparse_ids": Signature(sparse, IDS, **known)}
+
+
+def sparse(served, **inputs):
+    """Return `terms [B, K]`, tokens of the vocabulary, and their `weights [B, K]`, heaviest first;
+    `num_terms [B]`. K is the most terms of a text in the batch, at most the export's `max_terms`.
+    """
+    model = served.model
+    by_preprocessor = "text" in inputs and model.preprocessor is not None
+    inputs = model.read(inputs) if by_preprocessor else served.read(inputs)
+    # Tables may have further rows, which are no tokens'.
+    weights = model(inputs, training=False)[:, :len(served.tokenizer.vocabulary)]
+    weights, ids = tf.math.top_k(weights, served.max_terms)
+    num_terms = tf.reduce_sum(tf.cast(weights != 0, tf.int32), axis=1)
+    longest = tf.reduce_max(tf.concat([[0], num_terms], 0))  # of a batch of no rows 0
+    weights, ids = weights[:, :longest], ids[:, :longest]
+    return {"terms": served.tokens(ids, weights != 0)["tokens"], "weights": weights,
+            "num_terms": num_terms}
+
+
+def _compared(served, inputs, actual, expected, tolerance):
+    """See `Signature.compared`: weights by their ranks, and which tokens have those that are no
+    near tie. What is near 0 may be there or not."""
+    actual, expected = (_padded(outputs, served.max_terms) for outputs in (actual, expected))
+    size = np.maximum(np.linalg.norm(expected["weights"], axis=1, keepdims=True), 1)
+    return actual, expected, {"terms": clear_ranks(expected["weights"] / size, tolerance)}
+
+
+def _padded(outputs, width):
+    """Return terms and weights alone, of so many columns."""
+    return {name: np.pad(outputs[name], [(0, 0), (0, width - outputs[name].shape[1])],
+                         constant_values=fill) for name, fill in (("terms", b""), ("weights", 0))}

@@ -1,0 +1,137 @@
+"""What models that give texts vectors have in common: batches of texts, how they are trained."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.retrieval.prompts import prompted
+from bert_tf.tasks.base.objective import Objective
+from bert_tf.tasks.base.ranks import Ranks, beside
+from bert_tf.tasks.base.takes_text import TakesText, text_tensors
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
+from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
+from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tokenization.texts import check_batch_size
+
+TASK = "embedding"  # name of the loss in what is logged
+
+
+class VectorModel(Ranks, TakesText, Objective):
+    """Base of the models that give each text a vector, and learn from queries and their texts.
+
+    A subclass has `prompts`, a dict, `training_loss`, an `EmbeddingLoss`, and `similarities`.
+    """
+
+    tasks = (TASK,)
+    objectives = ()  # what signatures give needs no head that may be missing
+    metric_names = ()
+    whole_batch_loss = True
+    preprocessor_class = TextPreprocessor
+
+    def get_config(self):
+        """See Keras; what the model is trained by is part of a `.keras` file."""
+        return {**super().get_config(), "training_loss": self.training_loss.to_dict()}
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
+        if isinstance(loss, EmbeddingLoss):
+            find_loss(loss)
+            self.training_loss, loss = loss, None
+        super().compile(optimizer, loss, **kwargs)
+
+    def _batch(self, x, y, sample_weight):
+        if not (isinstance(x, dict) and "text_ids" in x):
+            raise UsageError(explain(f"{self.name} was compiled without a loss of Keras' and given "
+                                     "no text_ids", "batches of query_batches"))
+        return super()._batch(x, y, sample_weight)
+
+    def loss_weights(self, batch):
+        """See `Objective.loss_weights`: the number of queries."""
+        weights = batch.get("example_weights")
+        rows = tf.cast(tf.shape(batch["text_ids"])[0], tf.float32)
+        return {TASK: rows if weights is None else tf.reduce_sum(weights)}
+
+    def loss_sums(self, outputs, batch):
+        """See `Objective.loss_sums`; the loss of the vectors of all replicas.
+
+        What is returned is this replica's share: the loss times all weights, by the replicas.
+        """
+        gathered = VectorBatch.gathered(outputs, batch)
+        loss = self.loss_of(gathered, batch) * tf.reduce_sum(gathered.weights)
+        context = tf.distribute.get_replica_context()
+        return {TASK: loss / (context.num_replicas_in_sync if context else 1)}
+
+    def loss_of(self, gathered, batch):
+        """Compute the loss of a `VectorBatch`, float32 scalar.
+
+        Args:
+            gathered: of all replicas.
+            batch: this replica's.
+        """
+        return compute_loss(gathered, self.training_loss)
+
+    def metric_sums(self, outputs, batch):
+        """See `Objective.metric_sums`: none."""
+        return {}
+
+    def similarities(self, texts, firsts, seconds, batch_size):
+        """Return float `[N]`: how alike texts are.
+
+        Args:
+            texts: list of str.
+            firsts, seconds: N places in `texts` each.
+            batch_size: texts of a batch.
+        """
+        raise NotImplementedError
+
+    def scores(self, queries, passages, batch_size=32):
+        """See `Ranks.scores`: how alike the texts are, each after its prompt."""
+        queries, passages = beside(queries, passages)
+        queries, passages = ([prompted(self.prompts, kind, text) for text in column]
+                             for kind, column in (("query", queries), ("passage", passages)))
+        texts = list(dict.fromkeys([*queries, *passages]))
+        place = {text: index for index, text in enumerate(texts)}
+        return self.similarities(texts, *([place[text] for text in column]
+                                          for column in (queries, passages)), batch_size)
+
+    def columns_of(self, texts, prompt):
+        """Return one or two arrays of as many str: the texts that `embed` is given.
+
+        Args:
+            texts: what `text_list` takes, a list of `(text_a, text_b)`, or a tuple of two lists.
+            prompt: name of one of `prompts`, which comes before each text; None for none.
+        """
+        columns = text_tensors(texts, self.preprocessor and self.preprocessor.tokenizer,
+                               make=functools.partial(np.array, dtype=object))
+        columns = columns if isinstance(columns, tuple) else (columns,)
+        if not all(isinstance(column, np.ndarray) for column in columns):
+            raise UsageError(explain("inputs that are not texts", "strings, or pairs of strings"))
+        if len(set(map(len, columns))) > 1:
+            raise UsageError(explain(" and ".join(f"{len(column)} texts" for column in columns),
+                                     "as many second texts as first ones"))
+        if prompt is not None:
+            before = self.prompts[check_choice("prompt", prompt, list(self.prompts))]
+            columns = (np.array([before + _text(text) for text in columns[0]], object),
+                       *columns[1:])
+        return columns
+
+    def outputs_by_length(self, columns, batch_size):
+        """Yield `(rows, outputs)` of batches of texts of similar length.
+
+        Args:
+            columns: of `columns_of`.
+            batch_size: texts of a batch.
+        """
+        order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
+                           kind="stable")
+        for start in range(0, len(order), check_batch_size(batch_size)):
+            rows = order[start:start + batch_size]
+            batch = tuple(column[rows] for column in columns)
+            yield rows, self.predict_on_batch(batch if len(batch) > 1 else batch[0])
+
+
+def _text(text):
+    return text.decode() if isinstance(text, bytes) else text

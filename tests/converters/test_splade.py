@@ -1,0 +1,98 @@
+"""Folders of sentence-transformers' SparseEncoder give its weights, go back, and say what they
+cannot."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from hub_models import expected_of
+from safetensors.numpy import load_file
+
+from bert_tf.converters import ours, sentence_transformers
+from bert_tf.errors import UsageError
+from bert_tf.models.find import find_model
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
+from bert_tf.tasks.pretrained import from_pretrained
+
+pytestmark = pytest.mark.graphs_as_written
+
+PACKAGE = "sentence_transformers.sparse_encoder.models"
+OPTIONS = {"max_seq_length": 24, "do_lower_case": False}
+
+
+@pytest.fixture
+def folder(shared, tmp_path):
+    """`folder(name, pooling, kind, options)` is a masked LM of a family with a SpladePooling."""
+    def make(name="distilbert_mlm", pooling=None, kind="MLMTransformer", options=OPTIONS):
+        target = tmp_path / "theirs"
+        shutil.copytree(shared / "reference" / "hub" / name, target)
+        target.chmod(0o755)
+        (target / "1_SpladePooling").mkdir()
+        for file, values in {
+                "modules.json": [{"idx": 0, "name": "0", "path": "", "type": f"{PACKAGE}.{kind}"},
+                                 {"idx": 1, "name": "1", "path": "1_SpladePooling",
+                                  "type": f"{PACKAGE}.SpladePooling"}],
+                "sentence_bert_config.json": options,
+                "config_sentence_transformers.json": {
+                    "model_type": "SparseEncoder", "similarity_fn_name": "dot",
+                    "prompts": {"query": "find: ", "document": ""}},
+                "1_SpladePooling/config.json": pooling or {}}.items():
+            (target / file).unlink(missing_ok=True)
+            (target / file).write_text(json.dumps(values))
+        return target
+    return make
+
+
+@pytest.mark.parametrize(("name", "pooling", "act"), [
+    ("distilbert_mlm", "max", "relu"), ("modernbert_mlm", "sum", "log1p_relu"),
+    pytest.param("xlm_roberta_mlm", "sum", "relu", marks=pytest.mark.long),
+    pytest.param("camembert_mlm", "max", "log1p_relu", marks=pytest.mark.long)])
+def test_weights_there_and_back(folder, name, pooling, act, tmp_path):
+    source = folder(name, {"pooling_strategy": pooling, "activation_function": act,
+                           "embedding_dimension": None})
+    assert find_model(str(source)).kind == "sentence_transformers"
+    checkpoint = sentence_transformers.read(str(source))
+    assert not checkpoint.notes
+    ours.write(checkpoint, str(tmp_path / "ours"))
+    model = from_pretrained(str(tmp_path / "ours"), dtype="float32")
+    assert isinstance(model, SparseEmbedder) and model.preprocessor.seq_length == 24
+    assert model.prompts == {"query": "find: "}
+    inputs, expected = expected_of(source, "single")
+    weights = np.log1p(np.maximum(expected["logits"], 0)) * inputs["input_mask"][..., np.newaxis]
+    weights = np.log1p(weights) if act == "log1p_relu" else weights
+    np.testing.assert_allclose(model(inputs), getattr(weights, pooling)(1), rtol=1e-5, atol=2e-5)
+    sentence_transformers.write(checkpoint, str(tmp_path / "back"))
+    theirs, back = (load_file(path / "model.safetensors") for path in (source, tmp_path / "back"))
+    for tensor, array in back.items():
+        np.testing.assert_array_equal(theirs[tensor], array, tensor)
+    again = sentence_transformers.read(str(tmp_path / "back"))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+
+
+def test_a_transformer_must_be_said_to_fill_masks(folder):
+    made = folder(kind="Transformer", options={**OPTIONS, "transformer_task": "fill-mask"})
+    assert sentence_transformers.read(str(made)).task["task"] == "sparse_embedder"
+    (made / "sentence_bert_config.json").write_text(json.dumps(OPTIONS))
+    with pytest.raises(UsageError, match='transformer_task=\'feature-extraction\'; expected "fill'):
+        sentence_transformers.read(str(made))
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"pooling": {"pooling_strategy": "mean"}}, "pooling_strategy='mean'; expected one of max"),
+    ({"pooling": {"activation_function": "gelu"}}, "activation_function='gelu'"),
+    ({"pooling": {"word_embedding_dimension": 7}}, "word_embedding_dimension=7; expected 6"),
+    ({"kind": "SparseStaticEmbedding"}, "the modules SparseStaticEmbedding, SpladePooling"),
+    ({"name": "distilbert_classification"}, "of the task 'classifier'; expected one with a masked"),
+])
+def test_what_is_not_computed_is_refused(folder, wrong, message):
+    made = folder(**wrong)
+    with pytest.raises(UsageError, match=message):
+        sentence_transformers.read(str(made))
+
+
+def test_windows_have_no_place_there(folder, tmp_path):
+    checkpoint = sentence_transformers.read(str(folder()))
+    checkpoint.task["reading"]["long"] = "windows"
+    with pytest.raises(UsageError, match="long='windows' cannot be written"):
+        sentence_transformers.write(checkpoint, str(tmp_path / "back"))

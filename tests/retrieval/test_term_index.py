@@ -1,0 +1,28 @@
+"""Search by weights of tokens against the scalar products, written out."""
+
+import numpy as np
+import pytest
+
+from bert_tf.errors import UsageError
+from bert_tf.retrieval import term_index
+from bert_tf.retrieval.term_index import TermIndex
+
+PASSAGES = [{"seine": 2.0, "river": 1.0}, {"spree": 2.0, "river": 1.5}, {}, {"paris": 1.0},
+            {"seine": 2.0, "river": 1.0}]
+QUERIES = [{"river": 1.0, "seine": 0.5, "unknown": 9.0}, {"unknown": 1.0}, {}, {"paris": 3.0}]
+
+
+@pytest.mark.parametrize("at_once", [1 << 24, 1])
+def test_scalar_products_and_of_equal_ones_the_earlier(at_once, monkeypatch):
+    monkeypatch.setattr(term_index, "_SCORES_AT_ONCE", at_once)
+    index = TermIndex()
+    index.add(PASSAGES[:2])
+    index.add(PASSAGES[2:])
+    scores, rows = index.search(QUERIES, 9)
+    assert len(index) == 5 and scores.shape == rows.shape == (4, 5)
+    assert rows.tolist() == [[0, 4, 1, -1, -1], [-1] * 5, [-1] * 5, [3, -1, -1, -1, -1]]
+    np.testing.assert_allclose(scores, [[2, 2, 1.5, 0, 0], [0] * 5, [0] * 5, [3, 0, 0, 0, 0]])
+    assert index.search(QUERIES, 1)[1].tolist() == [[0], [-1], [-1], [3]]
+    assert index.search([], 2)[0].shape == (0, 2)
+    with pytest.raises(UsageError, match="k=0"):
+        index.search(QUERIES, 0)
