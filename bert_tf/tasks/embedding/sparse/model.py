@@ -30,7 +30,7 @@ class SparseEmbedder(VectorModel):
     scalar product of their weights says.
 
         model = bert_tf.from_pretrained(folder, "sparse_embedder")
-        model.sparse("A man eats.", top_k=3)  # {"eat": 2.1, "man": 1.9, "food": 0.8}
+        model.sparse("A man eats.", top_k=3)  # {"eat": …, "man": …, …}
 
     Any model that predicts masked tokens becomes one, with the weights of its head.
 
