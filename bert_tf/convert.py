@@ -27,11 +27,11 @@ from bert_tf.options import OverwriteOptions
 from bert_tf.storage import files, hub, locks
 
 # What to do with what was written; {checkpoint} is the prefix of a TensorFlow checkpoint, {model}
-# the class of transformers that has the heads that were written (AutoModel would drop them).
+# the class that has the heads that were written (transformers' AutoModel would drop them).
 _NEXT = {
     "bert_tf": "python -m bert_tf.export --model {path}",
     "google": "--init_checkpoint={checkpoint} of the original code",
-    "sentence_transformers": "sentence_transformers.SentenceTransformer({path!r})",
+    "sentence_transformers": "sentence_transformers.{model}({path!r})",
     "hf": "transformers.{model}.from_pretrained({path!r})",
     "keras_hub": "keras_nlp.models.Backbone.from_preset({path!r})",
     "tf_models": "tf.train.Checkpoint(model=model).read({checkpoint!r})",
@@ -137,7 +137,7 @@ def _report(checkpoint, notes, not_held, source, target):
         print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
     index = [name for name in files.list_folder(target[1]) if name.endswith(".index")]
     prefix = os.path.join(target[1], *index).removesuffix(".index")
-    model = None
+    model = "SparseEncoder" if task["task"] == "sparse_embedder" else "SentenceTransformer"
     if target[0] == "hf":
         model, *_ = files.read_json(os.path.join(target[1], "config.json"))["architectures"]
     print(f"next: {_NEXT[target[0]].format(path=target[1], checkpoint=prefix, model=model)}")

@@ -9,6 +9,7 @@ import pytest
 from hub_models import expected_of
 from safetensors.numpy import load_file
 
+from bert_tf import cli, convert
 from bert_tf.converters import ours, sentence_transformers
 from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
@@ -96,3 +97,12 @@ def test_windows_have_no_place_there(folder, tmp_path):
     checkpoint.task["reading"]["long"] = "windows"
     with pytest.raises(UsageError, match="long='windows' cannot be written"):
         sentence_transformers.write(checkpoint, str(tmp_path / "back"))
+
+
+def test_the_command_names_what_reads_the_folder(folder, tmp_path, capsys):
+    for source, target in ((("sentence_transformers", folder()), ("bert_tf", tmp_path / "ours")),
+                           (("bert_tf", tmp_path / "ours"),
+                            ("sentence_transformers", tmp_path / "back"))):
+        assert cli.run(convert.main, ["--from", *map(str, source), "--to", *map(str, target)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"next: sentence_transformers.SparseEncoder({str(tmp_path / 'back')!r})")
