@@ -8,16 +8,16 @@ import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
-from bert_tf.models.find import MODULES, SERVED, find_model, model_files
+from bert_tf.models.find import MODULES, SERVED, SPLADE_POOLING, find_model, model_files
 from bert_tf.models.pretrained import TASK
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
-_SPARSE = "sparse_embedder"
 _LENGTH = 512  # tokens that a model reads which does not say how many
 
 
@@ -63,9 +63,7 @@ class Embedder:
             UsageError: there is a vector for each token.
             BertTfError: a vector is not finite.
         """
-        prompts = (self._model.described.get("prompts") or {} if self._served
-                   else self._model.prompts)
-        texts = [prompted(prompts, role, text) for text in texts]
+        texts = _with_prompts(self._model, role, texts)
         if self._served:
             found = self._code.decode(self._model(texts, progress=True)[self._model.vector]
                                       ) if texts else []
@@ -104,9 +102,7 @@ class TermWeigher:
         Raises:
             BertTfError: a weight is not finite.
         """
-        prompts = (self._model.described.get("prompts") or {} if self._served
-                   else self._model.prompts)
-        for part in parts([prompted(prompts, role, text) for text in texts], "weights"):
+        for part in parts(_with_prompts(self._model, role, texts), "weights"):
             found = self._model(part)["terms"] if self._served else self._model.sparse(part)
             if not all(np.isfinite(list(weights.values())).all() for weights in found):
                 raise BertTfError(explain(f"{self.path} gives weights that are not finite",
@@ -114,13 +110,20 @@ class TermWeigher:
             yield found
 
 
+def _with_prompts(model, role, texts):
+    """Return texts after the prompt that a Keras model or a `Predictor` has for their role."""
+    prompts = (model.described.get("prompts") or {} if isinstance(model, Predictor)
+               else model.prompts)
+    return [prompted(prompts, role, text) for text in texts]
+
+
 def gives_terms(path):
     """Return whether the model at a path weighs tokens, by its files."""
     found = find_model(path)
     task = os.path.join(found.folder, TASK)
     if files.exists(task):
-        return files.read_json_object(task).get("task") == _SPARSE
-    return found.kind == "sentence_transformers" and "SpladePooling" in files.read_text(
+        return files.read_json_object(task).get("task") == SparseEmbedder.saved_as
+    return found.kind == "sentence_transformers" and SPLADE_POOLING in files.read_text(
         os.path.join(found.folder, MODULES))
 
 
@@ -169,7 +172,7 @@ def loaded(path, task=None, dtype=None):
 def _says_length(path):
     """Return whether a model was saved with how it reads text."""
     found = find_model(path)
-    task = os.path.join(found.folder, "task.json")
+    task = os.path.join(found.folder, TASK)
     return found.kind == "sentence_transformers" or (
         files.exists(task) and "reading" in files.read_json_object(task))
 

@@ -17,7 +17,7 @@ from bert_tf.converters import (
 )
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
-from bert_tf.models.find import ABOUT_MODULES, MODULES
+from bert_tf.models.find import ABOUT_MODULES, MODULES, SPLADE_POOLING
 from bert_tf.storage import checksums, files
 from bert_tf.tokenization import tokenizer_config, tokenizer_json
 
@@ -61,7 +61,7 @@ def read(path):
     kinds, folders = _read_modules(path, source)
     about, normalize = os.path.join(path, ABOUT_MODULES), kinds[-1] == "Normalize"
     prompts = _read_prompts(about)
-    if kinds[-1] == splade.POOLING:
+    if kinds[-1] == SPLADE_POOLING:
         found = splade.read(*folders)
         return dataclasses.replace(
             found, notes=(*found.notes, *_similarity_notes(about, "dot")), task=found.task | {
@@ -101,7 +101,7 @@ def write(checkpoint, path):
                                  "from_pretrained(folder, 'embedder', …).save_pretrained(NAME)"))
     sparse, static = task["task"] == "sparse_embedder", checkpoint.config.family == "static"
     dense = task.get("dense")
-    names = ["MLMTransformer", splade.POOLING] if sparse else [_STATIC] if static else [
+    names = ["MLMTransformer", SPLADE_POOLING] if sparse else [_STATIC] if static else [
         "Transformer", "Pooling", *(["Dense"] if dense else ())]
     names += ["Normalize"] if task.get("normalize") else []
     places = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
@@ -125,7 +125,7 @@ def write(checkpoint, path):
             **({"model_type": "SparseEncoder", "similarity_fn_name": "dot"} if sparse else {})})
         for name, place in zip(names[1:], places[1:], strict=True):
             folder = files.make_folder(os.path.join(temporary, place))
-            if name == splade.POOLING:
+            if name == SPLADE_POOLING:
                 splade.write_pooling(folder, checkpoint)
             if name == "Pooling":
                 files.write_json(os.path.join(folder, _CONFIG), {
@@ -147,12 +147,12 @@ def _read_modules(path, source):
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     usual = ["Transformer", "Pooling", "Dense", "Normalize"]
     encoder = kinds[:2] == usual[:2] and kinds == [kind for kind in usual if kind in kinds]
-    others = [[_STATIC], [_STATIC, "Normalize"], *([kind, splade.POOLING] for kind in _TASKS)]
+    others = [[_STATIC], [_STATIC, "Normalize"], *([kind, SPLADE_POOLING] for kind in _TASKS)]
     if not encoder and kinds not in others:
         raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
                                  "Transformer, Pooling, perhaps Dense, perhaps Normalize; "
                                  "StaticEmbedding, perhaps Normalize; or Transformer and "
-                                 f"{splade.POOLING}"))
+                                 f"{SPLADE_POOLING}"))
     for module in modules:
         if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
             raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))

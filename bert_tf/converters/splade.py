@@ -10,10 +10,10 @@ from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.converters.hf_classes import MASKED_LM
 from bert_tf.errors import UsageError, explain
+from bert_tf.models.find import SPLADE_POOLING
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.sparse.model import ACTIVATIONS, POOLINGS
 
-POOLING = "SpladePooling"
 PACKAGE = "sentence_transformers.sparse_encoder.models"
 _CONFIG = "config.json"
 # Our option -> their key, what that is where it is left out, and what we compute.
@@ -30,7 +30,7 @@ def read(model_folder, pooling_folder):
     """
     found = hf_safetensors.read(model_folder)
     if found.task["task"] != "pretraining":
-        raise UsageError(explain(f"{model_folder}: {POOLING} over a model of the task "
+        raise UsageError(explain(f"{model_folder}: {SPLADE_POOLING} over a model of the task "
                                  f"{found.task['task']!r}", "one with a masked-LM head"))
     source = os.path.join(pooling_folder, _CONFIG)
     values, task = files.read_json_object(source), {"task": "sparse_embedder"}

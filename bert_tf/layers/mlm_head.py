@@ -70,6 +70,13 @@ class MaskedLMHead(Layer):
         self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
                                    seed, use_bias, name="transform", dtype=self.dtype_policy)
 
+    @classmethod
+    def of_model(cls, config, seed, dtype, name="predictions"):
+        """Return the head of a `ModelConfig`, not built yet; `dtype` is a Keras policy."""
+        return cls(config.vocab_size, config.embedding_width, config.head_activation,
+                   config.layer_norm_eps, config.initializer_range, seed, config.use_bias,
+                   name=name, dtype=dtype)
+
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):
         """Create the transform and `output_bias [vocab]`."""

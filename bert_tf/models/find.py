@@ -10,6 +10,7 @@ from bert_tf.storage import files, hub, variables
 SAVED_MODEL = "saved_model.pb"
 MODULES = "modules.json"
 ABOUT_MODULES = "config_sentence_transformers.json"
+SPLADE_POOLING = "SpladePooling"  # kind of a module that makes logits weights of tokens
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
 CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",

@@ -141,15 +141,10 @@ class Embedding(TaskType):
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
-        if "embed" not in signatures:
-            raise UsageError("the SavedModel has no signature embed, which takes text")
         table, rows = table_of(examples, about.get("prompts") or {})
-        texts = analyse(table.texts, progress=True) if about.get("pretokenize") else table.texts
-        vectors = [None] * len(texts)
-        for batch in batches_by_length(list(map(len, texts))):
-            answer = signatures["embed"](text=tf.constant([texts[row] for row in batch]))
-            for row, vector in zip(batch, answer["embedding"].numpy(), strict=True):
-                vectors[row] = vector
+        vectors = [None] * len(table.texts)
+        for row, answer in served_answers(signatures, "embed", table.texts, about):
+            vectors[row] = answer["embedding"]
         if vectors[0].ndim != 1:
             raise UsageError(explain("a SavedModel with a vector for each token",
                                      "another --pooling at export than none"))
@@ -205,6 +200,30 @@ def table_of(examples, prompts):
         rows.append([table.add("query" if is_query else None, first),
                      *(table.add("passage" if is_query else None, other) for other in others)])
     return table, rows
+
+
+def served_answers(signatures, name, texts, about):
+    """Yield `(row, answer)` of each text, those of similar length together.
+
+    Args:
+        signatures: of the SavedModel.
+        name: of the signature that is asked.
+        texts: list of str.
+        about: what `describe` says.
+
+    Yields: the text's place in `texts`, and a dict of arrays, the text's rows of the outputs.
+
+    Raises:
+        UsageError: there is no such signature.
+    """
+    if name not in signatures:
+        raise UsageError(f"the SavedModel has no signature {name}, which takes text")
+    texts = analyse(texts, progress=True) if about.get("pretokenize") else texts
+    for rows in batches_by_length(list(map(len, texts))):
+        answer = signatures[name](text=tf.constant([texts[row] for row in rows]))
+        answer = {key: values.numpy() for key, values in answer.items()}
+        for index, row in enumerate(rows):
+            yield row, {key: values[index] for key, values in answer.items()}
 
 
 def _lines(examples, table, rows, vectors):

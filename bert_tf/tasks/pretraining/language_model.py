@@ -53,10 +53,7 @@ class LanguageModel(Objective):
         self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
         self.head = None
         if config.family != "gpt":
-            self.head = MaskedLMHead(
-                config.vocab_size, config.embedding_width, config.head_activation,
-                config.layer_norm_eps, config.initializer_range, seed, name="predictions",
-                use_bias=config.use_bias, dtype=self.dtype_policy)
+            self.head = MaskedLMHead.of_model(config, seed, self.dtype_policy)
             # Built here for its path, as in `Pretrainer`.
             with keras.name_scope("cls"):
                 self.head.build((None, None, config.hidden_size))

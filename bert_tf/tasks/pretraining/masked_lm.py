@@ -53,10 +53,7 @@ class Pretrainer(Objective):
         self.sentence_task = sentence_task
         self.seed = seed
         self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
-        self.masked_lm_head = MaskedLMHead(
-            config.vocab_size, config.embedding_width, config.head_activation,
-            config.layer_norm_eps, config.initializer_range, seed, name="predictions",
-            use_bias=config.use_bias, dtype=self.dtype_policy)
+        self.masked_lm_head = MaskedLMHead.of_model(config, seed, self.dtype_policy)
         self.sentence_head = None
         if sentence_task:
             self.sentence_head = LabelHead(2, config.initializer_range, seed,

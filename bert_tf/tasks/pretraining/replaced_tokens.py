@@ -81,10 +81,8 @@ class ReplacedTokens(Objective):
         embeddings = self.encoder.backbone.embeddings
         self.generator = build_encoder(config, dtype=self.dtype_policy, seed=self.seed,
                                        name="generator", embeddings=embeddings)
-        self.masked_lm_head = MaskedLMHead(
-            config.vocab_size, config.embedding_width, config.head_activation,
-            config.layer_norm_eps, config.initializer_range, self.seed,
-            name="generator_predictions", use_bias=config.use_bias, dtype=self.dtype_policy)
+        self.masked_lm_head = MaskedLMHead.of_model(config, self.seed, self.dtype_policy,
+                                                    name="generator_predictions")
         self.masked_lm_head.build((None, None, config.hidden_size))
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 

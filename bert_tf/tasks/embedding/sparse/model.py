@@ -74,10 +74,7 @@ class SparseEmbedder(VectorModel):
         self.prompts = dict(prompts or {})
         self.training_loss = (training_loss if isinstance(training_loss, SparseLoss)
                               else SparseLoss(**(training_loss or {})))
-        self.masked_lm_head = MaskedLMHead(
-            config.vocab_size, config.embedding_width, config.head_activation,
-            config.layer_norm_eps, config.initializer_range, seed, name="predictions",
-            use_bias=config.use_bias, dtype=self.dtype_policy)
+        self.masked_lm_head = MaskedLMHead.of_model(config, seed, self.dtype_policy)
         # Built here for its path, as in `Pretrainer`.
         with keras.name_scope("cls"):
             self.masked_lm_head.build((None, None, config.hidden_size))

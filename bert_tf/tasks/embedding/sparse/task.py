@@ -1,18 +1,21 @@
 """Weights of tokens: learned from queries and their texts, measured by scalar products."""
 
 import numpy as np
-import tensorflow as tf
 from scipy import sparse
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.retrieval.term_index import TermIndex
-from bert_tf.tasks.base.task_type import batches_by_length
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
-from bert_tf.tasks.embedding.task import Embedding, check_finite, lines_of, table_of
-from bert_tf.tokenization.morphemes import analyse
+from bert_tf.tasks.embedding.task import (
+    Embedding,
+    check_finite,
+    lines_of,
+    served_answers,
+    table_of,
+)
 
 
 class SparseEmbedding(Embedding):
@@ -54,17 +57,11 @@ class SparseEmbedding(Embedding):
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `sparse`."""
-        if "sparse" not in signatures:
-            raise UsageError("the SavedModel has no signature sparse, which takes text")
         table, rows = table_of(examples, about.get("prompts") or {})
-        texts = analyse(table.texts, progress=True) if about.get("pretokenize") else table.texts
-        found = [None] * len(texts)
-        for batch in batches_by_length(list(map(len, texts))):
-            answer = signatures["sparse"](text=tf.constant([texts[row] for row in batch]))
-            for row, *of_text in zip(batch, *(answer[name].numpy() for name in (
-                    "terms", "weights", "num_terms")), strict=True):
-                terms, weights, count = of_text
-                found[row] = dict(zip(terms[:count], weights[:count], strict=True))
+        found = [None] * len(table.texts)
+        for row, answer in served_answers(signatures, "sparse", table.texts, about):
+            terms, weights = (answer[name][:answer["num_terms"]] for name in ("terms", "weights"))
+            found[row] = dict(zip(terms, weights, strict=True))
         return _lines(examples, table, rows, TermIndex().matrix(found))
 
 
