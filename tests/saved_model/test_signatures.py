@@ -18,7 +18,8 @@ GENERATED = {"output_word_ids": ("int32", 2), "tokens": ("string", 2), "num_toke
 CONTINUED = {**GENERATED, "text": ("string", 1)}
 PREDICTED = {"label": ("string", 1), "score": ("float32", 1), "probabilities": ("float32", 2),
              "labels": ("string", 2)}
-WEIGHED = {"terms": ("string", 2), "weights": ("float32", 2), "num_terms": ("int32", 1)}
+WEIGHED = {"terms": ("string", 2), "term_ids": ("int32", 2), "weights": ("float32", 2),
+           "num_terms": ("int32", 1)}
 SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     **dict.fromkeys(("embed", "embed_ids"), {"embedding": ("float32", 2)}),
     "encode": ENCODED, "encode_ids": ENCODED,

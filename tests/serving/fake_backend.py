@@ -20,6 +20,7 @@ from bert_tf.serving.wire.request import Limits
 
 LIMITS = Limits(100, 1 << 20, 1000)
 WINDOW = 8
+_LETTERS = "abe"
 _TEXT, _IDS = ("text",), ("input_word_ids", "input_mask", "input_type_ids")
 _EVERY = {"describe": _TEXT, "count_tokens": _TEXT, "embed": _TEXT, "embed_ids": _IDS}
 
@@ -37,6 +38,7 @@ RANKER = model("ranker", {"rank": ("query", "passage"), "predict": ("text_a", "t
 MOODS = model("moods", {"predict": _TEXT}, labels=["sad", "glad", "calm"], problem="single_label")
 PAIRS = model("pairs", {"predict": ("text_a", "text_b")}, labels=["no", "yes"], pair=True,
               problem="multi_label")
+TERMS = model("terms", {"sparse": _TEXT, "sparse_ids": _IDS}, prompts={"query": "query: "})
 
 
 class FakeBackend:
@@ -102,6 +104,13 @@ def answer(signature, **inputs):
     if signature == "embed_ids":
         sums = (inputs["input_word_ids"] * inputs["input_mask"]).sum(axis=1)
         return {"embedding": np.stack([sums, np.ones_like(sums)], axis=1).astype(np.float32)}
+    if signature.startswith("sparse"):  # the letters that a text has the most of, two at most
+        rows = inputs.get("text") or [bytes(row).decode() for row in inputs["input_word_ids"]]
+        counts = np.float32([[row.count(letter) for letter in _LETTERS] for row in rows])
+        ids = np.argsort(-counts, axis=1, kind="stable")[:, :2].astype(np.int32)
+        weights = np.take_along_axis(counts, ids, 1)
+        return {"terms": np.array(list(_LETTERS), "S")[ids], "term_ids": ids, "weights": weights,
+                "num_terms": (weights > 0).sum(axis=1, dtype=np.int32)}
     if signature == "rank":
         return {"score": np.float32([len(set(query.split()) & set(passage.split())) for query,
                                      passage in zip(inputs["query"], inputs["passage"],

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bert_tf.retrieval.codes import VectorCode
 
-EMBEDS, RANKS, CLASSIFIES = "embedding", "reranker", "classifier"
+EMBEDS, RANKS, CLASSIFIES, WEIGHS = "embedding", "reranker", "classifier", "sparse"
 
 
 class Backend(Protocol):
@@ -69,12 +69,14 @@ class About:
 
     @functools.cached_property
     def tasks(self):
-        """What it can do, of `EMBEDS`, `RANKS` and `CLASSIFIES`; what it is for comes first."""
+        """What it can do, of the four; what it is for comes first."""
         found = []
         if self.answers("rank", "query", "passage"):
             found.append(RANKS)
         if self.answers("predict", *self.texts) and (self.labels or self.is_regression):
             found.append(CLASSIFIES)
+        if self.answers("sparse", "text"):
+            found.append(WEIGHS)
         if self.answers("embed", "text") and self._embedding.get("pooling") != "none":
             found.append(EMBEDS)
         return tuple(found)

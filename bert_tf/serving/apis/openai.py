@@ -42,8 +42,7 @@ def read_embeddings(body, packed, limits):
 
 async def embeddings(call, asked):
     """Answer `Embeddings`: vectors of length 1."""
-    function = tasks.embed if type(asked.inputs[0]) is str else tasks.embed_ids
-    vectors, tokens = await function(call, asked.inputs, truncate=asked.truncate)
+    vectors, tokens = await tasks.embed(call, asked.inputs, truncate=asked.truncate)
     vectors = tasks.scaled(vectors, asked.dimensions)
     data = [{"object": "embedding", "index": index, "embedding": vector}
             for index, vector in enumerate(_written(vectors, asked.encoding_format))]

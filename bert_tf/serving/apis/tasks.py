@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS, About, Backend
+from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS, WEIGHS, About, Backend
 from bert_tf.serving.apis.refusal import Kind, refusal
 from bert_tf.serving.wire.messages import error
 from bert_tf.serving.wire.request import ServingError
@@ -14,8 +14,9 @@ from bert_tf.serving.wire.request import ServingError
 _COUNTS = "count_tokens"  # the signature that counts
 _ID_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 _SPECIAL = 2  # tokens that stand around a single text
-_SIGNATURES = {EMBEDS: "embed", RANKS: "rank", CLASSIFIES: "predict"}
-_CANNOT = {EMBEDS: "no_vectors", RANKS: "no_ranks", CLASSIFIES: "no_labels"}
+_SIGNATURES = {EMBEDS: "embed", RANKS: "rank", CLASSIFIES: "predict", WEIGHS: "sparse"}
+_CANNOT = {EMBEDS: "no_vectors", RANKS: "no_ranks", CLASSIFIES: "no_labels",
+           WEIGHS: "no_weights"}
 
 
 class Call(NamedTuple):
@@ -62,7 +63,7 @@ async def only(backend, task, deadline):
     That is the only one made for the task, else the only one that can do it.
 
     Args:
-        task: `EMBEDS`, `RANKS` or `CLASSIFIES`; None for any.
+        task: `EMBEDS`, `RANKS`, `CLASSIFIES` or `WEIGHS`; None for any.
     """
     found = []
     for name in backend.names():
@@ -88,25 +89,48 @@ async def embed(call, texts, *, truncate=True, prompt=None):
     """Vectors of texts.
 
     Args:
-        texts: list of str.
+        texts: list of str, or rows of token ids, special ones among them.
         truncate: whether longer texts lose their ends; else they are refused.
         prompt: name of one of the model's prompts, which comes before each text.
 
     Returns: float32 `[N, W]`, and the number of tokens that were read.
     """
-    call.need(EMBEDS)
+    outputs, tokens = await _of_texts(call, EMBEDS, texts, truncate, prompt)
+    return _vectors(call, outputs), tokens
+
+
+async def weigh(call, texts, *, truncate=True, prompt=None):
+    """The tokens that weigh most in texts; arguments as of `embed`.
+
+    Returns: for each text a list of `(token id, weight)`, heaviest first, and the number of tokens
+        that were read.
+    """
+    outputs, tokens = await _of_texts(call, WEIGHS, texts, truncate, prompt)
+    if "term_ids" not in outputs:  # an export of before
+        raise refusal("no_weights", Kind.UNFIT, "model", name=call.about.name)
+    columns = (outputs[name].tolist() for name in ("term_ids", "weights", "num_terms"))
+    return [list(zip(ids[:count], weights[:count], strict=True))
+            for ids, weights, count in zip(*columns, strict=True)], tokens
+
+
+async def _of_texts(call, task, texts, truncate, prompt):
+    """What the signature of a task answers, of ids the one that takes them, and the tokens read."""
+    if type(texts[0]) is not str:
+        if prompt is not None:
+            raise refusal("field", Kind.FIELD, "prompt_name", value=prompt,
+                          wanted="none beside token ids, whose text is not known")
+        return await _of_ids(call, f"{_SIGNATURES[task]}_ids", texts, truncate)
+    call.need(task)
     if prompt is not None:
         if prompt not in call.about.prompts:
             raise refusal("no_prompt", Kind.FIELD, "prompt_name", value=prompt,
                           wanted=", ".join(call.about.prompts) or "none: the model has no prompts")
         texts = [call.about.prompts[prompt] + text for text in texts]
-    outputs, tokens = await _counted(call, EMBEDS, {"text": texts}, truncate)
-    return _vectors(call, outputs), tokens
+    return await _counted(call, task, {"text": texts}, truncate)
 
 
-async def embed_ids(call, rows, *, truncate=True):
-    """As `embed`, of rows of token ids as `embed_ids` takes them, special ones among them."""
-    if not call.about.answers("embed_ids", *_ID_INPUTS):
+async def _of_ids(call, signature, rows, truncate):
+    if not call.about.answers(signature, *_ID_INPUTS):
         raise refusal("no_ids", Kind.UNFIT, "input", name=call.about.name)
     window = call.about.description.get("seq_length")
     sizes = [len(row) for row in rows]
@@ -120,9 +144,8 @@ async def embed_ids(call, rows, *, truncate=True):
         row = row[:longest]
         ids[place, :len(row)] = row
         mask[place, :len(row)] = 1
-    outputs = await call.run("embed_ids", input_word_ids=ids, input_mask=mask,
-                             input_type_ids=np.zeros_like(ids))
-    return _vectors(call, outputs), tokens
+    return await call.run(signature, input_word_ids=ids, input_mask=mask,
+                          input_type_ids=np.zeros_like(ids)), tokens
 
 
 def _vectors(call, outputs):

@@ -1,4 +1,5 @@
-"""The API of text-embeddings-inference: `/embed /similarity /rerank /predict /info /health`.
+"""The API of text-embeddings-inference: `/embed`, `/embed_sparse`, `/similarity`, `/rerank`,
+`/predict`, `/info`, `/health`.
 
 Facts: its `docs/openapi.json` and `router/src/http`. That server has one model; here a path may
 name one, `/models/NAME/embed`, and one that does not means the only model that it can mean. A POST
@@ -12,7 +13,7 @@ import numpy as np
 
 from bert_tf import __version__
 from bert_tf.serving.apis import tasks
-from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS
+from bert_tf.serving.apis.backend import CLASSIFIES, EMBEDS, RANKS, WEIGHS
 from bert_tf.serving.apis.fields import Fields
 from bert_tf.serving.apis.refusal import Kind, kind_of, refusal
 from bert_tf.serving.apis.route import Answer, Route, View
@@ -40,6 +41,15 @@ class Embed(NamedTuple):
     prompt_name: str | None
     normalize: bool
     dimensions: int | None
+    model = None
+
+
+class Weigh(NamedTuple):
+    """A request for weights of tokens, of `/embed_sparse`; `inputs` as of `Embed`."""
+
+    inputs: list
+    truncate: bool
+    prompt_name: str | None
     model = None
 
 
@@ -101,17 +111,27 @@ def _embed(fields):
 async def embed(call, asked):
     """Answer `Embed`: a vector for each input."""
     started = time.monotonic()
-    if type(asked.inputs[0]) is str:
-        vectors, tokens = await tasks.embed(call, asked.inputs, truncate=asked.truncate,
-                                            prompt=asked.prompt_name)
-    elif asked.prompt_name is not None:
-        raise refusal("field", Kind.FIELD, "prompt_name", value=asked.prompt_name,
-                      wanted="none beside token ids, whose text is not known")
-    else:
-        vectors, tokens = await tasks.embed_ids(call, asked.inputs, truncate=asked.truncate)
+    vectors, tokens = await tasks.embed(call, asked.inputs, truncate=asked.truncate,
+                                        prompt=asked.prompt_name)
     vectors = (tasks.scaled if asked.normalize else tasks.shortened)(vectors, asked.dimensions)
     return Answer(np.ascontiguousarray(vectors, np.float32),
                   _counts(started, asked.inputs, tokens), vectors.nbytes)
+
+
+def read_weigh(body, packed, limits):
+    """The `Weigh` of a body."""
+    fields = Fields(body, packed, limits)
+    inputs, _ = fields.texts_or_ids("inputs")
+    return Weigh(inputs, _truncate(fields), fields.text("prompt_name", None))
+
+
+async def weigh(call, asked):
+    """Answer `Weigh`: for each input tokens with their weights, heaviest first."""
+    started = time.monotonic()
+    rows, tokens = await tasks.weigh(call, asked.inputs, truncate=asked.truncate,
+                                     prompt=asked.prompt_name)
+    return Answer([[{"index": token, "value": weight} for token, weight in row] for row in rows],
+                  _counts(started, asked.inputs, tokens))
 
 
 def read_similarity(body, packed, limits):
@@ -237,10 +257,12 @@ async def info(apis, name, deadline):
     classifier = {"id2label": labels, "label2id": {
         label: int(place) for place, label in labels.items()}}
     kind = (about.tasks or (EMBEDS,))[0]
+    shown = ({EMBEDS: {"pooling": "splade"}} if kind == WEIGHS else
+             {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier})
     return Answer({
         "model_id": about.name, "model_sha": None, "served_model_name": about.name,
         "model_dtype": about.description.get("dtype"),
-        "model_type": {kind: {"pooling": about.pooling} if kind == EMBEDS else classifier},
+        "model_type": shown,
         "max_concurrent_requests": None, "max_input_length": about.window(kind),
         "max_batch_tokens": apis.settings.max_tokens, "max_batch_requests": None,
         "max_client_batch_size": apis.settings.limits.rows, "auto_truncate": True,
@@ -269,12 +291,14 @@ def refused(problem):
 
 
 _RERANK = Route("rerank", read_rerank, rerank, RANKS)
+_WEIGH = Route("embed_sparse", read_weigh, weigh, WEIGHS)
 OF_MODEL = True
 ROUTES = {
     ("POST", "/embed"): Route("embed", read_embed, embed, EMBEDS),
+    ("POST", "/embed_sparse"): _WEIGH,
     ("POST", "/rerank"): _RERANK,
     ("POST", "/similarity"): Route("similarity", read_similarity, similarity, EMBEDS),
     ("POST", "/predict"): Route("predict", read_predict, predict, CLASSIFIES),
     ("POST", "/"): {EMBEDS: Route("embed", read_for_embedder, for_embedder), RANKS: _RERANK,
-                    CLASSIFIES: Route("predict", read_for_classifier, predict)},
+                    WEIGHS: _WEIGH, CLASSIFIES: Route("predict", read_for_classifier, predict)},
     ("GET", "/info"): View(info), **{("GET", path): View(health) for path in HEALTH}}

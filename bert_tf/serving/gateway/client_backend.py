@@ -1,6 +1,7 @@
 """Another server's models over gRPC, as the protocols ask for them."""
 
 import asyncio
+import itertools
 import logging
 import math
 import time
@@ -110,7 +111,7 @@ class ClientBackend:
         except OutdatedError:
             self._known.pop(about.name, None)
             raise
-        return {output: np.array([row[output] for row in rows])
+        return {output: _column([row[output] for row in rows])
                 for rows, _ in answers for output in rows[0]}
 
     async def decode(self, function, data, *arguments, deadline=None):
@@ -156,3 +157,12 @@ class ClientBackend:
 
 def _left(deadline):
     return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _column(values):
+    """The values of rows as an array; of rows with more and fewer of them these are padded."""
+    sizes = {len(value) for value in values if np.ndim(value)}
+    if len(sizes) > 1:
+        fill = "" if isinstance(max(values, key=len)[0], str) else 0
+        values = list(zip(*itertools.zip_longest(*values, fillvalue=fill), strict=True))
+    return np.array(values)

@@ -96,7 +96,8 @@ _BY_CODE = {
         "cannot_count": "truncate: false of model {name}, whose export cannot count tokens; try "
                         "exporting it again",
         "no_vectors": "model {name} gives no vector of a text",
-        "no_ids": "model {name} gives no vector of token ids",
+        "no_ids": "model {name} is not asked by token ids",
+        "no_weights": "model {name} gives no weights of tokens",
         "no_ranks": "model {name} is no reranker",
         "no_labels": "model {name} gives no labels",
         # Requests to classify and regress, and their answers.

@@ -14,7 +14,7 @@ Clients and pages know the kinds and nothing about tasks.
 | `candidates` | `text`, `score`, `position`, `count` | for each place a list of dicts, best first |
 | `relevance` | `value`, `of` | float, by which passages are ranked |
 | `number` | `value` | float |
-| `terms` | `text`, `score`, `count` | dict of float by token, heaviest first |
+| `terms` | `text`, `id`, `score`, `count` | dict of float by token, heaviest first |
 | `vector` | `value` | array |
 | `tokens` | `text`, `id`, `score`, `vector`, `count` | list of dicts |
 | `json` | `value` | what the text holds |

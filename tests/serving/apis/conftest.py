@@ -1,13 +1,13 @@
 """One server of fake models for the tests of a file."""
 
 import pytest
-from fake_backend import EMBEDDER, MOODS, PAIRS, RANKER, FakeBackend, serving
+from fake_backend import EMBEDDER, MOODS, PAIRS, RANKER, TERMS, FakeBackend, serving
 
 
 @pytest.fixture(scope="module")
 def served():
     """`(httpx.Client, FakeBackend)`."""
-    backend = FakeBackend(EMBEDDER, RANKER, MOODS, PAIRS)
+    backend = FakeBackend(EMBEDDER, RANKER, MOODS, PAIRS, TERMS)
     with serving(backend, max_tokens=200) as client:
         yield client, backend
     backend.close()

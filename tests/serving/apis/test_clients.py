@@ -23,9 +23,10 @@ def gateway(task_models):
             "from bert_tf import gateway; gateway.main(sys.argv[1:])")
     process = subprocess.Popen([
         sys.executable, "-c", code, f"--address={task_models.server.address}", f"--port={port}",
-        "--models=bert,ranker,classifier,several"], stdout=subprocess.PIPE, text=True)
+        "--models=bert,ranker,classifier,several,sparse"], stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout.readline().startswith("openai,tei of bert classifier ranker several")
+        assert process.stdout.readline().startswith("openai,tei of bert classifier ranker several "
+                                                     "sparse")
         yield f"http://127.0.0.1:{port}"
         process.terminate()
         assert process.wait(60) == 0
@@ -127,6 +128,18 @@ def test_pairs_and_their_tokens(address, task_models):
                                np.sort(expected["probabilities"][0])[::-1], atol=1e-5)
     counts = task_models.call["several"]("count_tokens", text=pair)["num_tokens"]
     assert response.headers["x-compute-tokens"] == str(counts.sum() - 1)  # one [CLS] less
+
+
+def test_weights_of_tokens(address, task_models):
+    response = httpx.post(f"{address}/models/sparse/embed_sparse", json={"inputs": TEXTS},
+                          timeout=60)
+    assert response.status_code == 200, response.text
+    expected = task_models.call["sparse"]("sparse", text=TEXTS)
+    for row, ids, weights in zip(response.json(), expected["term_ids"], expected["weights"],
+                                 strict=True):
+        assert [term["index"] for term in row] == ids[weights > 0].tolist()
+        np.testing.assert_allclose([term["value"] for term in row], weights[weights > 0],
+                                   atol=1e-5)
 
 
 def test_a_gateway_s_metrics_and_health(gateway):

@@ -206,7 +206,7 @@ def test_what_nobody_foresaw_is_told_to_nobody(post, backend):
 
 def test_the_list_of_models_and_paths_of_others(served):
     body = served[0].get("/v1/models").json()
-    assert [row["id"] for row in body["data"]] == ["embedder", "moods", "pairs", "ranker"]
+    assert [row["id"] for row in body["data"]] == ["embedder", "moods", "pairs", "ranker", "terms"]
     assert body["object"] == "list" and {row["object"] for row in body["data"]} == {"model"}
     for method, path in (("GET", "/v1/embeddings"), ("POST", "/v1/models"), ("GET", "/v1/other")):
         assert served[0].request(method, path).text == "not theirs"

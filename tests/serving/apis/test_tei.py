@@ -32,6 +32,20 @@ def test_a_prompt_comes_before_each_text(post):
                                     "error_type": "Validation"})
 
 
+def test_weights_of_tokens(post):
+    rows = [[{"index": 2, "value": 2.0}, {"index": 0, "value": 1.0}], []]
+    assert post("/embed_sparse", inputs=["a tree", "나무"]) == (200, rows)
+    assert post("/embed_sparse", inputs="tree", prompt_name="query")[1] == [
+        [{"index": 2, "value": 3.0}]]
+    assert post("/embed_sparse", inputs=[list(b"baa"), list(b"e")])[1] == [
+        [{"index": 0, "value": 2.0}, {"index": 1, "value": 1.0}], [{"index": 2, "value": 1.0}]]
+    assert post("/models/terms", inputs=["나무"]) == (200, [[]])  # what it is for
+    # The one made for vectors is meant, though both can give them.
+    assert post("/embed", inputs=["나무"], normalize=False)[1] == [vector("나무").tolist()]
+    assert post("/models/embedder/embed_sparse", inputs="a") == (424, {
+        "error": "model embedder gives no weights of tokens", "error_type": "Backend"})
+
+
 def test_similarity(post):
     _, cosines = post("/similarity", inputs={
         "source_sentence": "a tree", "sentences": ["a tree", "나무"]})
@@ -111,6 +125,8 @@ def test_info_and_health(served):
         "label2id": {"sad": 0, "glad": 1, "calm": 2}}}
     about = client.get("/models/embedder/info").json()
     assert about["model_type"] == {"embedding": {"pooling": "mean"}}
+    about = client.get("/models/terms/info").json()
+    assert about["model_type"] == {"embedding": {"pooling": "splade"}}
     assert (about["max_input_length"], about["max_client_batch_size"]) == (8, 100)
     assert client.get("/info").status_code == 404  # of which one?
     assert client.get("/health").status_code == 200

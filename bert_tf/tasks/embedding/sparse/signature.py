@@ -6,7 +6,8 @@ import tensorflow as tf
 from bert_tf.tasks.base.signature import IDS, TEXT, Signature, clear_ranks, result
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
-_RESULTS = {"terms": result("terms", text="terms", score="weights", count="num_terms")}
+_RESULTS = {"terms": result("terms", text="terms", id="term_ids", score="weights",
+                            count="num_terms")}
 
 
 def signatures(served):
@@ -20,8 +21,9 @@ def signatures(served):
 
 
 def sparse(served, **inputs):
-    """Return `terms [B, K]`, tokens of the vocabulary, and their `weights [B, K]`, heaviest first;
-    `num_terms [B]`. K is the most terms of a text in the batch, at most the export's `max_terms`.
+    """Return `terms [B, K]`, tokens of the vocabulary, heaviest first, their `term_ids [B, K]` and
+    `weights [B, K]`; `num_terms [B]`. K is the most terms of a text in the batch, at most the
+    export's `max_terms`.
     """
     model = served.model
     by_preprocessor = "text" in inputs and model.preprocessor is not None
@@ -33,7 +35,7 @@ def sparse(served, **inputs):
     longest = tf.reduce_max(tf.concat([[0], num_terms], 0))  # of a batch of no rows 0
     weights, ids = weights[:, :longest], ids[:, :longest]
     return {"terms": served.tokens(ids, weights != 0)["tokens"], "weights": weights,
-            "num_terms": num_terms}
+            "term_ids": tf.where(weights != 0, ids, 0), "num_terms": num_terms}
 
 
 def _compared(served, inputs, actual, expected, tolerance):
