@@ -8,7 +8,14 @@ import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.load import from_pretrained
-from bert_tf.models.find import MODULES, SERVED, SPLADE_POOLING, find_model, model_files
+from bert_tf.models.find import (
+    MODULES,
+    ROUTES,
+    SERVED,
+    SPLADE_POOLING,
+    find_model,
+    model_files,
+)
 from bert_tf.models.pretrained import TASK
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
@@ -19,6 +26,7 @@ from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
 _LENGTH = 512  # tokens that a model reads which does not say how many
+_OF_QUERIES = "sparse_queries"  # a signature of models that weigh them by a table
 
 
 class Embedder:
@@ -91,6 +99,8 @@ class TermWeigher:
     def __init__(self, path):
         self.path, self._served = path, find_model(path).kind in SERVED
         self._model = Predictor(path, "sparse") if self._served else loaded(path)
+        by_table = self._served and _OF_QUERIES in self._model.described["results"]
+        self._of_queries = Predictor(path, _OF_QUERIES) if by_table else self._model
 
     def weights(self, texts, role="passage"):
         """Yield lists of dicts of float by token, of some texts after the other.
@@ -103,7 +113,8 @@ class TermWeigher:
             BertTfError: a weight is not finite.
         """
         for part in parts(_with_prompts(self._model, role, texts), "weights"):
-            found = self._model(part)["terms"] if self._served else self._model.sparse(part)
+            found = (self._of_queries if role == "query" else self._model)(part)["terms"] if (
+                self._served) else self._model.sparse(part, queries=role == "query")
             if not all(np.isfinite(list(weights.values())).all() for weights in found):
                 raise BertTfError(explain(f"{self.path} gives weights that are not finite",
                                           "a model that was trained without overflow"))
@@ -123,8 +134,9 @@ def gives_terms(path):
     task = os.path.join(found.folder, TASK)
     if files.exists(task):
         return files.read_json_object(task).get("task") == SparseEmbedder.saved_as
-    return found.kind == "sentence_transformers" and SPLADE_POOLING in files.read_text(
-        os.path.join(found.folder, MODULES))
+    return found.kind == "sentence_transformers" and any(
+        SPLADE_POOLING in files.read_text(path) for path in (
+            os.path.join(found.folder, name) for name in (MODULES, ROUTES)) if files.exists(path))
 
 
 def deciding_files(path):

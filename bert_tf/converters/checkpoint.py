@@ -104,6 +104,8 @@ def parameter_shapes(config, task):
             shapes |= _masked_lm_head(generator, "generator_predictions")
     if kind in ("classifier", "tagger", "span"):
         shapes |= _label_head(config, kind, 2 if kind == "span" else len(task["labels"]))
+    if task.get("query_table"):
+        shapes["cls/query/term_weights"] = (config.vocab_size,)
     if kind == "embedder" and task.get("dense"):
         options, layers = task["dense"], 1 if task["combine"] == "sum" else len(task["layers"])
         width = hidden * layers * (2 if task["pooling"] == "mean_max" else 1)

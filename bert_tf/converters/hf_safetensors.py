@@ -120,6 +120,12 @@ def write_model(checkpoint, folder):
                                    for name in tensors})
     files.write_json(os.path.join(folder, CONFIG), values)
     safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), tensors)
+    write_tokenizer_of(checkpoint, folder)
+
+
+def write_tokenizer_of(checkpoint, folder):
+    """Write the tokenizer of a `Checkpoint` into a folder that exists."""
+    config = checkpoint.config
     write_tokenizer(checkpoint.tokenizer, folder, _TOKENIZERS[config.family], config.longest)
 
 

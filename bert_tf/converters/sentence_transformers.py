@@ -1,7 +1,7 @@
 """Folders of sentence-transformers: a Hugging Face encoder, and how its states become vectors.
 
 Or a table of vectors without an encoder, see `static_embedding`; or a masked LM whose logits become
-weights of tokens, see `splade`.
+weights of tokens, see `splade`, and perhaps a table of them for queries, see `sparse_routes`.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ import os
 from bert_tf.converters import (
     hf_safetensors,
     safetensors_file,
+    sparse_routes,
     splade,
     static_embedding,
     weight_files,
@@ -59,14 +60,19 @@ def read(path):
     path = checksums.opened(path, own=False)
     source = os.path.join(path, MODULES)
     kinds, folders = _read_modules(path, source)
-    about, normalize = os.path.join(path, ABOUT_MODULES), kinds[-1] == "Normalize"
+    about = os.path.join(path, ABOUT_MODULES)
     prompts = _read_prompts(about)
+    table = None
+    if kinds == [sparse_routes.ROUTER]:
+        kinds, folders, table = sparse_routes.read(*folders)
     if kinds[-1] == SPLADE_POOLING:
         found = splade.read(*folders)
+        found = sparse_routes.with_table(found, table) if table else found
         return dataclasses.replace(
             found, notes=(*found.notes, *_similarity_notes(about, "dot")), task=found.task | {
                 "reading": _reading(folders[0], kinds[0], "fill-mask", found)} | (
                     {"prompts": prompts} if prompts else {}))
+    normalize = kinds[-1] == "Normalize"
     notes = () if normalize else _similarity_notes(about, "cosine")
     if normalize:
         _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
@@ -104,7 +110,9 @@ def write(checkpoint, path):
     names = ["MLMTransformer", SPLADE_POOLING] if sparse else [_STATIC] if static else [
         "Transformer", "Pooling", *(["Dense"] if dense else ())]
     names += ["Normalize"] if task.get("normalize") else []
-    places = ["", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
+    routed = bool(task.get("query_table"))
+    places = [*sparse_routes.WRITTEN["document"]] if routed else [
+        "", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
     _refuse_other("long", task.get("reading", {}).get("long", "head"), "head")
     mode = None if sparse else _check(task, checkpoint.config)
     package = splade.PACKAGE if sparse else _PACKAGE
@@ -112,12 +120,15 @@ def write(checkpoint, path):
         if static:
             static_embedding.write(checkpoint, temporary)
         else:
+            own = files.make_folder(os.path.join(temporary, places[0]))
             hf_safetensors.write_model(splade.masked_lm_of(checkpoint) if sparse else
-                                       hf_safetensors.encoder_of(checkpoint), temporary)
+                                       hf_safetensors.encoder_of(checkpoint), own)
             length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
-            files.write_json(os.path.join(temporary, _OPTIONS),
+            files.write_json(os.path.join(own, _OPTIONS),
                              {"max_seq_length": length, "do_lower_case": False})
-        files.write_json(os.path.join(temporary, MODULES), [
+        if routed:
+            sparse_routes.write(temporary, checkpoint)
+        files.write_json(os.path.join(temporary, MODULES), sparse_routes.modules() if routed else [
             {"idx": i, "name": str(i), "path": place, "type": f"{package}.{name}"}
             for i, (name, place) in enumerate(zip(names, places, strict=True))])
         files.write_json(os.path.join(temporary, ABOUT_MODULES), {
@@ -147,12 +158,13 @@ def _read_modules(path, source):
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     usual = ["Transformer", "Pooling", "Dense", "Normalize"]
     encoder = kinds[:2] == usual[:2] and kinds == [kind for kind in usual if kind in kinds]
-    others = [[_STATIC], [_STATIC, "Normalize"], *([kind, SPLADE_POOLING] for kind in _TASKS)]
+    others = [[_STATIC], [_STATIC, "Normalize"], [sparse_routes.ROUTER],
+              *([kind, SPLADE_POOLING] for kind in _TASKS)]
     if not encoder and kinds not in others:
         raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
                                  "Transformer, Pooling, perhaps Dense, perhaps Normalize; "
-                                 "StaticEmbedding, perhaps Normalize; or Transformer and "
-                                 f"{SPLADE_POOLING}"))
+                                 "StaticEmbedding, perhaps Normalize; Transformer and "
+                                 f"{SPLADE_POOLING}; or {sparse_routes.ROUTER}"))
     for module in modules:
         if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
             raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))

@@ -11,6 +11,7 @@ SAVED_MODEL = "saved_model.pb"
 MODULES = "modules.json"
 ABOUT_MODULES = "config_sentence_transformers.json"
 SPLADE_POOLING = "SpladePooling"  # kind of a module that makes logits weights of tokens
+ROUTES = "router_config.json"  # modules for queries and for documents
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
 CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",

@@ -7,10 +7,11 @@ import shutil
 import numpy as np
 import pytest
 from hub_models import expected_of
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from bert_tf import cli, convert
 from bert_tf.converters import ours, sentence_transformers
+from bert_tf.embedder import gives_terms
 from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -19,6 +20,7 @@ from bert_tf.tasks.pretrained import from_pretrained
 pytestmark = pytest.mark.graphs_as_written
 
 PACKAGE = "sentence_transformers.sparse_encoder.models"
+WEIGHTS = np.random.default_rng(3).random(800, np.float32)  # of modernbert_mlm's tokens
 OPTIONS = {"max_seq_length": 24, "do_lower_case": False}
 
 
@@ -69,6 +71,75 @@ def test_weights_there_and_back(folder, name, pooling, act, tmp_path):
         np.testing.assert_array_equal(theirs[tensor], array, tensor)
     again = sentence_transformers.read(str(tmp_path / "back"))
     assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+
+
+@pytest.fixture
+def routed(folder):
+    """`routed(**routes)` is `folder()` behind a Router, whose queries are weighed by a table."""
+    def make(table=None, **routes):
+        target = folder("modernbert_mlm")
+        for name in ("document_0_MLMTransformer", "query_0_SparseStaticEmbedding"):
+            (target / name).mkdir()
+        (target / "1_SpladePooling").rename(target / "document_1_SpladePooling")
+        for path in list(target.glob("*.*")):
+            if path.is_file() and path.name not in ("config_sentence_transformers.json",
+                                                    "expected.npz"):
+                if path.name.startswith("tokenizer"):
+                    shutil.copy(path, target / "query_0_SparseStaticEmbedding")
+                path.rename(target / "document_0_MLMTransformer" / path.name)
+        save_file({"weight": WEIGHTS if table is None else table},
+                  target / "query_0_SparseStaticEmbedding" / "model.safetensors")
+        kinds = {"query_0_SparseStaticEmbedding": f"{PACKAGE}.SparseStaticEmbedding",
+                 "document_0_MLMTransformer": f"{PACKAGE}.MLMTransformer",
+                 "document_1_SpladePooling": f"{PACKAGE}.SpladePooling"}
+        structure = {"query": list(kinds)[:1], "document": list(kinds)[1:]}
+        (target / "router_config.json").write_text(json.dumps({
+            "types": kinds, "structure": {**structure, **routes},
+            "parameters": {"default_route": "document", "allow_empty_key": True}}))
+        (target / "modules.json").write_text(json.dumps([
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Router"}]))
+        return target
+    return make
+
+
+def test_queries_of_a_table_there_and_back(routed, tmp_path):
+    source = routed()
+    assert gives_terms(str(source))
+    checkpoint = sentence_transformers.read(str(source))
+    ours.write(checkpoint, str(tmp_path / "ours"))
+    model = from_pretrained(str(tmp_path / "ours"), dtype="float32")
+    vocabulary = model.preprocessor.tokenizer.vocabulary
+    found = model.sparse("the fox and the dog", queries=True)
+    assert found == {token: WEIGHTS[vocabulary.id(token)] for token in found}
+    assert {"the", "Ġand"} <= set(found)
+    inputs, expected = expected_of(source, "single")
+    weights = np.log1p(np.maximum(expected["logits"], 0)) * inputs["input_mask"][..., np.newaxis]
+    np.testing.assert_allclose(model(inputs), weights.max(1), rtol=1e-5, atol=2e-5)
+    sentence_transformers.write(checkpoint, str(tmp_path / "back"))
+    for name in ("query_0_SparseStaticEmbedding", "document_0_MLMTransformer"):
+        theirs, back = (load_file(folder / name / "model.safetensors")
+                        for folder in (source, tmp_path / "back"))
+        for tensor, array in back.items():
+            np.testing.assert_array_equal(theirs[tensor], array, tensor)
+    again = sentence_transformers.read(str(tmp_path / "back"))
+    assert (again.config, again.task) == (checkpoint.config, checkpoint.task)
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"table": np.ones(7, np.float32)}, "weight"),
+    ({"query": ["document_0_MLMTransformer"]}, "the routes .* expected query to SparseStatic"),
+    ({"image": ["document_0_MLMTransformer"]}, "the routes"), ({"query": None}, "the routes")])
+def test_other_routes_are_refused(routed, wrong, message):
+    with pytest.raises(UsageError, match=message):
+        sentence_transformers.read(str(routed(**wrong)))
+
+
+def test_queries_must_be_tokenized_as_documents_are(routed):
+    made = routed()
+    path = made / "query_0_SparseStaticEmbedding" / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "normalizer": None}))
+    with pytest.raises(UsageError, match="another tokenizer than that of documents"):
+        sentence_transformers.read(str(made))
 
 
 def test_a_transformer_must_be_said_to_fill_masks(folder):

@@ -25,7 +25,7 @@ SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     "encode": ENCODED, "encode_ids": ENCODED,
     "fill_mask": {"tokens": ("string", 3), "scores": ("float32", 3), "positions": ("int32", 2),
                   "num_masks": ("int32", 1)},
-    "sparse": WEIGHED, "sparse_ids": WEIGHED,
+    **dict.fromkeys(("sparse", "sparse_ids", "sparse_queries"), WEIGHED),
     "next_sentence": {"probability": ("float32", 1)},
     "sentence_order": {"probability": ("float32", 1)},
     "replaced": REPLACED, "replaced_ids": REPLACED,

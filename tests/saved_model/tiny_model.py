@@ -143,9 +143,9 @@ MODELS = {
                    (*_EVERY, "tag")),
     "sparse": (word_piece,
                lambda tokenizer: SparseEmbedder(
-                   config_of(tokenizer), seed=7, prompts={"query": "the "},
+                   config_of(tokenizer), seed=7, prompts={"query": "the "}, query_table=True,
                    preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH)),
-               (*_EVERY, "sparse", "sparse_ids")),
+               (*_EVERY, "sparse", "sparse_ids", "sparse_queries")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(config_of(tokenizer), seed=7), _ALL),
 }
 

@@ -84,11 +84,13 @@ class Methods(Steps):
         return vectors[0] if single else vectors
 
     @_asks
-    def sparse(self, texts):
+    def sparse(self, texts, queries=False):
         """The tokens that weigh most in texts: for each a dict of float by token, heaviest
-        first."""
+        first; `queries` are weighed by the table that some models have for them."""
         texts, single = _listed(texts)
-        results = [row["terms"] for row in (yield from self.values("sparse", text=texts))]
+        yield from self._known()
+        name = self._of_queries() if queries else "sparse"
+        results = [row["terms"] for row in (yield from self.values(name, text=texts))]
         return results[0] if single else results
 
     @_asks
@@ -118,6 +120,9 @@ class Methods(Steps):
             rows, results, description = yield from self.told(name, text=texts)
         if name == "sparse":
             first, *others = (wire_results.plain(results["terms"], row) for row in rows)
+            if self._of_queries() != name:
+                [row] = yield from self.values(self._of_queries(), text=texts[:1])
+                first = row["terms"]
             return ranking(passages, [product(first, other) for other in others])
         vectors = client_rows.vectors(rows)
         if isinstance(vectors, list):
@@ -232,6 +237,11 @@ class Methods(Steps):
                  "error_code": _enum_name(each.status, "error_code"),
                  "error_message": each.status.error_message}
                 for each in response.model_version_status]
+
+    def _of_queries(self):
+        """The signature that weighs the tokens of queries."""
+        name = "sparse_queries"
+        return name if name in self._signatures else "sparse"
 
     def _predicted(self, texts, text_pairs, kind, given, other):
         """Results of a classifier's signature, which have to be of a kind; of one text, one."""

@@ -118,19 +118,21 @@ class VectorModel(Ranks, TakesText, Objective):
                        *columns[1:])
         return columns
 
-    def outputs_by_length(self, columns, batch_size):
+    def outputs_by_length(self, columns, batch_size, compute=None):
         """Yield `(rows, outputs)` of batches of texts of similar length.
 
         Args:
             columns: of `columns_of`.
             batch_size: texts of a batch.
+            compute: function of a batch; None for what a call computes.
         """
+        compute = compute or self.predict_on_batch
         order = np.argsort([sum(map(len, row)) for row in zip(*columns, strict=True)],
                            kind="stable")
         for start in range(0, len(order), check_batch_size(batch_size)):
             rows = order[start:start + batch_size]
             batch = tuple(column[rows] for column in columns)
-            yield rows, self.predict_on_batch(batch if len(batch) > 1 else batch[0])
+            yield rows, compute(batch if len(batch) > 1 else batch[0])
 
 
 def _text(text):

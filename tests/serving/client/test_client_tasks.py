@@ -55,7 +55,8 @@ def test_sparse(ask, task_models):
         assert set(terms) == {term.decode() for term in expected["terms"]}
         np.testing.assert_allclose(list(terms.values()), expected["weights"], **CLOSE)
     assert list(ask("sparse", "sparse", TEXTS[0])) == list(found[0])
-    query = ask("sparse", "sparse", "the a dog")  # after the prompt
+    query = ask("sparse", "sparse", "the a dog", queries=True)  # after the prompt
+    assert query == {"the": 1, "a": 1, "dog": 1}  # of a table of ones
     ranked = ask("sparse", "rank", "a dog", TEXTS)
     np.testing.assert_allclose(
         [each["score"] for each in ranked],

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from text_models import CONFIG, TINY, VOCABULARY, make_preprocessor, pack_words
 
 import bert_tf
@@ -72,6 +73,33 @@ def test_similarity_is_the_scalar_product_after_the_prompts():
     query, passage = model(["a b"]).numpy(), model(["c d"]).numpy()
     assert model.rank("b", ["c d", "b"])[1]["score"] == pytest.approx(
         min((query @ passage.T).item(), (query @ model(["b"]).numpy().T).item()), rel=1e-5)
+
+
+def test_queries_by_a_table():
+    model = make(query_table=True)
+    variable = model.query_table.term_weights
+    assert variable.path.endswith("cls/query/term_weights") and np.all(variable.numpy() == 1)
+    variable.assign(np.linspace(0.5, 2, CONFIG.vocab_size))
+    expected = np.zeros((3, CONFIG.vocab_size), np.float32)
+    for row, tokens in enumerate((("a", "b"), ("good",), ())):  # however often, no special ones
+        for token in tokens:
+            expected[row, VOCABULARY.id(token)] = variable.numpy()[VOCABULARY.id(token)]
+    texts = ["a b a", "good", ""]
+    np.testing.assert_array_equal(model.query_weights(tf.constant(texts)), expected)
+    for found, weights in zip(model.sparse(texts, queries=True), expected, strict=True):
+        assert {VOCABULARY.id(token): weight for token, weight in found.items()} == {
+            i: weights[i] for i in np.flatnonzero(weights)}
+    passages = ["c d", "a", "b"]
+    np.testing.assert_allclose(model.scores(texts, passages),
+                               (expected * model(passages).numpy()).sum(1), rtol=1e-5)
+    # A batch of queries with their texts has the query in the first place.
+    rows = [pack_words([list("ab"), list("cd")]), pack_words([["good"], list("dc")])]
+    batch = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    found = model({**batch, "text_ids": np.int32([[1, 2], [3, 4]])})
+    np.testing.assert_array_equal(found[:, 0], expected[:2])
+    np.testing.assert_allclose(found[:, 1], model(["c d", "d c"]), atol=1e-6)
+    windows = make(reading=(8, "windows", 6), query_table=True)
+    assert len(windows.sparse(" ".join("abcdefgh"), queries=True)) == 8
 
 
 def test_it_takes_over_the_head_of_a_masked_lm_and_is_kept(tmp_path):

@@ -39,6 +39,9 @@ def test_an_export_gives_the_heaviest_tokens(folder, max_terms):
                            strict=True)), of_text)
             assert not np.any(weights[count:]) and set(terms[count:]) <= {b""}
     assert call("sparse", text=[])["terms"].shape == (0, 0)
+    answer = call("sparse_queries", text=["the fox the"])
+    assert dict(zip(answer["terms"][0], answer["weights"][0], strict=True)) == {
+        b"the": 1, b"fox": 1}
 
 
 @pytest.mark.parametrize(("name", "max_terms", "message"), [
@@ -52,7 +55,7 @@ def test_how_many_there_may_be(folder, model_folder, name, max_terms, message):
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_version_is_compared_and_predicts(folder, dtype, tmp_path):
-    with only_signatures("sparse", "sparse_ids", "describe"):
+    with only_signatures("sparse", "sparse_ids", "sparse_queries", "describe"):
         version = export_saved_model(folder, str(tmp_path / "served"), dtype=dtype)
     texts = list(filter(None, READ))
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": each}) + "\n" for each in texts))

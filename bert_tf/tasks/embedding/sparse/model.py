@@ -6,11 +6,13 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.mlm_head import MaskedLMHead
+from bert_tf.layers.query_table import QueryTable
 from bert_tf.layers.term_pooling import ACTIVATIONS, POOLINGS, pool_terms
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.embedding.losses.table import compute_loss
+from bert_tf.tasks.embedding.model import special_ids_of
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.flops import regularizer
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
@@ -39,6 +41,9 @@ class SparseEmbedder(VectorModel):
         pooling: `max` or `sum` over the tokens.
         act: `relu`, or `log1p_relu`, which takes the logarithm twice.
         prompts: `{name: text}`, what `sparse` may put before each text, such as `"query: "`.
+        query_table: whether queries are weighed by a table in place of the encoder, see
+            `QueryTable`; or its option, `{"special_ids": ids}`, which else are `[CLS]` and `[SEP]`
+            of the preprocessor's tokenizer.
         dtype: Keras policy such as `mixed_bfloat16`; None is the global one.
         seed: integer seed of the initial weights, see `build_encoder`.
         preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
@@ -51,14 +56,14 @@ class SparseEmbedder(VectorModel):
     saved_as = "sparse_embedder"
     objectives = ("terms",)
     required_options = ("pooling", "act")
-    further_options = ("prompts",)
+    further_options = ("prompts", "query_table")
     whole_table = True  # is multiplied by
     metric_names = ("query_terms", "passage_terms")
     needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
 
     def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
                  preprocessor=None, name="sparse_embedder", prompts=None, training_loss=None,
-                 **kwargs):
+                 query_table=None, **kwargs):
         if dtype is None and isinstance(encoder, keras.Model):
             dtype = encoder.backbone.dtype_policy
         super().__init__(dtype=dtype, name=name, **kwargs)
@@ -78,7 +83,19 @@ class SparseEmbedder(VectorModel):
         # Built here for its path, as in `Pretrainer`.
         with keras.name_scope("cls"):
             self.masked_lm_head.build((None, None, config.hidden_size))
+        self.query_table = self._make_table(query_table)
         self.built = True
+
+    def _make_table(self, given):
+        if not given:
+            return None
+        if given is True:
+            self.need_preprocessor()
+            given = {"special_ids": special_ids_of(self.preprocessor.tokenizer)}
+        table = QueryTable(self.config.vocab_size, **given, name="query", dtype="float32")
+        with keras.name_scope("cls"):
+            table.build()
+        return table
 
     @property
     def width(self):
@@ -88,18 +105,35 @@ class SparseEmbedder(VectorModel):
     def options(self):
         """See `Saved.options`."""
         return {"pooling": self.pooling, "act": self.act,
-                **({"prompts": self.prompts} if self.prompts else {})}
+                **({"prompts": self.prompts} if self.prompts else {}),
+                **({"query_table": {"special_ids": list(self.query_table.special_ids)}}
+                   if self.query_table else {})}
 
     def call(self, inputs, training=False):
         """Compute weights float32 `[b, vocab_size]`."""
         inputs = self.read(inputs)
         if len(inputs["input_word_ids"].shape) == 2:
             return self._weights(inputs, training)
-        weights = each_row(inputs, lambda rows: self._weights(rows, training))
+        by_table = "text_ids" in inputs and self.query_table is not None
+        read = {name: inputs[name][:, 1:] for name in INPUTS} if by_table else inputs
+        weights = each_row(read, lambda rows: self._weights(rows, training))
+        if by_table:
+            queries = self.query_weights({name: inputs[name][:, 0] for name in INPUTS})
+            return tf.concat([queries[:, tf.newaxis], weights], 1)
         if "text_ids" in inputs:
             return weights
         over_windows = tf.reduce_max if self.pooling == "max" else tf.reduce_sum
         return over_windows(weights, 1)
+
+    def query_weights(self, inputs):
+        """Compute the weights of queries, float32 `[b, vocab_size]`: by the table where there is
+        one, else as `call` does."""
+        inputs = self.read(inputs)
+        if self.query_table is None:
+            return self(inputs)
+        ids, mask = (tf.reshape(inputs[name], [tf.shape(inputs[name])[0], -1])  # of all windows
+                     for name in ("input_word_ids", "input_mask"))
+        return self.query_table(ids, mask)
 
     def _weights(self, inputs, training):
         # As a served model's `embed` calls it, so that one graph of the encoder is in a version.
@@ -136,10 +170,12 @@ class SparseEmbedder(VectorModel):
     def similarities(self, texts, firsts, seconds, batch_size):
         """See `VectorModel.similarities`: the scalar product of the weights."""
         weights = self.sparse(texts, batch_size=batch_size)
-        return np.array([product(weights[first], weights[second])
+        queries = weights if self.query_table is None else self.sparse(
+            texts, batch_size=batch_size, queries=True)
+        return np.array([product(queries[first], weights[second])
                          for first, second in zip(firsts, seconds, strict=True)], np.float32)
 
-    def sparse(self, texts, top_k=None, batch_size=32, prompt=None):
+    def sparse(self, texts, top_k=None, batch_size=32, prompt=None, queries=False):
         """Return the tokens that weigh anything in each text, in the order of the texts.
 
         Args:
@@ -148,6 +184,7 @@ class SparseEmbedder(VectorModel):
             top_k: tokens of a text at most, the heaviest; None for all.
             batch_size: texts of a batch; texts of similar length share one.
             prompt: name of one of `prompts`, which comes before each text.
+            queries: whether the texts are queries, which a model with a `query_table` weighs by it.
 
         Returns: for each text a dict of float by token, heaviest first; of a str that of the one
             text.
@@ -157,7 +194,7 @@ class SparseEmbedder(VectorModel):
                 size of the vocabulary, or `batch_size` is below 1.
         """
         if isinstance(texts, str):
-            return self.sparse([texts], top_k, batch_size, prompt)[0]
+            return self.sparse([texts], top_k, batch_size, prompt, queries)[0]
         self.need_preprocessor()
         tokenizer = self.preprocessor.tokenizer
         num_tokens = min(len(tokenizer.vocabulary), self.width)  # tables may have further rows
@@ -165,7 +202,9 @@ class SparseEmbedder(VectorModel):
             raise UsageError(explain(f"top_k={top_k}", f"1 to {num_tokens}, the vocabulary"))
         columns = self.columns_of(texts, prompt)
         found = [None] * len(columns[0])
-        for rows, weights in self.outputs_by_length(columns, batch_size):
+        by_table = queries and self.query_table is not None
+        compute = (lambda batch: self.query_weights(batch).numpy()) if by_table else None
+        for rows, weights in self.outputs_by_length(columns, batch_size, compute):
             for row, of_text in zip(rows, weights[:, :num_tokens], strict=True):
                 ids = np.flatnonzero(of_text)  # what is no number, too
                 ids = ids[np.argsort(-of_text[ids], kind="stable")][:top_k]

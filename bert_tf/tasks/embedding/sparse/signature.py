@@ -16,8 +16,16 @@ def signatures(served):
         return {}
     [objective] = served.model.objectives
     known = {"objective": objective, "results": _RESULTS, "main": True, "compared": _compared}
-    return {"sparse": Signature(sparse, TEXT, **known),
-            "sparse_ids": Signature(sparse, IDS, **known)}
+    found = {"sparse": Signature(sparse, TEXT, **known),
+             "sparse_ids": Signature(sparse, IDS, **known)}
+    if served.model.query_table is not None:
+        found["sparse_queries"] = Signature(sparse_queries, TEXT, **known)
+    return found
+
+
+def sparse_queries(served, text):
+    """Return what `sparse` does, of queries, which the model weighs by a table."""
+    return _heaviest(served, served.model.query_weights(_read(served, {"text": text})))
 
 
 def sparse(served, **inputs):
@@ -25,11 +33,16 @@ def sparse(served, **inputs):
     `weights [B, K]`; `num_terms [B]`. K is the most terms of a text in the batch, at most the
     export's `max_terms`.
     """
-    model = served.model
-    by_preprocessor = "text" in inputs and model.preprocessor is not None
-    inputs = model.read(inputs) if by_preprocessor else served.read(inputs)
-    # Tables may have further rows, which are no tokens'.
-    weights = model(inputs, training=False)[:, :len(served.tokenizer.vocabulary)]
+    return _heaviest(served, served.model(_read(served, inputs), training=False))
+
+
+def _read(served, inputs):
+    by_preprocessor = "text" in inputs and served.model.preprocessor is not None
+    return (served.model if by_preprocessor else served).read(inputs)
+
+
+def _heaviest(served, weights):
+    weights = weights[:, :len(served.tokenizer.vocabulary)]  # further rows are no tokens'
     weights, ids = tf.math.top_k(weights, served.max_terms)
     num_terms = tf.reduce_sum(tf.cast(weights != 0, tf.int32), axis=1)
     longest = tf.reduce_max(tf.concat([[0], num_terms], 0))  # of a batch of no rows 0
