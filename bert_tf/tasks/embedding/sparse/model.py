@@ -11,7 +11,6 @@ from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.embedding.losses.table import compute_loss
-from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.flops import regularizer
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
@@ -54,6 +53,7 @@ class SparseEmbedder(VectorModel):
     further_options = ("prompts",)
     whole_table = True  # is multiplied by
     metric_names = ("query_terms", "passage_terms")
+    loss_class = SparseLoss
     needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
 
     def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
@@ -110,12 +110,6 @@ class SparseEmbedder(VectorModel):
         table = tf.cast(self.backbone.embeddings.table(), hidden.dtype)
         return pool_terms(hidden, inputs["input_mask"], table,
                           tf.convert_to_tensor(head.output_bias), self.pooling, self.act, training)
-
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        """See Keras; `loss` may also be a `SparseLoss`, without one it is `training_loss`."""
-        if isinstance(loss, EmbeddingLoss) and not isinstance(loss, SparseLoss):
-            raise UsageError(explain(f"{loss!r} for weights of tokens", "a SparseLoss"))
-        super().compile(optimizer, loss, **kwargs)
 
     def loss_of(self, gathered, batch):
         """See `VectorModel.loss_of`: with the FLOPS regularizer; where a batch has `progress`, how
