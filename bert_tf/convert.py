@@ -137,7 +137,8 @@ def _report(checkpoint, notes, not_held, source, target):
         print(f"{source[1]} has no tokenizer files; put the vocabulary into {target[1]}")
     index = [name for name in files.list_folder(target[1]) if name.endswith(".index")]
     prefix = os.path.join(target[1], *index).removesuffix(".index")
-    model = "SparseEncoder" if task["task"] == "sparse_embedder" else "SentenceTransformer"
+    model = {"sparse_embedder": "SparseEncoder", "multi_vector_embedder": "MultiVectorEncoder"}.get(
+        task["task"], "SentenceTransformer")
     if target[0] == "hf":
         model, *_ = files.read_json(os.path.join(target[1], "config.json"))["architectures"]
     print(f"next: {_NEXT[target[0]].format(path=target[1], checkpoint=prefix, model=model)}")

@@ -14,14 +14,18 @@ from bert_tf.models.find import (
     SERVED,
     SPLADE_POOLING,
     find_model,
+    gives_token_vectors,
     model_files,
 )
 from bert_tf.models.pretrained import TASK
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import prompted
+from bert_tf.retrieval.token_vectors import TokenVectors
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
+from bert_tf.tasks.embedding.multi_vector.reading import ROLES
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown
@@ -43,9 +47,10 @@ class Embedder:
 
     def __init__(self, path, dtype=None):
         self.path = path
-        if gives_terms(path):
-            raise UsageError(explain(f"{path}, which gives weights of tokens",
-                                     "a model that gives vectors",
+        other = retriever_of(path)
+        if other is not Embedder:
+            raise UsageError(explain(f"{path}, which gives {other.gives}",
+                                     "a model that gives a vector for each text",
                                      f"evaluate --task retrieval --model {path}"))
         self._served = find_model(path).kind in SERVED
         if self._served and dtype is not None:
@@ -89,12 +94,13 @@ class Embedder:
 
 
 class TermWeigher:
-    """Weights of tokens by a `SparseEmbedder` at a path, or by its SavedModel, as `gives_terms`
-    knows it.
+    """Weights of tokens by a `SparseEmbedder` at a path, or by its SavedModel.
 
     Args:
         path: its place.
     """
+
+    gives = "weights of tokens"
 
     def __init__(self, path):
         self.path, self._served = path, find_model(path).kind in SERVED
@@ -121,6 +127,41 @@ class TermWeigher:
             yield found
 
 
+class TokenEmbedder:
+    """Vectors of tokens by a `MultiVectorEmbedder` at a path, or by its SavedModel.
+
+    Args:
+        path: its place.
+    """
+
+    gives = "a vector for each token"
+
+    def __init__(self, path):
+        self.path = path
+        if find_model(path).kind in SERVED:
+            served = {role: Predictor(path, f"{role}_vectors") for role in ROLES}
+            self._vectors = lambda texts, role: served[role](texts)["vectors"]
+        else:
+            self._vectors = loaded(path).vectors
+
+    def vectors(self, texts, role="passage"):
+        """Yield `TokenVectors` of some texts after the others.
+
+        Args:
+            texts: list of str.
+            role: `query` or `passage`: as what they are read.
+
+        Raises:
+            BertTfError: a vector is not finite.
+        """
+        for part in parts(texts, "vectors"):
+            found = TokenVectors.of(self._vectors(part, role))
+            if not np.isfinite(found.values).all():
+                raise BertTfError(explain(f"{self.path} gives vectors that are not finite",
+                                          "a model that was trained without overflow"))
+            yield found
+
+
 def _with_prompts(model, role, texts):
     """Return texts after the prompt that a Keras model or a `Predictor` has for their role."""
     prompts = (model.described.get("prompts") or {} if isinstance(model, Predictor)
@@ -128,15 +169,23 @@ def _with_prompts(model, role, texts):
     return [prompted(prompts, role, text) for text in texts]
 
 
-def gives_terms(path):
-    """Return whether the model at a path weighs tokens, by its files."""
+def retriever_of(path):
+    """Return what finds by the model at a path, judged by its files: the class `TermWeigher` or
+    `TokenEmbedder`, else `Embedder`."""
     found = find_model(path)
     task = os.path.join(found.folder, TASK)
     if files.exists(task):
-        return files.read_json_object(task).get("task") == SparseEmbedder.saved_as
-    return found.kind == "sentence_transformers" and any(
-        SPLADE_POOLING in files.read_text(path) for path in (
-            os.path.join(found.folder, name) for name in (MODULES, ROUTES)) if files.exists(path))
+        return {SparseEmbedder.saved_as: TermWeigher, MultiVectorEmbedder.saved_as: TokenEmbedder
+                }.get(files.read_json_object(task).get("task"), Embedder)
+    if found.kind != "sentence_transformers":
+        return TokenEmbedder if gives_token_vectors(found.folder) else Embedder
+    places = (os.path.join(found.folder, name) for name in (MODULES, ROUTES))
+    modules = "".join(files.read_text(path) for path in places if files.exists(path))
+    if SPLADE_POOLING in modules:
+        return TermWeigher
+    # PyLate's have no module that pools, either.
+    return Embedder if any(kind in modules for kind in ("Pooling", "StaticEmbedding")) else (
+        TokenEmbedder)
 
 
 def deciding_files(path):

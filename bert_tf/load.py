@@ -33,8 +33,8 @@ def from_pretrained(path, task=None, config=None, **options):
             repository of the Hugging Face Hub that holds one: `hf://org/name`,
             `hf://org/name@revision`, or `org/name` where there is no such path here.
         task: what to build with these weights: `"encoder"`, `"classifier"`, `"tagger"`, `"span"`,
-            `"embedder"`, `"sparse_embedder"`, `"ranker"`, `"pretraining"`, `"language_model"` or
-            `"replaced_tokens"`; None for what was saved.
+            `"embedder"`, `"sparse_embedder"`, `"multi_vector_embedder"`, `"ranker"`,
+            `"pretraining"`, `"language_model"` or `"replaced_tokens"`; None for what was saved.
         config: a dict of `ModelConfig` fields to change, such as `hidden_dropout_prob`.
         options: passed on to the class, for example `dtype="mixed_bfloat16"`, `labels` of a
             classifier, `encoder_outputs=True` of an encoder, or a `preprocessor` in place of the

@@ -95,6 +95,8 @@ def parameter_shapes(config, task):
         name = {"next_sentence": "seq_relationship"}.get(task["sentence_task"],
                                                          task["sentence_task"])
         shapes |= _classes(f"cls/{name}", 2, hidden)
+    if kind == "multi_vector_embedder":
+        shapes |= _dense("cls/projection", hidden, task["dim"], bias=False)
     if kind == "replaced_tokens":
         shapes |= _dense("discriminator_predictions/dense", hidden, hidden)
         shapes |= _dense("discriminator_predictions/dense_1", hidden, 1)

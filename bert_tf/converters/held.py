@@ -28,7 +28,7 @@ def table():
         rows.append((family, "bert_tf", "every task"))
         rows.append(("", "hf", _of_hf(family)))
         if family != "gpt":
-            rows.append(("", "sentence_transformers", "vectors, weights of tokens"))
+            rows.append(("", "sentence_transformers", "vectors, weights and vectors of tokens"))
         rows += [("", name, held[family]) for name, held in _OTHERS.items() if family in held]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     return "\n".join(f"{family:{widths[0]}}  {name:{widths[1]}}  {held}".rstrip()

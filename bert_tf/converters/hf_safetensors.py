@@ -17,6 +17,7 @@ from bert_tf.converters.hf_names import PREFIXES, ROWS, usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.models.find import gives_token_vectors
 from bert_tf.storage import checksums, files
 
 CONFIG = "config.json"
@@ -39,15 +40,20 @@ def read(path):
             one that we cannot compute.
     """
     path = checksums.opened(path, own=False)
+    if gives_token_vectors(path):
+        from bert_tf.converters import late_interaction
+
+        return late_interaction.read_stanford(path)
     halves = [os.path.join(path, name) for name in (_DISCRIMINATOR, _GENERATOR)]
     if not files.exists(os.path.join(path, CONFIG)) and all(map(files.exists, halves)):
         return _joined(*map(_read_model, halves), path)
     return _read_model(path)
 
 
-def read_encoder(path):
-    """The `Checkpoint` of the encoder in a folder, whatever class its configuration names."""
-    return _read_model(checksums.opened(path, own=False), ENCODER)
+def read_encoder(path, further=()):
+    """The `Checkpoint` of the encoder in a folder, whatever class its configuration names; names of
+    `further` tensors may be there."""
+    return _read_model(checksums.opened(path, own=False), ENCODER, further)
 
 
 def write(checkpoint, path):
@@ -73,7 +79,7 @@ def encoder_of(checkpoint):
                       checkpoint.tokenizer, checkpoint.dropped, checkpoint.notes)
 
 
-def _read_model(folder, task=None):
+def _read_model(folder, task=None, further=()):
     source = os.path.join(folder, CONFIG)
     values = _read_object(folder)
     family = hf_config.family_of(values, source)
@@ -89,7 +95,7 @@ def _read_model(folder, task=None):
         pooler in name for name in tensors)
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
     ours, left = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder,
-                         [*heads, *([] if pooled else [f"{pooler}*"])])
+                         [*heads, *further, *([] if pooled else [f"{pooler}*"])])
     tokenizer = tokenizer_files.tokenizer_folder(folder)
     return Checkpoint(config, task, ours, tokenizer, dropped + left,
                       tokenizer_files.casing_notes(tokenizer))

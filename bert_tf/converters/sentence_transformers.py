@@ -1,7 +1,8 @@
 """Folders of sentence-transformers: a Hugging Face encoder, and how its states become vectors.
 
-Or a table of vectors without an encoder, see `static_embedding`; or a masked LM whose logits become
-weights of tokens, see `splade`, and perhaps a table of them for queries, see `sparse_routes`.
+Or a table of vectors without an encoder, see `static_embedding`; a masked LM whose logits become
+weights of tokens, see `splade`, and perhaps a table of them for queries, see `sparse_routes`; an
+encoder with a vector for each token, see `late_interaction`.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import os
 
 from bert_tf.converters import (
     hf_safetensors,
+    late_interaction,
     safetensors_file,
     sparse_routes,
     splade,
@@ -18,7 +20,7 @@ from bert_tf.converters import (
 )
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
 from bert_tf.errors import UsageError, explain
-from bert_tf.models.find import ABOUT_MODULES, MODULES, SPLADE_POOLING
+from bert_tf.models.find import ABOUT_MODULES, MODULES, MULTI_VECTOR_MASK, SPLADE_POOLING
 from bert_tf.storage import checksums, files
 from bert_tf.tokenization import tokenizer_config, tokenizer_json
 
@@ -40,9 +42,7 @@ _VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sen
 _ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
          _OPTIONS: {"module_output_name": "token_embeddings",
                     **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
-                                     "config_kwargs", "config_args"), {}),
-                    # Of queries and documents, which are texts like any other here.
-                    **dict.fromkeys(("query_length", "document_length", "query_expansion"))},
+                                     "config_kwargs", "config_args"), {})},
          ABOUT_MODULES: {"truncate_dim": None}}
 _PACKAGE = "sentence_transformers.models"
 _STATIC = "StaticEmbedding"
@@ -51,7 +51,7 @@ _TASKS = {"Transformer": "feature-extraction", "MLMTransformer": "fill-mask"}
 
 
 def read(path):
-    """The `Checkpoint` of a `SentenceEmbedder` or `SparseEmbedder` in a folder.
+    """The `Checkpoint` of an embedder in a folder: of one vector, of weights or of many vectors.
 
     Raises:
         BertTfError: a file is missing or damaged.
@@ -74,13 +74,17 @@ def read(path):
                     {"prompts": prompts} if prompts else {}))
     normalize = kinds[-1] == "Normalize"
     notes = () if normalize else _similarity_notes(about, "cosine")
-    if normalize:
+    if normalize and kinds != late_interaction.MODULES:
         _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
         found = static_embedding.read(folders[0])
         return dataclasses.replace(found, notes=notes, task=found.task | {
             "normalize": normalize} | ({"prompts": prompts} if prompts else {}))
     encoder = hf_safetensors.read_encoder(folders[0])
+    if kinds in (late_interaction.MODULES, late_interaction.PYLATE_MODULES):
+        return late_interaction.read(
+            encoder, _reading(folders[0], kinds[0], "feature-extraction", encoder, lengths=True),
+            folders[1:], (_options_of(folders[0]), about), prompts)
     config = encoder.config
     task = {"task": "embedder", "pooling": _read_pooling(folders[1], config, prompts),
             "layers": [config.num_hidden_layers], "combine": "concat", "mask_specials": False,
@@ -101,21 +105,23 @@ def write(checkpoint, path):
     Returns: our tensors that it cannot hold: always none, a model that does not fit is refused.
     """
     task = checkpoint.task
-    if task["task"] not in ("embedder", "sparse_embedder"):
+    if task["task"] not in ("embedder", "sparse_embedder", "multi_vector_embedder"):
         raise UsageError(explain(f"a model of the task {task['task']!r} as a folder of "
                                  "sentence-transformers", "an embedder",
                                  "from_pretrained(folder, 'embedder', …).save_pretrained(NAME)"))
     sparse, static = task["task"] == "sparse_embedder", checkpoint.config.family == "static"
-    dense = task.get("dense")
-    names = ["MLMTransformer", SPLADE_POOLING] if sparse else [_STATIC] if static else [
+    several, dense = task["task"] == "multi_vector_embedder", task.get("dense")
+    names = late_interaction.MODULES if several else [
+        "MLMTransformer", SPLADE_POOLING] if sparse else [_STATIC] if static else [
         "Transformer", "Pooling", *(["Dense"] if dense else ())]
-    names += ["Normalize"] if task.get("normalize") else []
+    names = [*names, *(["Normalize"] if task.get("normalize") else ())]
     routed = bool(task.get("query_table"))
     places = [*sparse_routes.WRITTEN["document"]] if routed else [
         "", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
     _refuse_other("long", task.get("reading", {}).get("long", "head"), "head")
-    mode = None if sparse else _check(task, checkpoint.config)
-    package = splade.PACKAGE if sparse else _PACKAGE
+    mode = None if sparse or several else _check(task, checkpoint.config)
+    packages = late_interaction.TYPES if several else dict.fromkeys(
+        names, splade.PACKAGE if sparse else _PACKAGE)
     with checksums.new_folder(path) as temporary:
         if static:
             static_embedding.write(checkpoint, temporary)
@@ -125,17 +131,23 @@ def write(checkpoint, path):
                                        hf_safetensors.encoder_of(checkpoint), own)
             length = task.get("reading", {}).get("seq_length", checkpoint.config.longest)
             files.write_json(os.path.join(own, _OPTIONS),
-                             {"max_seq_length": length, "do_lower_case": False})
+                             {"max_seq_length": checkpoint.config.longest if several else length,
+                              "do_lower_case": False,
+                              **(late_interaction.lengths_of(task) if several else {})})
         if routed:
             sparse_routes.write(temporary, checkpoint)
         files.write_json(os.path.join(temporary, MODULES), sparse_routes.modules() if routed else [
-            {"idx": i, "name": str(i), "path": place, "type": f"{package}.{name}"}
+            {"idx": i, "name": str(i), "path": place, "type": f"{packages[name]}.{name}"}
             for i, (name, place) in enumerate(zip(names, places, strict=True))])
         files.write_json(os.path.join(temporary, ABOUT_MODULES), {
             "prompts": task.get("prompts") or {}, "default_prompt_name": None,
-            **({"model_type": "SparseEncoder", "similarity_fn_name": "dot"} if sparse else {})})
+            **({"model_type": "SparseEncoder", "similarity_fn_name": "dot"} if sparse else {}),
+            **(late_interaction.about_of(checkpoint) if several else {})})
         for name, place in zip(names[1:], places[1:], strict=True):
             folder = files.make_folder(os.path.join(temporary, place))
+            if several:
+                late_interaction.write_module(name, folder, checkpoint)
+                continue
             if name == SPLADE_POOLING:
                 splade.write_pooling(folder, checkpoint)
             if name == "Pooling":
@@ -158,13 +170,14 @@ def _read_modules(path, source):
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     usual = ["Transformer", "Pooling", "Dense", "Normalize"]
     encoder = kinds[:2] == usual[:2] and kinds == [kind for kind in usual if kind in kinds]
-    others = [[_STATIC], [_STATIC, "Normalize"], [sparse_routes.ROUTER],
-              *([kind, SPLADE_POOLING] for kind in _TASKS)]
+    others = [[_STATIC], [_STATIC, "Normalize"], *([kind, SPLADE_POOLING] for kind in _TASKS),
+              [sparse_routes.ROUTER], late_interaction.MODULES, late_interaction.PYLATE_MODULES]
     if not encoder and kinds not in others:
         raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
                                  "Transformer, Pooling, perhaps Dense, perhaps Normalize; "
                                  "StaticEmbedding, perhaps Normalize; Transformer and "
-                                 f"{SPLADE_POOLING}; or {sparse_routes.ROUTER}"))
+                                 f"{SPLADE_POOLING}; {sparse_routes.ROUTER}; or Transformer and "
+                                 f"Dense, perhaps {MULTI_VECTOR_MASK} and Normalize"))
     for module in modules:
         if os.path.isabs(module["path"]) or ".." in module["path"].split("/"):
             raise UsageError(explain(f"{source}: path {module['path']!r}", "a folder beside it"))
@@ -201,7 +214,13 @@ def _read_pooling(folder, config, prompts):
     return _POOLINGS[modes[0]]
 
 
-def _reading(folder, kind, task, encoder):
+def _options_of(folder):
+    """The path of the options of the encoder's module."""
+    sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
+    return next(filter(files.exists, sources), sources[0])
+
+
+def _reading(folder, kind, task, encoder, lengths=False):
     """How texts are read, as of `TextPreprocessor.reading`.
 
     Args:
@@ -209,10 +228,12 @@ def _reading(folder, kind, task, encoder):
         kind: of that.
         task: what transformers has to do.
         encoder: its `Checkpoint`.
+        lengths: whether queries and documents may have their own, which else are texts like any
+            other.
     """
-    sources = [os.path.join(folder, name) for name in _OPTIONS_NAMES]
-    source = next(filter(files.exists, sources), sources[0])
-    values = _read_checked(source, _ONLY[_OPTIONS])
+    source = _options_of(folder)
+    values = _read_checked(source, _ONLY[_OPTIONS] | (
+        {} if lengths else dict.fromkeys(late_interaction.LENGTHS)))
     stated = values.get("transformer_task") or _TASKS[kind]
     if stated != task:
         raise UsageError(explain(f"{source}: transformer_task={stated!r}", json.dumps(task)))

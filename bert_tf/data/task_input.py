@@ -14,7 +14,8 @@ import tensorflow as tf
 from bert_tf.errors import BertTfError, UsageError, explain
 
 _CHUNK = 64  # batches that are sorted together
-_FILLS = {"input_type_ids": 0}  # beside the ids' padding; of ragged labels it is "ignored"
+# Beside the ids' padding; of ragged labels it is "ignored".
+_FILLS = {"input_type_ids": 0, "input_mask": 0, "vector_mask": 0}
 _IGNORED = -1
 
 
@@ -57,7 +58,8 @@ class Features:
 
     Attributes:
         rows: `input_word_ids` and `input_type_ids`, Ragged int32 without padding; labels, arrays
-            `[n, …]` or, one a token, Ragged; optional `example_weights` float32 `[n]`.
+            `[n, …]` or, one a token, Ragged; optional `example_weights` float32 `[n]`, and Ragged
+            `input_mask` where not all of a row is real.
         example: int64 `[n]`, index of the example that each row is of.
         window: None, or the length of the windows that a row is split into: its ids are those of
             all its windows one after the other, all but the last one full.

@@ -33,7 +33,7 @@ class RetrievalOptions(Options):
         None, "which passages are relevant to the queries in --data, as BEIR or TREC has it",
         metavar="FILE")
     reranker: str | None = option(
-        None, "cross-encoder that ranks anew what was found", metavar="PATH")
+        None, "cross-encoder, or embedder, that ranks anew what was found", metavar="PATH")
     rerank: int | None = option(None, "passages of a query that it reads", POSITIVE, metavar="N",
                                 otherwise=50)
     depth: int | None = option(None, "passages of a query that are found", _MEASURED, metavar="N",
@@ -53,8 +53,8 @@ class EvaluateConfig(TableOptions, RetrievalOptions, AnswerOptions, WriteOptions
               "columns)", metavar="NAME")
     model: str = option(
         REQUIRED, "folder of a finetune run, model folder, version of a SavedModel, or what "
-                  "convert reads; of retrieval any embedder, of vectors or of weights of tokens, "
-                  "or bm25 for none", metavar="PATH")
+                  "convert reads; of retrieval any embedder, of vectors or of weights or vectors "
+                  "of tokens, or bm25 for none", metavar="PATH")
     data: str = option(REQUIRED, "labelled examples", metavar="FILE")
     output_dir: str | None = option(
         None, "folder for the results (default: named after the model and the data)",

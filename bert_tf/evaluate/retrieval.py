@@ -1,4 +1,4 @@
-"""How well passages are found in a corpus: by vectors or weights, BM25, both, and reranked."""
+"""How well passages are found in a corpus: by a model, by BM25, by both, and reranked."""
 
 import collections
 import os
@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from bert_tf.embedder import Embedder, TermWeigher, deciding_files, gives_terms
+from bert_tf.embedder import Embedder, TermWeigher, TokenEmbedder, deciding_files, retriever_of
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
 from bert_tf.evaluate.queries import read_retrieval
@@ -27,6 +27,7 @@ RANKINGS = "rankings"  # folder of what each system found, as trec_eval reads it
 _DEPTH, _RERANKED = 100, 50  # passages of a query: that are found, that a reranker reads
 _SHOWN = 10  # of them in predictions.jsonl
 _CUTOFFS = (1, 5, 10, 100)
+_NAMES = {Embedder: "embedder", TermWeigher: "sparse", TokenEmbedder: "multi_vector"}
 
 
 class RetrievalEvaluation(Evaluation):
@@ -73,12 +74,11 @@ class RetrievalEvaluation(Evaluation):
 
         # What is missing, or of no use, is refused before anything takes long.
         library()
-        sparse = options.model != BM25 and gives_terms(options.model)
-        kind = TermWeigher if sparse else Embedder
-        embedder = None if options.model == BM25 else kind(options.model)
+        kind = None if options.model == BM25 else retriever_of(options.model)
+        embedder = kind and kind(options.model)
         reranker = options.reranker and Reranker(options.reranker)
         if embedder:
-            add("sparse" if sparse else "embedder",
+            add(_NAMES[kind],
                 lambda: without(find(embedder, texts, contents, deeper), own, depth))
         add(BM25, lambda: without(Bm25(contents, progress=True).search(texts, deeper), own, depth))
         ranked, weight = list(found.values()), options.vector_weight

@@ -1,20 +1,22 @@
-"""Systems that rank passages: vectors or weights of tokens of a model, a reranker."""
+"""Systems that rank passages: vectors, or weights or vectors of tokens of a model, a reranker."""
 
 import numpy as np
 
-from bert_tf.embedder import TermWeigher, loaded, parts
+from bert_tf.embedder import TermWeigher, TokenEmbedder, loaded, parts
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.models.find import SERVED, find_model
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.search import search
 from bert_tf.retrieval.term_index import TermIndex
+from bert_tf.retrieval.token_vectors import search_tokens
 
 
 def find(embedder, queries, passages, depth):
-    """Return `(scores, rows)` of the nearest passages, see `search` and `TermIndex`.
+    """Return `(scores, rows)` of the nearest passages, see `search`, `TermIndex` and
+    `search_tokens`.
 
     Args:
-        embedder: an `Embedder` or a `TermWeigher`.
+        embedder: an `Embedder`, a `TermWeigher` or a `TokenEmbedder`.
         queries, passages: lists of str.
         depth: passages of a query.
     """
@@ -24,6 +26,9 @@ def find(embedder, queries, passages, depth):
             index.add(part)
         weights = [each for part in embedder.weights(queries, "query") for each in part]
         return index.search(weights, depth)
+    if isinstance(embedder, TokenEmbedder):
+        return search_tokens(list(embedder.vectors(queries, "query")), embedder.vectors(passages),
+                             depth)
     return search(embedder.vectors(queries, "query"), embedder.vectors(passages), depth)
 
 

@@ -21,6 +21,7 @@ from bert_tf.options import (
     option,
 )
 from bert_tf.storage import files
+from bert_tf.tasks.embedding.multi_vector.options import LateInteractionOptions
 from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.options import SparsityOptions
 from bert_tf.tokenization.options import TextOptions
@@ -171,8 +172,8 @@ class InputOptions(TextOptions):
 
     max_seq_length: int | None = option(
         None, "tokens of an example, [CLS] and [SEP] counted", POSITIVE, metavar="N",
-        otherwise="128, of --task rank, embed and sparse 256, for answers 384; at most what the "
-                  "model has")
+        otherwise="128, of --task rank, embed, sparse and multi_vector 256, for answers 384; at "
+                  "most what the model has")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -204,17 +205,18 @@ class TagOptions(Options):
 class QueryOptions(Options):
     """How queries and the texts that match them are learned from."""
 
-    TASKS = ("ranking", "embedding", "sparse")
+    TASKS = ("ranking", "embedding", "sparse", "multi_vector")
 
     loss: str | None = option(
         None, "what is minimised; of --task rank listwise, the positive against its negatives, or "
               "binary, each passage by itself; of --task embed in_batch, triplet, cosine, cosent, "
-              "angle, margin_mse or vectors; of --task sparse in_batch or margin_mse",
+              "angle, margin_mse or vectors; of --task sparse and multi_vector in_batch or "
+              "margin_mse",
         metavar="NAME", otherwise="listwise; of embed cosent for pairs with a score, else in_batch")
     negatives: int | None = option(
         None, "hard negatives beside each positive; of --task rank drawn from other queries where "
               "the file has none", POSITIVE, metavar="N",
-        otherwise="7; of embed and sparse all that the file has")
+        otherwise="7; of embed, sparse and multi_vector all that the file has")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,8 +255,9 @@ class FeatureOptions(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneConfig(TableOptions, TrainingOptions, InputOptions, LongTextOptions, TagOptions,
-                     AnswerOptions, QueryOptions, VectorOptions, SparsityOptions, FeatureOptions,
-                     RunOptions, SeedOptions, TrainWriteOptions):
+                     AnswerOptions, QueryOptions, VectorOptions, SparsityOptions,
+                     LateInteractionOptions, FeatureOptions, RunOptions, SeedOptions,
+                     TrainWriteOptions):
     """What `bert_tf.finetune` is to do."""
 
     task: str = option(REQUIRED, "task, one of those above", metavar="NAME")

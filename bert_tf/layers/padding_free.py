@@ -34,16 +34,19 @@ class PaddingFree:
         causal: whether a position sees none after it.
         rectangles: into how many the rows are divided, at most; the longest row of a rectangle
             sets its width.
-        keep_gaps: whether all up to a row's last real token is taken.
+        keep_gaps: whether all up to a row's last token is taken.
+        asking: int32 `[batch, seq_length]`, 1 also where a position is computed that none sees; or
+            None.
     """
 
-    def __init__(self, input_mask, dtype, causal=False, rectangles=4, keep_gaps=False):
+    def __init__(self, input_mask, dtype, causal=False, rectangles=4, keep_gaps=False,
+                 asking=None):
         self.batch, self.seq_length = sizes_of(input_mask)
         self.causal = causal
         real = input_mask > 0
-        taken = real
+        taken = real if asking is None else real | (asking > 0)
         if keep_gaps:
-            taken = tf.cumsum(tf.cast(real, tf.int32), axis=1, reverse=True) > 0
+            taken = tf.cumsum(tf.cast(taken, tf.int32), axis=1, reverse=True) > 0
         taken = tf.concat([tf.ones_like(real[:, :1]), taken[:, 1:]], axis=1)
         counts = tf.reduce_sum(tf.cast(taken, tf.int32), axis=1)
         self._order = tf.argsort(counts, direction="DESCENDING", stable=True)

@@ -122,7 +122,9 @@ class Backbone(Adaptable, keras.Layer):
     def call(self, inputs, training=False, encoder_outputs=None, pooled_only=False):
         """Encode a batch of token ids; `encoder_outputs` as of the constructor, None for that.
 
-        `inputs` may hold `causal_rows`, int32 `[batch]`, 1 where a row is read left to right.
+        `inputs` may hold `causal_rows`, int32 `[batch]`, 1 where a row is read left to right; and
+        `vector_mask`, int32 `[batch, seq_length]`, 1 where the output of a position is needed,
+        though `input_mask` may hide it from the others.
         With `pooled_only=True` the result is `pooled_output` alone, and the last layer computes
         no other position where the first one is pooled.
         """
@@ -132,7 +134,7 @@ class Backbone(Adaptable, keras.Layer):
         for name in ("input_mask", "input_type_ids"):
             check_shape(name, inputs[name], "input_word_ids", inputs["input_word_ids"])
         input_mask = inputs["input_mask"]
-        layout = self._layout(input_mask, inputs.get("causal_rows"))
+        layout = self._layout(input_mask, inputs.get("causal_rows"), inputs.get("vector_mask"))
         embeddings = self._embed(inputs, layout, training)
         first_only = pooled_only and self._pools_first
         encoder_outputs, attention_probs = self.encoder(
@@ -175,7 +177,7 @@ class Backbone(Adaptable, keras.Layer):
             embeddings = self.embeddings_project(embeddings)
         return embeddings
 
-    def _layout(self, input_mask, causal_rows=None):
+    def _layout(self, input_mask, causal_rows=None, vector_mask=None):
         causal = self.config.attention == "causal"
         if causal_rows is not None and not causal:
             if self.config.sees_neighbours:
@@ -185,7 +187,8 @@ class Backbone(Adaptable, keras.Layer):
             return Padded.of_mask(input_mask, self.compute_dtype, causal)
         if self.padding_free and not self.attention_probs:
             distances = self.config.relative_position != "none" or self.config.local_attention
-            return PaddingFree(input_mask, self.compute_dtype, causal, keep_gaps=bool(distances))
+            return PaddingFree(input_mask, self.compute_dtype, causal, keep_gaps=bool(distances),
+                               asking=vector_mask)
         return Padded.of_mask(input_mask, self.compute_dtype, causal)
 
     @property

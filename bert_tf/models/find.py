@@ -12,6 +12,7 @@ MODULES = "modules.json"
 ABOUT_MODULES = "config_sentence_transformers.json"
 SPLADE_POOLING = "SpladePooling"  # kind of a module that makes logits weights of tokens
 ROUTES = "router_config.json"  # modules for queries and for documents
+MULTI_VECTOR_MASK = "MultiVectorMask"  # kind of one that says which tokens have vectors
 EXTRA = "assets.extra"  # of a SavedModel: the files about the model
 # Files by which a folder with another format's checkpoint is known.
 CONFIGS = ("config.json", CONFIG, "bert_config.json", "albert_config.json",
@@ -54,6 +55,13 @@ def find_model(path, kinds=None):
         received = "holds no model" if found is None else f"is {KINDS[found.kind]}"
         raise UsageError(explain(f"{path} {received}", expected))
     return found
+
+
+def gives_token_vectors(folder):
+    """Whether a folder of Hugging Face transformers is one of Stanford's ColBERT."""
+    config = os.path.join(folder, "config.json")
+    return files.exists(config) and files.read_json_object(config).get("architectures") == [
+        "HF_ColBERT"]
 
 
 def model_folder(path):

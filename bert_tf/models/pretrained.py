@@ -23,6 +23,7 @@ class Saved:
     required_options = ()
     further_options = ()
     needed_head = None  # beginning of the paths of what `from_pretrained` never makes anew
+    further_inputs = ()  # names of what a call may have beside ids, mask and types of tokens
     preprocessor_class = None  # from text to its inputs; None where the model takes ids alone
 
     def options(self):

@@ -28,10 +28,10 @@ _FOLDERS = ("", "[0-9]*_*/", "discriminator/", "generator/", "assets/tokenizer/"
 _DESCRIPTIONS = (
     "config.json", "modules.json", "config_sentence_transformers.json",
     "sentence_*_config.json", "model_config.json", "task.json", "checksums.json",
-    "metadata.json", "preprocessor.json", "tokenizer.json", "tokenizer_config.json",
-    "special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "vocabulary.txt",
-    "vocabulary.json", "vocabulary.spm", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
-    "spm.model")
+    "metadata.json", "artifact.metadata", "preprocessor.json", "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
+    "vocab.json", "vocabulary.txt", "vocabulary.json", "vocabulary.spm", "merges.txt",
+    "spiece.model", "sentencepiece.bpe.model", "spm.model")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 _WEIGHTS = (*_SAFETENSORS, "model.weights.h5", "model.index", "model.data-*")
 # Where a folder has no safetensors.

@@ -23,6 +23,7 @@ TYPES = {
     "token_classification": "bert_tf.tasks.token_classification",
     "question_answering": "bert_tf.tasks.question_answering",
     "pretraining": "bert_tf.tasks.pretraining",
+    "multi_vector": "bert_tf.tasks.embedding.multi_vector",
     "sparse": "bert_tf.tasks.embedding.sparse",
     "embedding": "bert_tf.tasks.embedding",
 }

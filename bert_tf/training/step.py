@@ -155,7 +155,9 @@ def make_train_step(model, optimizer, strategy, config, average=None, rows=None)
             fn_output_signature=tf.float32, parallel_iterations=1)
         with tf.GradientTape() as tape:
             tape.watch(outputs)
-            whole = tf.reshape(outputs, [-1, *outputs.shape[2:]])
+            whole = tf.ensure_shape(
+                tf.reshape(outputs, tf.concat([[per_replica], tf.shape(outputs)[2:]], 0)),
+                [per_replica, *outputs.shape[2:]])
             sums = loss_sums(whole, _inputs(batch), step)
             loss = scaled_loss(sums, weights, scale)
         upstream = tape.gradient(loss, outputs)

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from bert_tf import cli, convert
 from bert_tf.converters import ours, sentence_transformers
-from bert_tf.embedder import gives_terms
+from bert_tf.embedder import TermWeigher, retriever_of
 from bert_tf.errors import UsageError
 from bert_tf.models.find import find_model
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -104,7 +104,7 @@ def routed(folder):
 
 def test_queries_of_a_table_there_and_back(routed, tmp_path):
     source = routed()
-    assert gives_terms(str(source))
+    assert retriever_of(str(source)) is TermWeigher
     checkpoint = sentence_transformers.read(str(source))
     ours.write(checkpoint, str(tmp_path / "ours"))
     model = from_pretrained(str(tmp_path / "ours"), dtype="float32")

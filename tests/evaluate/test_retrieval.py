@@ -18,6 +18,7 @@ from bert_tf.storage import files
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 pytestmark = pytest.mark.graphs_as_written
@@ -51,6 +52,8 @@ def folder(tmp_path_factory):
     SentenceEmbedder(config(), **reads).save_pretrained(str(folder / "embedder"))
     SparseEmbedder(config(), prompts={"query": "fine "}, **reads).save_pretrained(
         str(folder / "sparse"))
+    MultiVectorEmbedder(config(), dim=8, query_length=8, skiplist=["the"], prompts={
+        "query": "fine "}, **reads).save_pretrained(str(folder / "multi_vector"))
     reads["preprocessor"] = TextPreprocessor(tokenizer(), 16, pair=True)
     Classifier(config(), ["relevance"], "regression", **reads).save_pretrained(
         str(folder / "reranker"))
@@ -121,20 +124,23 @@ def test_systems_beside_each_other(folder, tmp_path, eager):
     assert passage == lines[0]["rankings"]["hybrid + reranker"][0]["id"]
 
 
-def test_weights_of_tokens(folder, tmp_path, eager):
-    assert measure(folder, tmp_path / "out", "squad.json", model=str(folder / "sparse"),
-                   corpus=None) == 0
+@pytest.mark.parametrize(("name", "gives"), [
+    ("sparse", "weights of tokens"), ("multi_vector", "a vector for each token")])
+def test_what_tokens_have(folder, tmp_path, eager, name, gives):
+    path = str(folder / name)
+    assert measure(folder, tmp_path / "out", "squad.json", "--reranker", path, "--rerank", "2",
+                   model=path, corpus=None) == 0
     results = files.read_json(str(tmp_path / "out" / "results.json"))
-    assert list(results["systems"]) == ["sparse", "bm25", "hybrid"]
-    model = bert_tf.from_pretrained(str(folder / "sparse"))
+    assert list(results["systems"])[:4] == [name, "bm25", "hybrid", "hybrid + reranker"]
+    model = bert_tf.from_pretrained(path)
     texts = [f"A {each['context']}" for each in SQUAD["data"][0]["paragraphs"]]
     for line in map(json.loads, files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))):
-        for found, expected in zip(line["rankings"]["sparse"], model.rank(line["query"], texts),
+        for found, expected in zip(line["rankings"][name], model.rank(line["query"], texts),
                                    strict=True):
             assert found["id"] == f"0.{expected['index']}"
             assert found["score"] == pytest.approx(expected["score"], rel=1e-4)
-    with pytest.raises(UsageError, match="gives weights of tokens; expected a model that gives v"):
-        Embedder(str(folder / "sparse"))
+    with pytest.raises(UsageError, match=f"gives {gives}; expected a model that gives a"):
+        Embedder(path)
 
 
 def test_a_query_does_not_find_itself(folder, tmp_path, eager):

@@ -19,7 +19,7 @@ MONITORS = {
     "korquad": "f1", "conll": "f1", "klue_ner": "f1", "klue_nli": "accuracy",
     "klue_sts": "spearman", "classify": "accuracy", "pair": "accuracy", "regress": "spearman",
     "tag": "f1", "span": "f1",
-    "rank": "mrr@10", "embed": "mrr@10", "sparse": "mrr@10"}
+    "rank": "mrr@10", "embed": "mrr@10", "sparse": "mrr@10", "multi_vector": "mrr@10"}
 
 
 def test_monitors():

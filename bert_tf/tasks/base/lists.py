@@ -6,7 +6,7 @@ from bert_tf.models.families import INPUTS
 from bert_tf.randomness import several_rows
 
 
-def each_row(batch, compute):
+def each_row(batch, compute, names=INPUTS):
     """Apply `compute` to each row of lists, and give back lists.
 
     Args:
@@ -14,6 +14,7 @@ def each_row(batch, compute):
             `[b, size, seq_length]`.
         compute: function of the same with `[b * size, seq_length]`; a row draws as if it were an
             example, on any replica. Gives `[b * size, …]`.
+        names: of what it is given.
 
     Returns: `[b, size, …]`.
     """
@@ -21,8 +22,8 @@ def each_row(batch, compute):
     sizes = tf.shape(batch["input_word_ids"])
     known = None if None in (rows, size) else rows * size
     flat = {name: tf.ensure_shape(tf.reshape(batch[name], [-1, sizes[2]]), [known, length])
-            for name in INPUTS}
+            for name in names}
     with several_rows(sizes[1] if size is None else size):
         outputs = compute(flat)
-    shape = tf.concat([[-1, sizes[1]], tf.shape(outputs)[1:]], 0)
+    shape = tf.concat([sizes[:2], tf.shape(outputs)[1:]], 0)
     return tf.ensure_shape(tf.reshape(outputs, shape), [rows, size, *outputs.shape[1:]])

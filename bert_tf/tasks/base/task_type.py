@@ -191,7 +191,7 @@ class TaskType:
         """
         bar = _progress(len(features))
         for rows, batch in in_order(features, BATCH_TOKENS, model.config.padding_id):
-            inputs = {name: batch[name] for name in INPUTS}
+            inputs = {name: batch[name] for name in (*INPUTS, *model.further_inputs)}
             outputs = self._function(model, inputs)(inputs)
             yield rows, tf.nest.map_structure(np.asarray, outputs), batch
             bar.update(len(rows))

@@ -49,51 +49,55 @@ def text_features(examples, preprocessor, labels, problem, class_weights=None):
                     len(truncated_rows(rows, texts, preprocessor)))
 
 
-def truncated_rows(rows, texts, preprocessor):
+def truncated_rows(rows, texts, preprocessor, tokenize=None):
     """Return int64: which texts are longer than what the preprocessor reads of them.
 
     Args:
         rows, texts, preprocessor: what `read_texts` gives, and its arguments.
+        tokenize: from string `[n]` to the tokens that are to be read, Ragged; None is that of the
+            tokenizer.
     """
     if preprocessor.long == "windows":
         return np.zeros(0, np.int64)
     special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
+    tokenize = tokenize or preprocessor.tokenizer.tokenize
     full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
     truncated = [np.zeros(0, np.int64)]
     for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
-        lengths = sum(preprocessor.tokenizer.tokenize(tf.constant(
-            [column[row] for row in chunk], tf.string)).row_lengths() for column in texts.values())
+        lengths = sum(tokenize(tf.constant([column[row] for row in chunk], tf.string)
+                               ).row_lengths() for column in texts.values())
         truncated.append(chunk[lengths.numpy() + special > preprocessor.seq_length])
     return np.concatenate(truncated)
 
 
-def read_texts(texts, preprocessor):
+def read_texts(texts, preprocessor, names=("input_word_ids", "input_type_ids")):
     """Return the token ids of texts.
 
     Args:
         texts: dict of lists of strings, `text`, or `text_a` and `text_b`; what
             `morphemes.pretokenize` gives.
-        preprocessor: a `TextPreprocessor`.
+        preprocessor: a `TextPreprocessor`, or what is called as one.
+        names: of its outputs.
 
     Returns:
-        dict of Ragged int32 `input_word_ids` and `input_type_ids`, see `Features`.
+        dict of Ragged int32, see `Features`, of the positions that any mask among its outputs has.
     """
     characters = sum(np.array([len(text) for text in column], np.int64)
                      for column in texts.values())
     groups = by_length(characters, _CHUNK_CHARACTERS)
     lengths = np.zeros(len(characters), np.int64)
-    flat = {"input_word_ids": [], "input_type_ids": []}
+    flat = {name: [] for name in names}
     for group in groups:
         read = preprocessor({name: tf.constant([column[index] for index in group])
                        for name, column in texts.items()})
-        real = read["input_mask"].numpy() > 0
+        real = np.any([read[name].numpy() > 0 for name in read if name.endswith("mask")], 0)
         lengths[group] = real.reshape(len(group), -1).sum(axis=1)
         for name, parts in flat.items():
             parts.append(read[name].numpy()[real])
-    return {name: _in_place(groups, lengths, parts) for name, parts in flat.items()}
+    return {name: in_place(groups, lengths, parts) for name, parts in flat.items()}
 
 
-def _in_place(groups, lengths, parts):
+def in_place(groups, lengths, parts):
     """Return flat `parts` of rows in the order of `groups` as ragged rows in their original
     order."""
     splits = np.concatenate([[0], np.cumsum(lengths)])

@@ -14,7 +14,7 @@ class TextTable:
     """Different texts, each tokenized once.
 
     Args:
-        prompts: of each `SentenceEmbedder` that reads them, for whom a text may be a query and a
+        prompts: of each `VectorModel` that reads them, for whom a text may be a query and a
             passage; the first one's are in `texts`.
     """
 
@@ -42,8 +42,10 @@ class TextTable:
         """The texts of the rows with their prompts, a list of str."""
         return [text for text, *_ in self._rows]
 
-    def features(self, preprocessor):
-        """Return `(rows, truncated)`: the Ragged of `read_texts`, and which rows are truncated."""
+    def features(self, model):
+        """Return `(rows, truncated)`: the Ragged of `read_texts` as the model reads them, and which
+        rows are truncated."""
+        preprocessor = model.preprocessor
         texts = {"text": pretokenize(preprocessor.tokenizer, self.texts, progress=True)}
         rows = read_texts(texts, preprocessor)
         return rows, truncated_rows(rows, texts, preprocessor)
@@ -55,7 +57,7 @@ def query_features(examples, model, options, teacher=None, crops=None):
     Args:
         examples: list of `QueryExample`, of one kind: labelled pairs, texts alone, or queries with
             positives.
-        model: a `SentenceEmbedder` with a preprocessor.
+        model: a `VectorModel` with a preprocessor.
         options: an `EmbeddingLoss`.
         teacher: a `SentenceEmbedder` whose vectors are learned from, or None.
         crops: `RandomCrops` of texts alone: a row for each pair that it draws.
@@ -67,7 +69,7 @@ def query_features(examples, model, options, teacher=None, crops=None):
         scores, float32 `scores` `[b, k - 1]`; with a teacher float32 `teacher` `[b, k, teacher's
         width]`.
     """
-    table = TextTable(model.prompts, *([] if teacher is None else [teacher.prompts]))
+    table = model.table_class(model.prompts, *([] if teacher is None else [teacher.prompts]))
     kinds = (None, None) if any(example.is_labelled_pair or not example.positives
                                 for example in examples) else ("query", "passage")
     queries, rows = {}, []
@@ -90,7 +92,7 @@ def query_features(examples, model, options, teacher=None, crops=None):
         own = table.find(kinds[1], table.given[query][1])
         if own in passages:  # nothing is as similar to a query as its own text
             positives[own] = None
-    read, truncated = table.features(model.preprocessor)
+    read, truncated = table.features(model)
     lists = _padded([row for _, row, _ in rows], -1)
     if options.loss == "vectors" and not any(example.positives for example in examples):
         lists = lists[:, :1]  # nothing is learned from a text's second vector
@@ -129,7 +131,7 @@ def query_batches(examples, model, batch_size, seed, epochs=1, loss=None, crops=
 
     Args:
         examples: list of `QueryExample`, such as `bert_tf.read_queries(path)` yields.
-        model: the `SentenceEmbedder`, with a preprocessor.
+        model: the `VectorModel`, with a preprocessor.
         batch_size: queries of a batch, over all replicas.
         seed: of the order.
         epochs: passes over the examples, each in a different order; all are in the dataset.

@@ -17,7 +17,8 @@ def gather_batch(values):
     shape = [-1] + [1] * len(values.shape)
     spread = tf.reshape(own, shape) * values[tf.newaxis]
     total = context.all_reduce(tf.distribute.ReduceOp.SUM, spread)
-    return tf.reshape(total, [-1, *values.shape[1:]])
+    rows = tf.reshape(total, tf.concat([[-1], tf.shape(values)[1:]], 0))
+    return tf.ensure_shape(rows, [None, *values.shape[1:]])
 
 
 def scatter_gradient(values):
@@ -34,7 +35,7 @@ def scatter_gradient(values):
     @tf.custom_gradient
     def gather(values):
         def gradient(upstream):
-            parts = tf.reshape(upstream, [replicas, -1, *values.shape[1:]])
+            parts = tf.reshape(upstream, tf.concat([[replicas], tf.shape(values)], 0))
             return replicas * tf.gather(parts, context.replica_id_in_sync_group)
 
         return gather_batch(values), gradient

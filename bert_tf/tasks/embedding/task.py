@@ -18,7 +18,7 @@ from bert_tf.tasks.embedding.encoder import TextEncoder
 from bert_tf.tasks.embedding.features import TextTable, query_features
 from bert_tf.tasks.embedding.metrics import similarity_metrics
 from bert_tf.tasks.embedding.model import SentenceEmbedder
-from bert_tf.tasks.embedding.ranks import positive_ranks
+from bert_tf.tasks.embedding.ranks import positive_ranks, products
 from bert_tf.tasks.embedding.teacher import load_teacher
 from bert_tf.tokenization.morphemes import analyse
 
@@ -121,8 +121,8 @@ class Embedding(TaskType):
                 _check_dropout(kind_of(examples), self.loss, model.config)
             teacher = load_teacher(self.loss, model) if self.loss.teacher else None
             return query_features(examples, model, self.loss, teacher, crops)
-        table, rows = table_of(examples, model.prompts)
-        read, truncated = table.features(model.preprocessor)
+        table, rows = table_of(examples, model.table_class(model.prompts))
+        read, truncated = table.features(model)
         longer = set(truncated.tolist())
         return Features(read, np.arange(len(table.texts)),
                         truncated=sum(not longer.isdisjoint(row) for row in rows))
@@ -137,11 +137,11 @@ class Embedding(TaskType):
         vectors = np.zeros((len(features), model.width), np.float32)
         for rows, found, _ in self.outputs(model, features):
             vectors[rows] = found
-        return _lines(examples, *table_of(examples, model.prompts), vectors)
+        return _lines(examples, *table_of(examples, TextTable(model.prompts)), vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signature `embed`."""
-        table, rows = table_of(examples, about.get("prompts") or {})
+        table, rows = table_of(examples, TextTable(about.get("prompts") or {}))
         vectors = [None] * len(table.texts)
         for row, answer in served_answers(signatures, "embed", table.texts, about):
             vectors[row] = answer["embedding"]
@@ -191,9 +191,10 @@ def _label(example):
     return example.label
 
 
-def table_of(examples, prompts):
-    """Return `(table, rows)`: a `TextTable` and of each example the rows of its texts, a list."""
-    table, rows = TextTable(prompts), []
+def table_of(examples, table):
+    """Return `(table, rows)`: an empty `TextTable` with the texts of examples, and of each example
+    the rows of its texts, a list."""
+    rows = []
     for example in examples:
         is_query = isinstance(example, QueryExample) and not example.is_labelled_pair
         first, *others = example.texts
@@ -229,8 +230,7 @@ def served_answers(signatures, name, texts, about):
 def _lines(examples, table, rows, vectors):
     """Return what `predict` does of the vectors of all texts in a table."""
     check_finite(vectors)
-    unit = of_length_1(vectors)
-    return lines_of(examples, table, rows, unit, lambda query, text: unit[query] @ unit[text])
+    return lines_of(examples, table, rows, of_length_1(vectors))
 
 
 def check_finite(numbers):
@@ -240,17 +240,17 @@ def check_finite(numbers):
                                   "overflow"))
 
 
-def lines_of(examples, table, rows, vectors, product):
-    """Return what `predict` does of vectors that are compared by scalar products.
+def lines_of(examples, table, rows, vectors, compare=products):
+    """Return what `predict` does of vectors.
 
     Args:
         examples: list of `Example`.
         table, rows: of `table_of`.
-        vectors: of the texts in the table, an array or a CSR matrix.
-        product: `(row, row)`, gives the scalar product of two of them.
+        vectors: of the texts in the table.
+        compare: as of `positive_ranks`.
     """
     def similarity(query, text):
-        return round(float(product(query, text)), SCORE_DIGITS)
+        return round(float(compare(vectors[[query]], vectors[[text]])[0, 0]), SCORE_DIGITS)
 
     if not isinstance(examples[0], QueryExample) or examples[0].is_labelled_pair:
         return [{"id": example.id, "score": similarity(*row)}
@@ -264,7 +264,7 @@ def lines_of(examples, table, rows, vectors, product):
     ranks = dict(zip(positives, positive_ranks(
         vectors[list(positives)], vectors[texts],
         [[place[row] for row in own] for own in positives.values()],
-        [[place[row]] if row in place else [] for row in alike]), strict=True))
+        [[place[row]] if row in place else [] for row in alike], compare), strict=True))
     return [{"id": example.id, "ranks": ranks[query],
              "score": max(similarity(query, text) for text in positives[query])}
             for example, (query, *_) in zip(examples, rows, strict=True)]

@@ -11,6 +11,7 @@ from bert_tf.tasks.base.objective import Objective
 from bert_tf.tasks.base.ranks import Ranks, beside
 from bert_tf.tasks.base.takes_text import TakesText, text_tensors
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.features import TextTable
 from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
 from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
 from bert_tf.tasks.embedding.options import EmbeddingLoss
@@ -29,6 +30,9 @@ class VectorModel(Ranks, TakesText, Objective):
     objectives = ()  # what signatures give needs no head that may be missing
     metric_names = ()
     whole_batch_loss = True
+    loss_class = EmbeddingLoss  # of `training_loss`
+    batch_class = VectorBatch  # what the loss is computed of
+    table_class = TextTable  # of different texts, as they are read
     preprocessor_class = TextPreprocessor
 
     def get_config(self):
@@ -38,6 +42,9 @@ class VectorModel(Ranks, TakesText, Objective):
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """See Keras; `loss` may also be an `EmbeddingLoss`, without one it is `training_loss`."""
         if isinstance(loss, EmbeddingLoss):
+            if not isinstance(loss, self.loss_class):
+                raise UsageError(explain(f"{loss!r} for {self.name}",
+                                         f"a {self.loss_class.__name__}"))
             find_loss(loss)
             self.training_loss, loss = loss, None
         super().compile(optimizer, loss, **kwargs)
@@ -59,7 +66,7 @@ class VectorModel(Ranks, TakesText, Objective):
 
         What is returned is this replica's share: the loss times all weights, by the replicas.
         """
-        gathered = VectorBatch.gathered(outputs, batch)
+        gathered = self.batch_class.gathered(outputs, batch)
         loss = self.loss_of(gathered, batch) * tf.reduce_sum(gathered.weights)
         context = tf.distribute.get_replica_context()
         return {TASK: loss / (context.num_replicas_in_sync if context else 1)}

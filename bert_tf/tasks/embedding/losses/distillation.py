@@ -14,10 +14,9 @@ def margin_mse(batch, options):
     scores in the file the teacher's are similarities of its vectors.
     """
     similarity = options.similarity or "dot"
-    margins = _margins(_similarities(batch.vectors, similarity))
-    scores = batch.scores
+    margins, scores = _margins(batch.own_similarities(similarity)), batch.scores
     if batch.teacher is not None:
-        scores = _similarities(batch.teacher, similarity)
+        scores = pair_similarities(batch.teacher[:, :1], batch.teacher[:, 1:], similarity)
     weights = tf.where(batch.present[:, 2:], batch.weights[:, tf.newaxis], 0.0)
     return weighted_mean(tf.square(margins - _margins(scores)), weights)
 
@@ -32,10 +31,6 @@ def vectors(batch, _):
     errors = tf.reduce_mean(tf.square(batch.vectors - batch.teacher[..., :width]), -1)
     weights = tf.where(batch.present, batch.weights[:, tf.newaxis], 0.0)
     return weighted_mean(errors, weights)
-
-
-def _similarities(vectors, similarity):
-    return pair_similarities(vectors[:, :1], vectors[:, 1:], similarity)
 
 
 def _margins(scores):

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from bert_tf.tasks.embedding.losses.similarity import all_similarities
+from bert_tf.tasks.embedding.losses.vector_batch import positives_first
 
 _SCALES = {"cosine": 20.0, "dot": 1.0}
 
@@ -22,13 +22,11 @@ def in_batch(batch, options):
     similarity = options.similarity or "cosine"
     scale = options.scale or _SCALES[similarity]
     size = tf.shape(batch.queries)[0]
-    positives_first = tf.concat([batch.positives, tf.reshape(
-        batch.negatives, [-1, batch.vectors.shape[-1]])], 0)
-    logits = scale * all_similarities(batch.queries, positives_first, similarity)
-    present = _positives_first(batch.present)
+    logits = scale * batch.all_similarities(similarity)
+    present = positives_first(batch.present)
     own = tf.one_hot(tf.range(size), tf.shape(logits)[1], on_value=True, off_value=False)
     also_positive = tf.reduce_any(
-        batch.positive_ids[:, tf.newaxis] == _positives_first(batch.text_ids)[:, tf.newaxis], -1)
+        batch.positive_ids[:, tf.newaxis] == positives_first(batch.text_ids)[:, tf.newaxis], -1)
     competes = own | present[tf.newaxis] & ~also_positive
     loss = _cross_entropy(logits, competes, own)
     if options.two_sided:
@@ -36,11 +34,6 @@ def in_batch(batch, options):
         loss = (loss + _cross_entropy(*map(tf.transpose, (
             logits[:, :size], back, own[:, :size])))) / 2
     return batch.mean(loss)
-
-
-def _positives_first(values):
-    """Return `[b + b n]` of `values [b, 2 + n]`: those of all positives, then of all negatives."""
-    return tf.concat([values[:, 1], tf.reshape(values[:, 2:], [-1])], 0)
 
 
 def _cross_entropy(logits, competes, own):

@@ -5,6 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 from bert_tf.tasks.embedding.gather import gather_batch, scatter_gradient
+from bert_tf.tasks.embedding.losses.similarity import all_similarities, pair_similarities
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,14 @@ class VectorBatch:
             for part in (batch["text_ids"], batch["positive_ids"], weights, batch.get("scores"),
                          batch.get("teacher"))))
 
+    def all_similarities(self, similarity):
+        """Return `[b, b + b n]`: of each query and all positives, then all negatives."""
+        return all_similarities(self.queries, positives_first(self.vectors), similarity)
+
+    def own_similarities(self, similarity):
+        """Return `[b, 1 + n]`: of each query and its positive and negatives."""
+        return pair_similarities(self.vectors[:, :1], self.vectors[:, 1:], similarity)
+
     @property
     def queries(self):
         """Vectors of the queries, `[b, width]`."""
@@ -65,6 +74,13 @@ class VectorBatch:
     def mean(self, values):
         """The mean of `values [b]`, by the weights of the queries."""
         return weighted_mean(values, self.weights)
+
+
+def positives_first(values):
+    """Return `[b + b n, …]` of `values [b, 2 + n, …]`: those of all positives, then of all
+    negatives."""
+    negatives = tf.reshape(values[:, 2:], tf.concat([[-1], tf.shape(values)[2:]], 0))
+    return tf.concat([values[:, 1], tf.ensure_shape(negatives, [None, *values.shape[2:]])], 0)
 
 
 def weighted_mean(values, weights):

@@ -13,7 +13,6 @@ from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.embedding.losses.table import compute_loss
 from bert_tf.tasks.embedding.model import special_ids_of
-from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.sparse.flops import regularizer
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
@@ -59,6 +58,7 @@ class SparseEmbedder(VectorModel):
     further_options = ("prompts", "query_table")
     whole_table = True  # is multiplied by
     metric_names = ("query_terms", "passage_terms")
+    loss_class = SparseLoss
     needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
 
     def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
@@ -144,12 +144,6 @@ class SparseEmbedder(VectorModel):
         table = tf.cast(self.backbone.embeddings.table(), hidden.dtype)
         return pool_terms(hidden, inputs["input_mask"], table,
                           tf.convert_to_tensor(head.output_bias), self.pooling, self.act, training)
-
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        """See Keras; `loss` may also be a `SparseLoss`, without one it is `training_loss`."""
-        if isinstance(loss, EmbeddingLoss) and not isinstance(loss, SparseLoss):
-            raise UsageError(explain(f"{loss!r} for weights of tokens", "a SparseLoss"))
-        super().compile(optimizer, loss, **kwargs)
 
     def loss_of(self, gathered, batch):
         """See `VectorModel.loss_of`: with the FLOPS regularizer; where a batch has `progress`, how

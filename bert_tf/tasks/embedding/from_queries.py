@@ -1,0 +1,33 @@
+"""What tasks have in common whose models learn from queries and their texts alone."""
+
+from bert_tf.errors import UsageError, explain
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
+from bert_tf.tasks.embedding.task import Embedding
+
+
+class FromQueries(Embedding):
+    """Base of tasks as `embed`, whose texts are compared otherwise than by cosines.
+
+    A subclass sets `models`, `answered_by` and `built_as` and defines `predict` and
+    `predict_served`.
+    """
+
+    @classmethod
+    def evaluates(cls, task, saved_task):
+        """See `TaskType.evaluates`: its own alone."""
+        return False
+
+    def labels(self, train):
+        """See `TaskType.labels`: none; a loss is chosen, and what it cannot learn is refused."""
+        if kind_of(train) == KINDS[0]:
+            raise UsageError(explain(f"--task {self.task.name} with {KINDS[0]}", KINDS[1]))
+        self.loss = suited_loss(self.options, train, self.models[0].loss_class)
+        return []
+
+    def model_options(self, labels, tokenizer):
+        """See `TaskType.model_options`; the beginning of each text is read."""
+        options = {"preprocessor": TextPreprocessor(tokenizer, self.options.max_seq_length)}
+        if self.loss is not None:
+            options["training_loss"] = self.loss
+        return self.built_as, options
