@@ -3,6 +3,8 @@
 # Names that a model's prompts may have for either.
 _PROMPTS = {"query": ("query",), "passage": ("passage", "document")}
 
+QUERY, PASSAGE = ROLES = "query", "passage"
+
 
 def prompted(prompts, kind, text):
     """Return a text after the prompt that a model has for its kind.

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.task_input import Features, TaskInput
-from bert_tf.retrieval.prompts import prompted
+from bert_tf.retrieval.prompts import PASSAGE, QUERY, prompted
 from bert_tf.tasks.base.text_features import read_texts, truncated_rows
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tokenization.morphemes import pretokenize
@@ -49,6 +49,17 @@ class TextTable:
         texts = {"text": pretokenize(preprocessor.tokenizer, self.texts, progress=True)}
         rows = read_texts(texts, preprocessor)
         return rows, truncated_rows(rows, texts, preprocessor)
+
+
+class RoleTable(TextTable):
+    """Different texts, each once in each of its roles: as a query, else as a passage."""
+
+    def _read(self, kind, text):
+        return *super()._read(kind, text), QUERY if kind == QUERY else PASSAGE
+
+    def rows_of(self, role):
+        """Return the rows of a role, int64."""
+        return np.array([row for row, (*_, own) in enumerate(self._rows) if own == role], np.int64)
 
 
 def query_features(examples, model, options, teacher=None, crops=None):

@@ -12,10 +12,12 @@ from bert_tf import cli, evaluate, finetune
 from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
 from bert_tf.storage import files
+from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.losses.vector_batch import VectorBatch
 from bert_tf.tasks.embedding.ranks import positive_ranks
 from bert_tf.tasks.embedding.sparse.flops import regularizer
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
+from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -50,6 +52,10 @@ def test_ranks_by_sparse_products_are_those_by_dense_ones():
                           left_out) == positive_ranks(queries, texts, positives, left_out)
 
 
+def make_tokenizer():
+    return Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS]))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Of a masked LM and `pairs.tsv`, whose positives are their queries in other words."""
@@ -57,7 +63,7 @@ def folder(tmp_path_factory):
     Pretrainer(ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1,
                            num_attention_heads=2, intermediate_size=32, max_position_embeddings=16,
                            initializer_range=0.3), None, seed=1).save_pretrained(
-        str(path / "model"), Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS])))
+        str(path / "model"), make_tokenizer())
     lines = ["query\tpositive"]
     for _ in range(192):
         query = draw.sample(range(10), 4)
@@ -95,11 +101,28 @@ def test_it_is_learned_measured_and_served(folder, tmp_path):
     assert 1 < terms[1] < terms[0] - 2
     found = files.read_json(str(folder / "run0" / "results.json"))["metrics"]
     assert found["mrr@10"] > 0.2  # by chance 0.06
-    measured = []
-    for model in (folder / "run0", folder / "saved" / "run0" / "1"):
-        assert cli.run(evaluate.main, [
-            "--model", str(model), "--task", "sparse", "--data", str(folder / "pairs.tsv"),
-            "--output_dir", str(tmp_path / f"of_{len(measured)}")]) == 0
-        measured.append(files.read_json(str(tmp_path / f"of_{len(measured)}" / "results.json"))[
-            "metrics"])
+    measured = [measure(folder, model, tmp_path / model.name)
+                for model in (folder / "run0", folder / "saved" / "run0" / "1")]
     assert measured[0] == pytest.approx(measured[1], abs=0.01)
+
+
+def measure(folder, model, output):
+    assert cli.run(evaluate.main, ["--model", str(model), "--task", "sparse", "--data",
+                                   str(folder / "pairs.tsv"), "--output_dir", str(output)]) == 0
+    return files.read_json(str(output / "results.json"))["metrics"]
+
+
+@pytest.mark.long
+def test_queries_by_a_table_are_learned_measured_and_served(folder, tmp_path):
+    begin = from_pretrained(str(folder / "model"), "sparse_embedder", query_table=True,
+                            preprocessor=TextPreprocessor(make_tokenizer(), 16))
+    begin.save_pretrained(str(folder / "by_table"), make_tokenizer())
+    words = command(folder, "--epochs", "20", name="table")
+    words[words.index("--init") + 1] = str(folder / "by_table")
+    assert cli.run(finetune.main, words) == 0
+    model = from_pretrained(str(folder / "table"))
+    assert np.ptp(model.query_table.term_weights) > 0.1  # ones at first
+    assert measure(folder, folder / "by_table", tmp_path / "before")["mrr@10"] < 0.2
+    found, served = (measure(folder, path, tmp_path / path.name)
+                     for path in (folder / "table", folder / "saved" / "table" / "1"))
+    assert found["mrr@10"] > 0.2 and served == pytest.approx(found, abs=0.01)

@@ -3,27 +3,18 @@
 import numpy as np
 
 from bert_tf.tasks.base.text_features import in_place, read_texts, truncated_rows
-from bert_tf.tasks.embedding.features import TextTable
-from bert_tf.tasks.embedding.multi_vector.reading import PASSAGE, QUERY, ROLES
+from bert_tf.tasks.embedding.features import RoleTable
+from bert_tf.tasks.embedding.multi_vector.reading import ROLES
 from bert_tf.tokenization.morphemes import pretokenize
 
 _NAMES = ("input_word_ids", "input_type_ids", "input_mask", "vector_mask")
 
 
-class RoleTable(TextTable):
-    """Different texts, each read once in each of its roles: as a query, else as a passage.
-
-    Prompts are put before them by the model's `RoleReader`s.
-    """
+class ReaderTable(RoleTable):
+    """Different texts, which a model's `RoleReader`s read; these put the prompts before them."""
 
     def _read(self, kind, text):
-        role = QUERY if kind == QUERY else PASSAGE
-        return text, role, *super()._read(kind, text)[1:]
-
-    def rows_of(self, role):
-        """Return the rows of a role, int64."""
-        return np.array([row for row, (_, own, *_) in enumerate(self._rows) if own == role],
-                        np.int64)
+        return text, *super()._read(kind, text)[1:]
 
     def features(self, model):
         """See `TextTable.features`."""

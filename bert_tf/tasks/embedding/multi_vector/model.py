@@ -14,7 +14,7 @@ from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.ranks import beside
 from bert_tf.tasks.base.text_preprocessor import is_text, texts_of
 from bert_tf.tasks.embedding.multi_vector.batch import MultiVectorBatch
-from bert_tf.tasks.embedding.multi_vector.features import RoleTable
+from bert_tf.tasks.embedding.multi_vector.features import ReaderTable
 from bert_tf.tasks.embedding.multi_vector.options import MultiVectorLoss
 from bert_tf.tasks.embedding.multi_vector.reading import PASSAGE, ROLES, Reading, role_of
 from bert_tf.tasks.embedding.vector_model import VectorModel
@@ -68,7 +68,7 @@ class MultiVectorEmbedder(VectorModel):
     further_inputs = ("vector_mask",)
     loss_class = MultiVectorLoss
     batch_class = MultiVectorBatch
-    table_class = RoleTable
+    table_class = ReaderTable
 
     def __init__(self, encoder, dim=128, query_length=None, expansion=None,
                  attends_expansion=False, skiplist=None, dtype=None,

@@ -5,11 +5,10 @@ import dataclasses
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.retrieval.prompts import prompted
+from bert_tf.retrieval.prompts import PASSAGE, QUERY, ROLES, prompted
 from bert_tf.tasks.base.text_preprocessor import not_empty
 from bert_tf.tokenization.packing import pack
 
-QUERY, PASSAGE = ROLES = "query", "passage"
 MASKS = ("input_mask", "vector_mask")
 _LEAST = 3  # tokens of a text, special ones counted
 

@@ -2,7 +2,7 @@
 
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.tasks.embedding.from_queries import FromQueries
-from bert_tf.tasks.embedding.multi_vector.features import RoleTable
+from bert_tf.tasks.embedding.multi_vector.features import ReaderTable
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.multi_vector.reading import PASSAGE, ROLES
 from bert_tf.tasks.embedding.task import check_finite, lines_of, served_answers, table_of
@@ -36,11 +36,11 @@ class MultiVector(FromQueries):
         for rows, found, _ in self.outputs(model, features):
             for row, of_text in zip(rows, found, strict=True):
                 vectors[row] = of_text[of_text.any(-1)]
-        return _lines(examples, *table_of(examples, RoleTable(model.prompts)), vectors)
+        return _lines(examples, *table_of(examples, ReaderTable(model.prompts)), vectors)
 
     def predict_served(self, signatures, about, examples):
         """See `TaskType.predict_served`; by the signatures of queries and of passages."""
-        table, rows = table_of(examples, RoleTable(about.get("prompts") or {}))
+        table, rows = table_of(examples, ReaderTable(about.get("prompts") or {}))
         vectors = [None] * len(table.texts)
         for role in ROLES:
             own = table.rows_of(role)

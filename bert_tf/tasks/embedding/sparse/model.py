@@ -11,6 +11,7 @@ from bert_tf.layers.term_pooling import ACTIVATIONS, POOLINGS, pool_terms
 from bert_tf.models.families import INPUTS, as_encoder
 from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
+from bert_tf.tasks.embedding.features import RoleTable
 from bert_tf.tasks.embedding.losses.table import compute_loss
 from bert_tf.tasks.embedding.model import special_ids_of
 from bert_tf.tasks.embedding.sparse.flops import regularizer
@@ -59,6 +60,7 @@ class SparseEmbedder(VectorModel):
     whole_table = True  # is multiplied by
     metric_names = ("query_terms", "passage_terms")
     loss_class = SparseLoss
+    table_class = RoleTable
     needed_head = "cls/predictions/"  # never made anew: see `from_pretrained`
 
     def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
