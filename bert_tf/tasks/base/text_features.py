@@ -57,7 +57,7 @@ def truncated_rows(rows, texts, preprocessor):
     """
     if preprocessor.long == "windows":
         return np.zeros(0, np.int64)
-    special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
+    special = preprocessor.tokenizer.vocabulary.num_special(len(texts))
     full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
     truncated = [np.zeros(0, np.int64)]
     for chunk in np.array_split(full, -(-len(full) // _CHUNK_ROWS) or 1):
