@@ -12,8 +12,10 @@ ATTENTIONS = ("bidirectional", "causal")
 POSITION_EMBEDDINGS = ("learned", "sinusoidal", "none")
 RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
 NORM_POSITIONS = ("post", "pre")
+NORMS = ("layer_norm", "rms_norm")
 FEED_FORWARDS = ("dense", "conv", "gated")
-POOLINGS = ("dense", "first", "last", "mean")
+POOLINGS = ("dense", "first", "last", "mean", "late")
+MASKED_LM_HEADS = ("transform", "linear")
 LABEL_HEADS = ("linear", "no_bias", "dense", "transform")
 # Keys of published bert_config.json files that the original code does not read.
 UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
@@ -31,7 +33,7 @@ FAMILY_DEFAULTS = {
     "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
                 "label_act": "gelu"},
     "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
-            "pooling": "last", "label_head": "no_bias"},
+            "embedding_norm": False, "pooling": "last", "label_head": "no_bias"},
     "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
                    "pooling": "first", "label_head": "dense", "label_act": "relu"},
     "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
@@ -58,10 +60,19 @@ FAMILY_DEFAULTS = {
             "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
             "relative_position": "rotary", "rotary_base": 160000.0, "intermediate_bias": False,
             "feed_forward": "gated"},
+    # Boizard et al. 2025, "EuroBERT", section 2.1.
+    "eurobert": {"hidden_act": "silu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
+                 "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
+                 "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
+                 "relative_position": "rotary", "rotary_base": 250000.0, "norm": "rms_norm",
+                 "norm_position": "pre", "embedding_norm": False, "dense_bias": False,
+                 "feed_forward": "gated", "masked_lm_head": "linear", "pooling": "late",
+                 "label_head": "dense", "label_act": "gelu"},
     # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
     "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
-               "type_vocab_size": 0, "position_embedding": "none", "pooling": "mean"},
+               "type_vocab_size": 0, "embedding_norm": False, "position_embedding": "none",
+               "pooling": "mean"},
 }
 FAMILIES = tuple(family for family in FAMILY_DEFAULTS if family != "static")  # of transformers
 # Input forms of pre-training examples; the first two hold pairs of segments, the second of them
@@ -150,6 +161,8 @@ class ModelConfig(Config):
     hidden_size: int = 768  # width D of every layer's output
     num_hidden_layers: int = 12  # transformer blocks
     num_attention_heads: int = 12  # heads N; hidden_size is a multiple
+    num_key_value_heads: int = 0  # heads of keys and values, each for as many of queries (Ainslie
+    #     et al. 2023, "GQA"); 0 for num_attention_heads
     intermediate_size: int = 3072  # width of the feed-forward layer
     hidden_act: str = "gelu_approximate"  # "gelu" is erf; "gelu_approximate" the tanh form
     hidden_dropout_prob: float = 0.1  # after embeddings and every output dense
@@ -173,7 +186,9 @@ class ModelConfig(Config):
     rotary_factor: float = 1.0  # by which positions are divided before they turn anything
     local_attention: int = 0  # tokens of a window, half on either side; 0: every layer sees all
     global_attention_every: int = 1  # where there are windows: layers 0, n, 2 n, … see all
+    norm: str = "layer_norm"  # of the embeddings and the stack; "rms_norm": without mean and bias
     norm_position: str = "post"  # of LayerNorm: after each residual, or "pre": before each half
+    embedding_norm: bool = True  # whether what enters the first layer is normalized
     use_bias: bool = True  # of dense layers and LayerNorms within the encoder, and of heads
     dense_bias: bool = True  # of the dense layers of blocks; with use_bias=False there is none
     intermediate_bias: bool = True  # of the one of the feed-forward layer, likewise
@@ -181,7 +196,9 @@ class ModelConfig(Config):
     conv_kernel_size: int = 1  # odd
     first_conv_kernel_size: int = 0  # of a convolution beside the first layer, odd; 0: none
     first_conv_act: str = "tanh"  # activation of that convolution
-    pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean"
+    pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean";
+    #     "late": the mean, but of labels that of what their head's dense layer makes of each token
+    masked_lm_head: str = "transform"  # and the word embeddings; "linear": a matrix of its own
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
     label_head: str = "linear"  # of labels; "no_bias": without one; "dense": a dense layer before
     #     those of a text; "transform": dense and LayerNorm before those of tokens too
@@ -210,9 +227,11 @@ class ModelConfig(Config):
         check_choice("attention", self.attention, ATTENTIONS)
         check_choice("position_embedding", self.position_embedding, POSITION_EMBEDDINGS)
         check_choice("relative_position", self.relative_position, RELATIVE_POSITIONS)
+        check_choice("norm", self.norm, NORMS)
         check_choice("norm_position", self.norm_position, NORM_POSITIONS)
         check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
         check_choice("pooling", self.pooling, POOLINGS)
+        check_choice("masked_lm_head", self.masked_lm_head, MASKED_LM_HEADS)
         check_choice("label_head", self.label_head, LABEL_HEADS)
         check_choice("label_act", self.label_act, ACTIVATIONS)
         check_choice("first_conv_act", self.first_conv_act, ACTIVATIONS)
@@ -265,6 +284,18 @@ class ModelConfig(Config):
                 f"hidden_size={self.hidden_size} over "
                 f"num_attention_heads={self.num_attention_heads} leaves a remainder",
                 attempt=f"num_attention_heads={near}"))
+        self._check_key_value_heads()
+
+    def _check_key_value_heads(self):
+        groups = self.num_key_value_heads
+        if groups < 0 or groups and self.num_attention_heads % groups:
+            raise UsageError(explain(
+                f"num_key_value_heads={groups}", f"0, or a divisor of num_attention_heads="
+                f"{self.num_attention_heads}"))
+        if self.relative_position == "disentangled" and self.key_value_size != self.hidden_size:
+            raise UsageError(explain(
+                f"num_key_value_heads={groups} with relative_position='disentangled', where "
+                "distances have a key for each query", f"{self.num_attention_heads}"))
 
     def _check_positions(self):
         """Positions within the attention."""
@@ -295,6 +326,16 @@ class ModelConfig(Config):
     def head_size(self):
         """Width H of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def key_value_heads(self):
+        """Heads of keys and values."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def key_value_size(self):
+        """Width of keys and values, of all heads."""
+        return self.head_size * self.key_value_heads
 
     @property
     def embedding_width(self):

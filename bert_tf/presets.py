@@ -22,15 +22,17 @@ PRESETS = {
     "modernbert": {**_SMALL_BERT, "base": (22, 768), "large": (28, 1024)},
     "nomic_bert": {"tiny": (2, 128), "base": (12, 768)},
     "gte": {"tiny": (2, 128), **_BASE_AND_LARGE},
+    "eurobert": {"tiny": (2, 128), "base": (12, 768), "large": (26, 1152), "xlarge": (32, 2304)},
 }
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
 VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
                "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005, "mpnet": 30527,
-               "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528, "gte": 250048}
+               "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528, "gte": 250048,
+               "eurobert": 128256}
 # Ids of their padding, where that is not 0.
 _PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283,
-                "gte": 1}
+                "gte": 1, "eurobert": 128001}
 # What a size has beside its widths.
 _FURTHER = {
     ("albert", "tiny"): {"embedding_size": 64},
@@ -44,6 +46,10 @@ _FURTHER = {
     ("modernbert", "medium"): {"intermediate_size": 1280},
     ("modernbert", "base"): {"intermediate_size": 1152},
     ("modernbert", "large"): {"intermediate_size": 2624},
+    ("eurobert", "tiny"): {"num_key_value_heads": 1},
+    ("eurobert", "large"): {"num_key_value_heads": 6, "intermediate_size": 4096},
+    ("eurobert", "xlarge"): {"num_attention_heads": 18, "num_key_value_heads": 6,
+                             "intermediate_size": 6144},
 }
 # Version 2 of ALBERT trains without dropout (google-research/albert, README).
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -88,7 +94,8 @@ def generator_config(config, name=None):
     heads = max(1, width // 64)
     hidden = max(1, width // heads) * heads
     return config.replace(hidden_size=hidden, num_attention_heads=heads,
-                          intermediate_size=4 * hidden, embedding_size=config.embedding_width)
+                          num_key_value_heads=0, intermediate_size=4 * hidden,
+                          embedding_size=config.embedding_width)
 
 
 # Peak learning rate and batch size: the papers' for base and large (BERT A.2), larger steps where

@@ -13,7 +13,7 @@ def test_every_size_of_a_family_is_of_that_family(family):
     for name in PRESETS[family]:
         config = preset(family, name, vocab_size=99, hidden_dropout_prob=0.3)
         assert (config.family, config.vocab_size, config.hidden_dropout_prob) == (family, 99, 0.3)
-        if family != "modernbert" or name == "tiny":
+        if family not in ("modernbert", "eurobert") or name == "tiny":
             assert config.intermediate_size == 4 * config.hidden_size
 
 
@@ -23,6 +23,8 @@ def test_what_a_published_vocabulary_brings():
     assert preset("roberta", "base", vocab_size=99).padding_id == 0
     modernbert = preset("modernbert", "base")
     assert (modernbert.padding_id, modernbert.intermediate_size) == (50283, 1152)
+    eurobert = preset("eurobert", "xlarge")
+    assert (eurobert.key_value_heads, eurobert.head_size, eurobert.padding_id) == (6, 128, 128001)
 
 
 @pytest.mark.parametrize(("name", "width", "heads"), [("small", 64, 1), ("base", 256, 4),

@@ -17,14 +17,15 @@ import torch
 import transformers
 
 # Names begin: classes, the folder that the tokenizer is of, further fields.
-KINDS = {"nomic_bert": ("NomicBert", "bert_st_mean", {}),
-         "gte": ("Gte", "xlm_roberta_mlm", {"rope_parameters": {
-             "rope_type": "linear", "rope_theta": 160000.0, "factor": 1.25}})}
+KINDS = {"nomic_bert": ("NomicBert", "bert_st_mean", {"type_vocab_size": 2}),
+         "gte": ("Gte", "xlm_roberta_mlm", {"type_vocab_size": 2, "rope_parameters": {
+             "rope_type": "linear", "rope_theta": 160000.0, "factor": 1.25}}),
+         "eurobert": ("EuroBert", "modernbert_mlm", {"num_key_value_heads": 1, "rope_parameters": {
+             "rope_type": "default", "rope_theta": 250000.0}})}
 HEADS = {"mlm": "ForMaskedLM", "classification": "ForSequenceClassification",
          "tokens": "ForTokenClassification"}
 SIZES = {"hidden_size": 36, "num_hidden_layers": 3, "num_attention_heads": 3,
-         "intermediate_size": 52, "max_position_embeddings": 128, "initializer_range": 0.2,
-         "type_vocab_size": 2}
+         "intermediate_size": 52, "max_position_embeddings": 128, "initializer_range": 0.2}
 _FILES = ("tokenizer*", "vocab*", "special_tokens_map.json", "sentencepiece*", "*.model",
           "expected.json")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -126,8 +126,8 @@ def _embeddings(config):
         shapes[f"{name}/token_type_embeddings"] = (config.type_vocab_size, width)
     if config.position_embedding == "learned":
         shapes[f"{name}/position_embeddings"] = (config.max_position_embeddings, width)
-    if config.family not in ("gpt", "static"):
-        shapes |= _layer_norm(f"{name}/LayerNorm", width, config.use_bias)
+    if config.embedding_norm:
+        shapes |= _layer_norm(f"{name}/LayerNorm", width, _norm_bias(config))
     return shapes
 
 
@@ -140,21 +140,22 @@ def _encoder(config, name):
     shapes = _dense(f"{name}/embeddings_project", width, hidden) if width != hidden else {}
     post, bias = config.norm_position == "post", config.use_bias and config.dense_bias
     outer = 2 * inner if config.feed_forward == "gated" else inner
-    # Where LayerNorm stands in a block; none before the first attention.
+    # Where LayerNorm stands in a block; none before the first attention of what has one already.
     norms = ("attention/output", "output") if post else ("attention", "intermediate")
     for layer in range(layers):
         kind = "group" if config.num_hidden_groups else "layer"
         block = f"{name}/encoder/{kind}_{layer}"
         for part in ("query", "key", "value"):
-            shapes |= _dense(f"{block}/attention/self/{part}", hidden, hidden, bias=bias)
+            shapes |= _dense(f"{block}/attention/self/{part}", hidden,
+                             hidden if part == "query" else config.key_value_size, bias=bias)
         shapes |= _dense(f"{block}/attention/output/dense", hidden, hidden, bias=bias)
         shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel,
                          bias and config.intermediate_bias)
         shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel, bias)
-        for norm in norms if post or layer else norms[1:]:
-            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, config.use_bias)
+        for norm in norms if post or layer or not config.embedding_norm else norms[1:]:
+            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, _norm_bias(config))
     if not post:
-        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, config.use_bias)
+        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, _norm_bias(config))
     if config.first_conv_kernel_size:
         beside = f"{name}/encoder/conv"
         shapes |= _dense(f"{beside}/conv", hidden, hidden, (config.first_conv_kernel_size,))
@@ -170,8 +171,15 @@ def _encoder(config, name):
     return shapes
 
 
+def _norm_bias(config):
+    """Whether what normalizes the embeddings and the stack has a `beta`."""
+    return config.use_bias and config.norm == "layer_norm"
+
+
 def _masked_lm_head(config, name):
     width = config.embedding_width
+    if config.masked_lm_head == "linear":
+        return {f"{name}/output_weights": (config.vocab_size, config.hidden_size)}
     return {**_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
             **_layer_norm(f"{name}/transform/LayerNorm", width, config.use_bias),
             f"{name}/output_bias": (config.vocab_size,)}
@@ -231,6 +239,7 @@ def check_expressible(config, read_back, where, labelled=False):
 def _spelled_out(config):
     """All fields, with those that stand for another one replaced by its value."""
     return config.replace(embedding_size=config.embedding_width,
+                          num_key_value_heads=config.key_value_heads,
                           head_act=config.head_activation).to_dict()
 
 

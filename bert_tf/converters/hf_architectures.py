@@ -10,7 +10,7 @@ _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
 KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
                "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
-               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte"}
+               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte", "eurobert": "eurobert"}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -38,6 +38,12 @@ KEYS = {
                    "label_act": "classifier_activation", "pooling": "classifier_pooling"},
     "nomic_bert": {**KEYS_OF_BERT, "rotary_base": "rope_theta"},
     "gte": {**KEYS_OF_BERT, "rotary_base": "rope_theta", "rotary_factor": "rope_factor"},
+    "eurobert": {**{key: key for key in _NAMED[:6]}, "num_key_value_heads": "num_key_value_heads",
+                 "attention_probs_dropout_prob": "attention_dropout",
+                 "max_position_embeddings": "max_position_embeddings",
+                 "initializer_range": "initializer_range", "layer_norm_eps": "rms_norm_eps",
+                 "padding_id": "pad_token_id", "rotary_base": "rope_theta",
+                 "pooling": "classifier_pooling"},
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -75,6 +81,11 @@ DEFAULTS = {
     "gte": {**BERT_BASE, "vocab_size": 250048, "attention_probs_dropout_prob": 0.0,
             "max_position_embeddings": 8192, "type_vocab_size": 1, "pad_token_id": 1,
             "rope_theta": 160000.0, "rope_factor": 1.0},
+    "eurobert": {"vocab_size": 128256, "hidden_size": 768, "num_hidden_layers": 12,
+                 "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "silu",
+                 "num_key_value_heads": 0, "attention_dropout": 0.0,
+                 "max_position_embeddings": 8192, "initializer_range": 0.02, "rms_norm_eps": 1e-5,
+                 "pad_token_id": 128001, "rope_theta": 10000.0, "classifier_pooling": "late"},
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -97,9 +108,11 @@ ONLY = {
     "gte": {"layer_norm_type": "layer_norm", "position_embedding_type": "rope", "pack_qkv": True,
             "logn_attention_scale": False, "logn_attention_clip1": False,
             "tie_word_embeddings": True},
+    "eurobert": {"attention_bias": False, "mlp_bias": False, "rope_scaling": None,
+                 "tie_word_embeddings": False},
 }
-# What such files call the keys, beside today's names or instead of them: as GPT-2 does.
-_OLD_NAMES = {"nomic_bert": {
+# What such files call the keys, beside today's names or instead of them: NomicBERT's as GPT-2 does.
+_OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
     "n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads",
     "n_inner": "intermediate_size", "n_positions": "max_position_embeddings",
     "layer_norm_epsilon": "layer_norm_eps", "resid_pdrop": "hidden_dropout_prob",
@@ -115,7 +128,10 @@ _OF_NOMIC = """head_dim max_trained_positions pad_vocab_size_multiple auto_map d
     moe_every_n_layers moe_impl moe_normalize_expert_weights moe_resid_pdrop moe_top_k
     expert_choice_router ffn_div num_shared_experts router_aux_loss_coef"""
 _FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.split()),
-            "gte": ("auto_map", "rope_scaling", "unpad_inputs", "use_memory_efficient_attention")}
+            "gte": ("auto_map", "rope_scaling", "unpad_inputs", "use_memory_efficient_attention"),
+            # How its dense layers were once computed in parts; a dropout that there is none of.
+            "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
+                         "eos_token", "pad_token", "mask_token")}
 
 
 def known(family):
@@ -135,7 +151,9 @@ def renamed(family, values):
     return {**found, **{key: value for key, value in values.items() if key not in old}}
 
 
-POOLINGS = {"cls": "first", "mean": "mean"}  # of ModernBERT's classifier -> ours
+# Of classifiers -> ours.
+POOLINGS = {"modernbert": {"cls": "first", "mean": "mean"},
+            "eurobert": {"bos": "first", "mean": "mean", "late": "late"}}
 
 
 def choice(names, key, stated, source):
@@ -192,7 +210,7 @@ def _check_head_size(key, stated, source):
                                  "hidden_size divided by num_attention_heads"))
 
 
-def _read_nomic_bert(stated, source):
+def _read_llama(stated, source):
     _check_head_size("head_dim", stated, source)
     return {**stated, **_read_rope(stated, source, ("default",))}
 
@@ -251,16 +269,18 @@ def layer_types(layers, every):
 
 def written(family, values):
     """`values` of a file, and what it must say besides."""
-    further = dict(ONLY.get(family, {}))
+    own_code = family in ("nomic_bert", "gte")  # whose keys of old files transformers has none of
+    further = {} if own_code else dict(ONLY.get(family, {}))
     if family == "deberta":
         further |= {"pos_att_type": ["p2c", "c2p"], "pooler_hidden_size": values["hidden_size"]}
-    if family == "modernbert":
-        pooling = values["classifier_pooling"]
-        if pooling not in POOLINGS.values():
-            raise UsageError(explain(f"pooling={pooling!r} cannot be written as modernbert",
-                                     "one of " + ", ".join(POOLINGS.values())))
+    if family in POOLINGS:
+        pooling, names = values["classifier_pooling"], POOLINGS[family]
+        if pooling not in names.values():
+            raise UsageError(explain(f"pooling={pooling!r} cannot be written as {family}",
+                                     "one of " + ", ".join(names.values())))
         further["classifier_pooling"] = next(
-            theirs for theirs, ours in POOLINGS.items() if ours == pooling)
+            theirs for theirs, ours in names.items() if ours == pooling)
+    if family == "modernbert":
         further["layer_types"] = layer_types(values["num_hidden_layers"],
                                              values["global_attn_every_n_layers"])
         further["rope_parameters"] = {
@@ -268,14 +288,14 @@ def written(family, values):
                                "rope_theta": values["global_rope_theta"]},
             "sliding_attention": {"rope_type": "default",
                                   "rope_theta": values["local_rope_theta"]}}
-    if family in ("nomic_bert", "gte"):
+    if own_code or family == "eurobert":
         theta, factor = values["rope_theta"], values.get("rope_factor", 1.0)
         values = {key: value for key, value in values.items() if not key.startswith("rope_")}
         kind = {"rope_type": "default"} if factor == 1 else {"rope_type": "linear",
                                                              "factor": factor}
-        further = {"rope_parameters": {**kind, "rope_theta": theta}}
-    return {**values, **further}
+        further["rope_parameters"] = {**kind, "rope_theta": theta}
+    return {**values, **{key: value for key, value in further.items() if value is not None}}
 
 
 _READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
-            "nomic_bert": _read_nomic_bert, "gte": _read_gte}
+            "nomic_bert": _read_llama, "eurobert": _read_llama, "gte": _read_gte}

@@ -53,6 +53,7 @@ MODELS = {
     "modernbert": _classes("ModernBert", ("head.", "decoder."), "classifier."),
     # There is no class for questions; the classes of "New" are of files that came with their code.
     "gte": (*_classes("Gte", ("lm_head.",))[:-1], *_classes("New", ("lm_head.",))[:-1]),
+    "eurobert": _classes("EuroBert", ("lm_head.",))[:-1],  # neither here
     # Neither here; the last is of files that came with code of their own.
     "nomic_bert": (*_classes("NomicBert", ("cls.predictions.",))[:-1],
                    (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),

@@ -111,11 +111,11 @@ def read_config(values, source, pooled, masked_lm):
         if stated.get("embd_pdrop", stated["resid_pdrop"]) != stated["resid_pdrop"]:
             raise UsageError(explain(f"{source}: embd_pdrop={stated['embd_pdrop']!r}",
                                      f"that of resid_pdrop, {stated['resid_pdrop']!r}"))
-    elif family == "modernbert":
-        fields["pooling"] = hf_architectures.choice(hf_architectures.POOLINGS,
+    elif family in hf_architectures.POOLINGS:
+        fields["pooling"] = hf_architectures.choice(hf_architectures.POOLINGS[family],
                                                     "classifier_pooling", stated, source)
-        # One key for the heads of labels and of masked tokens.
-        fields["head_act"] = fields["label_act"]
+        if "label_act" in fields:  # one key for the heads of labels and of masked tokens
+            fields["head_act"] = fields["label_act"]
     else:
         fields["pooling"] = "dense" if pooled else "first"
     if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
@@ -135,7 +135,8 @@ def write_config(config, masked_lm, labelled=False):
         UsageError: transformers cannot compute this model; the field is named.
     """
     family = config.family
-    spelled_out = config.replace(embedding_size=config.embedding_width)
+    spelled_out = config.replace(embedding_size=config.embedding_width,
+                                 num_key_value_heads=config.key_value_heads)
     names = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     theirs = {ours: name for name, ours in reversed(names.items())}
     if config.hidden_act not in theirs:
@@ -156,7 +157,7 @@ def write_config(config, masked_lm, labelled=False):
     where = f"the config.json of model_type {values['model_type']!r}"
     check_expressible(config, read_config(values, where, config.pooling == "dense", masked_lm),
                       where, labelled)
-    return {**values, "dtype": "float32", "tie_word_embeddings": True}
+    return {"tie_word_embeddings": True, **values, "dtype": "float32"}
 
 
 def read_classes(values, source, task):

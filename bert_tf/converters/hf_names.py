@@ -237,14 +237,30 @@ ROWS = {
         Row("cls/predictions/output_bias", "lm_head.decoder.bias"),
         *_label_heads(),
     ),
+    "eurobert": (
+        Row("eurobert/embeddings/word_embeddings", "model.embed_tokens.weight"),
+        Row("eurobert/encoder/layer_{i}/intermediate/dense/kernel",
+            ("model.layers.{i}.mlp.gate_proj.weight", "model.layers.{i}.mlp.up_proj.weight"),
+            HALVES),
+        *_in_block("eurobert", "model.layers.{i}",
+                   {"attention/self/query": "self_attn.q_proj",
+                    "attention/self/key": "self_attn.k_proj",
+                    "attention/self/value": "self_attn.v_proj",
+                    "attention/output/dense": "self_attn.o_proj", "output/dense": "mlp.down_proj"},
+                   {"attention": "input_layernorm", "intermediate": "post_attention_layernorm"}),
+        *_layer_norm("eurobert/encoder/LayerNorm", "model.norm"),
+        Row("cls/predictions/output_weights", "lm_head.weight"),
+        *_label_heads("dense"),
+    ),
 }
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
     "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
-    "modernbert": "model."}
+    "modernbert": "model.", "eurobert": "model."}
 _OLD_PREFIXES = {"nomic_bert": "bert.", "gte": "new."}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
-         "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.")
+         "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
+         "embed_tokens.", "norm.")
 
 
 def _tied_decoder(head, prefix):
@@ -268,6 +284,7 @@ _TIED = {
     "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
     "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
     "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
+    "eurobert": {},
 }
 # Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",

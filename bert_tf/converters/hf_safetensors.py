@@ -27,7 +27,7 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
                "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
-               "gte": "XLMRobertaTokenizer"}
+               "gte": "XLMRobertaTokenizer", "eurobert": "PreTrainedTokenizerFast"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 

@@ -11,6 +11,7 @@ from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.sentence_piece_model import read_model
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG
 from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HANGUL, NAME
+from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 # The class of transformers that reads `tokenizer.json` and nothing else.
 _ANY = "PreTrainedTokenizerFast"
@@ -49,6 +50,10 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         files.write_json(os.path.join(folder, NAME), to_json(ours))
     vocabulary = ours.vocabulary
     names = dict(zip(hf_options.ROLES, vocabulary.special_tokens, strict=True))
+    if not vocabulary.final_separator:
+        names |= {"bos_token": names["cls_token"], "eos_token": names.pop("sep_token")}
+    if _knows_all(ours):
+        del names["unk_token"]
     if not vocabulary.pair_types:
         stated["model_input_names"] = ["input_ids", "attention_mask"]
     if isinstance(ours, tokenizer.Tokenizer):
@@ -121,13 +126,22 @@ def _template(vocabulary):
     def segment(name, kind=0):
         return {"Sequence": {"id": name, "type_id": kind}}
 
-    single = [special(cls), segment("A"), special(sep)]
     second = int(vocabulary.pair_types)
+    if not vocabulary.final_separator:
+        single = [special(cls), segment("A")]
+        return {"type": "TemplateProcessing", "single": single,
+                "pair": [*single, special(cls, second), segment("B", second)],
+                "special_tokens": _of_template(vocabulary, cls)}
+    single = [special(cls), segment("A"), special(sep)]
     return {"type": "TemplateProcessing", "single": single, "pair": [
         *single, *[special(sep)] * (vocabulary.pair_separators - 1), segment("B", second),
         special(sep, second)],
-        "special_tokens": {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
-                           for token in (cls, sep)}}
+        "special_tokens": _of_template(vocabulary, cls, sep)}
+
+
+def _of_template(vocabulary, *tokens):
+    return {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
+            for token in tokens}
 
 
 def _word_piece(ours):
@@ -152,16 +166,29 @@ def _word_piece(ours):
                       "max_input_chars_per_word": ours.max_characters_per_word, "vocab": ids}}
 
 
+def _knows_all(ours):
+    """Whether nothing is unknown, so that the token for it is none: see `tokenizer_json`."""
+    return (isinstance(ours, byte_pair.BytePairTokenizer) and ours.pattern != "gpt2"
+            and {*ours.vocabulary.tokens} >= {*byte_pair.byte_alphabet()})
+
+
 def _byte_pair(ours):
     ids = {token: index for index, token in enumerate(ours.vocabulary.tokens)}
+    usual = ours.pattern == "gpt2"
     level = {"type": "ByteLevel", "add_prefix_space": ours.add_prefix_space, "trim_offsets": True,
-             "use_regex": True}
-    return {"normalizer": {"type": "NFC"} if ours.normalize_nfc else None, "pre_tokenizer": level,
-            "decoder": {**level, "add_prefix_space": True},
+             "use_regex": usual}
+    split = {"type": "Split", "pattern": {"Regex": EXPRESSIONS[ours.pattern]},
+             "behavior": "Isolated", "invert": False}
+    return {"normalizer": {"type": "NFC"} if ours.normalize_nfc else None,
+            "pre_tokenizer": level if usual else {"type": "Sequence",
+                                                  "pretokenizers": [split, level]},
+            "decoder": {**level, "add_prefix_space": True, "use_regex": True},
             "model": {"type": "BPE", "dropout": None,
-                      "unk_token": ours.vocabulary.special_tokens[1],
+                      "unk_token": (None if _knows_all(ours)
+                                    else ours.vocabulary.special_tokens[1]),
                       "continuing_subword_prefix": "", "end_of_word_suffix": "",
-                      "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                      "fuse_unk": False, "byte_fallback": False,
+                      "ignore_merges": ours.ignore_merges,
                       "vocab": ids, "merges": [list(pair) for pair in ours.merges]}}
 
 

@@ -155,13 +155,15 @@ def _relation_heads(teacher, student, asked):
     """Return how many heads relations are computed in.
 
     Raises:
-        UsageError: they do not divide both widths.
+        UsageError: they do not divide the widths of either's queries, keys and values.
     """
-    widths = (teacher.hidden_size, student.hidden_size)
+    widths = [width for config in (teacher, student)
+              for width in (config.hidden_size, config.key_value_size)]
     if asked is None:
         return max(heads for heads in range(1, teacher.num_attention_heads + 1)
                    if not any(width % heads for width in widths))
     if any(width % asked for width in widths):
-        raise UsageError(explain(f"--relation_heads {asked} with widths of {widths[0]} and "
-                                 f"{widths[1]}", "a number that divides both"))
+        raise UsageError(explain(f"--relation_heads {asked} with widths of "
+                                 f"{' and '.join(map(str, dict.fromkeys(widths)))}",
+                                 "a number that divides them"))
     return asked

@@ -69,8 +69,10 @@ def _narrower(teacher, width, layers):
         raise UsageError(explain(f"--hidden_size {width} of a teacher of {teacher.hidden_size}",
                                  "a smaller number"))
     size = next((size for size in (teacher.head_size, _HEAD_SIZE) if width % size == 0), width)
+    heads, group = width // size, teacher.num_attention_heads // teacher.key_value_heads
     return teacher.replace(
-        hidden_size=width, num_attention_heads=width // size, num_hidden_layers=layers,
+        hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers,
+        num_key_value_heads=0 if heads % group else heads // group,
         intermediate_size=teacher.intermediate_size * width // teacher.hidden_size)
 
 

@@ -13,6 +13,7 @@ from bert_tf.load import from_pretrained
 from bert_tf.models.families import INPUTS
 from bert_tf.storage import files
 from bert_tf.tasks.embedding.task import WITHOUT_LABELS
+from bert_tf.tokenization.packing import join
 
 _SHARD = 1 << 15  # texts of a file
 _BATCH_TOKENS = 8192  # positions that are computed together
@@ -107,9 +108,7 @@ def token_vectors(teacher):
     Returns: float32 `[tokens of the vocabulary, width]`.
     """
     vocabulary = teacher.preprocessor.tokenizer.vocabulary
-    before, after = (np.full(len(vocabulary), special, np.int32)
-                     for special in (vocabulary.cls_id, vocabulary.sep_id))
-    ids = np.stack([before, np.arange(len(vocabulary), dtype=np.int32), after], axis=1)
+    ids = np.array([join(vocabulary, [number])[0] for number in range(len(vocabulary))], np.int32)
     found = []
     for start in tqdm.trange(0, len(ids), 1024, desc="asking of tokens", delay=2):
         part = ids[start:start + 1024]

@@ -14,6 +14,7 @@ from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.local_attention import in_blocks, window_adder
 from bert_tf.layers.rotary import rotated
 from bert_tf.randomness import draw_scope
+from bert_tf.shapes import sizes_of
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -30,6 +31,8 @@ class SelfAttention(Layer):
     order of `layout.first`. `relative`, which `RelativeBias` or `RelativeEmbeddings` made of the
     layout, adds to the scores.
 
+    With fewer heads of keys and values, each serves several heads of queries, side by side.
+
     Args:
         hidden_size: width of the input and the output.
         num_attention_heads: heads; divides `hidden_size`.
@@ -41,6 +44,8 @@ class SelfAttention(Layer):
         rotary_base, rotary_factor: turn queries and keys by their positions, see `rotated`; a base
             of 0 does not.
         score_terms: of how many products a score is the sum.
+        num_key_value_heads: heads of keys and values, a divisor of `num_attention_heads`; 0 for as
+            many.
 
     Raises:
         UsageError: `hidden_size` is not a multiple of `num_attention_heads`.
@@ -48,23 +53,26 @@ class SelfAttention(Layer):
 
     def __init__(self, hidden_size, num_attention_heads, dropout=0.0, initializer_range=0.02,
                  seed=None, use_bias=True, window=0, rotary_base=0.0, score_terms=1,
-                 rotary_factor=1.0, **kwargs):
+                 rotary_factor=1.0, num_key_value_heads=0, **kwargs):
         super().__init__(**kwargs)
         if hidden_size % num_attention_heads:
             raise UsageError(explain(f"hidden_size={hidden_size}",
                                      f"a multiple of num_attention_heads={num_attention_heads}"))
         self.hidden_size = hidden_size
         self.num_attention_heads = num_attention_heads
+        self.num_key_value_heads = num_key_value_heads or num_attention_heads
         self.reach = window // 2
         self.rotary_base = rotary_base
         self.rotary_factor = rotary_factor
         self.scale = (score_terms * hidden_size // num_attention_heads) ** -0.5
         self.initializer_range = initializer_range
         self.seed = seed
+        key_value_size = hidden_size // num_attention_heads * self.num_key_value_heads
         self.query, self.key, self.value = (
-            Dense(hidden_size, initializer_range, seed, use_bias=use_bias, name=name,
+            Dense(width, initializer_range, seed, use_bias=use_bias, name=name,
                   dtype=self.dtype_policy)
-            for name in ("query", "key", "value"))
+            for name, width in (("query", hidden_size), ("key", key_value_size),
+                                ("value", key_value_size)))
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
@@ -83,11 +91,13 @@ class SelfAttention(Layer):
         query = self.query(own.first(tokens) if first_only else tokens)
         query = (own.first_heads if first_only else own.heads)(
             self.scaled(query) if scaled else query, num_heads)
-        key, value = own.with_past(*(own.heads(dense(tokens), num_heads)
+        key, value = own.with_past(*(own.heads(dense(tokens), self.num_key_value_heads)
                                      for dense in (self.key, self.value)))
         if self.rotary_base:
             query, key = ([rotated(part, self.rotary_base, self.rotary_factor) for part in parts]
                           for parts in (query, key))
+        if self.num_key_value_heads < num_heads:
+            key, value = ([_repeated(part, num_heads) for part in parts] for parts in (key, value))
         # A position sees three blocks, so they pay where a row has more than three.
         in_window = (self.reach and not (first_only or return_attention_probs)
                      and own.paddings[0] is not None and _longest(own) > 3 * self.reach)
@@ -136,6 +146,13 @@ class SelfAttention(Layer):
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
         return tf.matmul(weights, value), attention_probs
+
+
+def _repeated(heads, count):
+    """`[rows, groups, positions, head_size]` -> `[rows, count, …]`, each group's as often."""
+    rows, groups, positions, size = sizes_of(heads)
+    repeated = tf.tile(heads[:, :, tf.newaxis], [1, 1, count // groups, 1, 1])
+    return tf.reshape(repeated, [rows, count, positions, size])
 
 
 def _longest(layout):

@@ -8,8 +8,8 @@ from bert_tf.layers.gather import gather_rows
 from bert_tf.layers.inference import is_for_inference
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
-from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import Padded
+from bert_tf.layers.norm import norm_layer
 from bert_tf.layers.positions import positions_from_padding, sinusoidal_positions
 from bert_tf.layers.substitutes import substitutes
 from bert_tf.shapes import check_rank, sizes_of
@@ -29,7 +29,7 @@ class Embeddings(Layer):
         position_embedding: `learned`, `sinusoidal` (fixed, no table) or `none`.
         padding_id: id that positions are counted from, see `positions.positions_from_padding`;
             None counts all positions from 0.
-        layer_norm: whether LayerNorm follows the sum (GPT has none).
+        norm: kind of LayerNorm after the sum, see `norm_layer`; None for no such (as GPT).
         use_bias: whether LayerNorm has a `beta`.
         dropout: rate at the end.
         layer_norm_eps: added to the variance.
@@ -38,8 +38,9 @@ class Embeddings(Layer):
     """
 
     def __init__(self, vocab_size, width, max_position_embeddings=512, type_vocab_size=2,
-                 position_embedding="learned", padding_id=None, layer_norm=True, use_bias=True,
-                 dropout=0.0, layer_norm_eps=1e-12, initializer_range=0.02, seed=None, **kwargs):
+                 position_embedding="learned", padding_id=None, norm="layer_norm",
+                 use_bias=True, dropout=0.0, layer_norm_eps=1e-12, initializer_range=0.02,
+                 seed=None, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.width = width
@@ -51,9 +52,8 @@ class Embeddings(Layer):
         self.initializer_range = initializer_range
         self.seed = seed
         self.layer_norm = None
-        if layer_norm:
-            self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
-                                        dtype=self.dtype_policy)
+        if norm is not None:
+            self.layer_norm = norm_layer(norm, layer_norm_eps, use_bias, self.dtype_policy)
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
 
     @property

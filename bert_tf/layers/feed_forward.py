@@ -12,7 +12,7 @@ from bert_tf.layers.conv import Conv
 from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
-from bert_tf.layers.layer_norm import LayerNorm
+from bert_tf.layers.norm import norm_layer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -31,19 +31,19 @@ class Intermediate(Layer):
             second one (Shazeer 2020, "GLU Variants Improve Transformer").
         norm_eps: of a LayerNorm before the dense layer; None for no such.
         dense_bias: whether the dense layer has a bias where `use_bias` says so.
+        norm: kind of LayerNorm, see `norm_layer`.
     """
 
     def __init__(self, intermediate_size, hidden_act="gelu", kernel_size=None,
                  initializer_range=0.02, seed=None, use_bias=True, gated=False, norm_eps=None,
-                 dense_bias=True, **kwargs):
+                 dense_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         self.intermediate_size = intermediate_size
         self.activation = activation(hidden_act)
         self.gated = gated
         self.layer_norm = None
         if norm_eps is not None:
-            self.layer_norm = LayerNorm(norm_eps, use_bias, name="LayerNorm",
-                                        dtype=self.dtype_policy)
+            self.layer_norm = norm_layer(norm, norm_eps, use_bias, self.dtype_policy)
         self.dense = _dense_or_conv(2 * intermediate_size if gated else intermediate_size,
                                     kernel_size, initializer_range, seed, use_bias and dense_bias,
                                     self.dtype_policy)
@@ -85,10 +85,12 @@ class Output(Layer):
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer has one, and LayerNorm.
         dense_bias: whether the dense layer has it then.
+        norm: kind of LayerNorm, see `norm_layer`.
     """
 
     def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, kernel_size=None,
-                 initializer_range=0.02, seed=None, use_bias=True, dense_bias=True, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, dense_bias=True,
+                 norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed,
                                     use_bias and dense_bias, self.dtype_policy)
@@ -96,8 +98,7 @@ class Output(Layer):
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
         self.layer_norm = None
         if layer_norm_eps is not None:
-            self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
-                                        dtype=self.dtype_policy)
+            self.layer_norm = norm_layer(norm, layer_norm_eps, use_bias, self.dtype_policy)
 
     def build(self, inputs_shape, residual_shape=None):
         """Create the dense layer and LayerNorm."""

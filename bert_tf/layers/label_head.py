@@ -8,6 +8,7 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.mlm_head import Transform
+from bert_tf.layers.pooling import mean_of_tokens
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -15,9 +16,11 @@ class LabelHead(Layer):
     """A linear map to one logit a label (google-research/bert `run_classifier.py`).
 
     With a `transform` there is a dense layer before it, as in the heads of RoBERTa, ELECTRA,
-    DistilBERT, MPNet, DeBERTa and ModernBERT.
+    DistilBERT, MPNet, DeBERTa, ModernBERT and EuroBERT.
 
-    Call: `[…, hidden]` -> float32 `[…, num_labels]`.
+    Call: `[…, hidden]` -> float32 `[…, num_labels]`. With an `input_mask` int32 `[batch,
+    seq_length]` `[batch, seq_length, hidden]` -> `[batch, num_labels]`, the mean of the logits of
+    real tokens.
 
     Args:
         num_labels: width of the output.
@@ -57,10 +60,12 @@ class LabelHead(Layer):
                                                initializer="zeros", autocast=False,
                                                dtype="float32")
 
-    def call(self, inputs, training=False):
+    def call(self, inputs, training=False, input_mask=None):
         """`[…, hidden]` -> float32 `[…, num_labels]`."""
         if self.transform is not None:
             inputs = self.dropout(self.transform(inputs, training=training), training=training)
+        if input_mask is not None:  # the mean of what a linear map makes is that of the mean
+            inputs = mean_of_tokens(inputs, input_mask)
         weights = tf.convert_to_tensor(self.output_weights)
         tokens = tf.reshape(inputs, [-1, weights.shape[1]])
         logits = tf.cast(tf.matmul(tokens, weights, transpose_b=True), tf.float32)
@@ -72,6 +77,7 @@ class LabelHead(Layer):
         """`[…, num_labels]`."""
         return (*input_shape[:-1], self.num_labels)
 
-    def compute_output_spec(self, inputs, training=False):
+    def compute_output_spec(self, inputs, training=False, input_mask=None):
         """Logits are float32 whatever the compute type."""
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), "float32")
+        shape = inputs.shape if input_mask is None else inputs.shape[::2]
+        return keras.KerasTensor(self.compute_output_shape(shape), "float32")

@@ -6,6 +6,7 @@ import tensorflow as tf
 from bert_tf.layers.activations import activation
 from bert_tf.layers.dense import Dense, unflatten
 from bert_tf.layers.gather import gather_rows
+from bert_tf.layers.initializers import truncated_normal
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layer_norm import LayerNorm
 
@@ -48,6 +49,8 @@ class Transform(Layer):
 class MaskedLMHead(Layer):
     """Logits over the vocabulary at the masked positions, from the word embeddings themselves.
 
+    A `linear` one has a matrix of its own, and no transform and no bias.
+
     The masked positions are gathered first, so that only they are transformed and decoded.
 
     Call: `sequence_output [batch, seq_length, in]`, `masked_lm_positions` int32 `[batch, P]`,
@@ -61,25 +64,36 @@ class MaskedLMHead(Layer):
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer and LayerNorm have one.
+        linear: whether it is a `linear` one, whose logits are of the input's width.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, use_bias=True, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, linear=False, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
-        self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
-                                   seed, use_bias, name="transform", dtype=self.dtype_policy)
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.output_weights = self.output_bias = None
+        self.transform = None if linear else Transform(
+            hidden_size, hidden_act, layer_norm_eps, initializer_range, seed, use_bias,
+            name="transform", dtype=self.dtype_policy)
 
     @classmethod
     def of_model(cls, config, seed, dtype, name="predictions"):
         """Return the head of a `ModelConfig`, not built yet; `dtype` is a Keras policy."""
         return cls(config.vocab_size, config.embedding_width, config.head_activation,
                    config.layer_norm_eps, config.initializer_range, seed, config.use_bias,
-                   name=name, dtype=dtype)
+                   config.masked_lm_head == "linear", name=name, dtype=dtype)
 
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):
-        """Create the transform and `output_bias [vocab]`."""
+        """Create the transform and `output_bias [vocab]`, or `output_weights [vocab, in]`."""
+        if self.transform is None:
+            self.output_weights = self.add_weight(
+                name="output_weights", shape=(self.vocab_size, sequence_output_shape[-1]),
+                initializer=truncated_normal(self.initializer_range, self.seed,
+                                             f"{self.path}/output_weights"))
+            return
         self.transform.build((None, sequence_output_shape[-1]))
         self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
                                            initializer="zeros", autocast=False, dtype="float32")
@@ -90,10 +104,19 @@ class MaskedLMHead(Layer):
         if masked_lm_positions is not None:
             like = masked_lm_positions[..., tf.newaxis]
             masked = self._gather(sequence_output, masked_lm_positions)
-        masked = self.transform(masked, training=training)
-        logits = decode(masked, tf.cast(word_embeddings, self.compute_dtype))  # [B P, V]
-        logits = tf.nn.bias_add(logits, tf.convert_to_tensor(self.output_bias))
-        return unflatten(logits, like)
+        masked, table, bias = self.decoded(masked, word_embeddings, training)
+        logits = decode(masked, table)  # [B P, V]
+        return unflatten(logits if bias is None else tf.nn.bias_add(logits, bias), like)
+
+    def decoded(self, inputs, word_embeddings, training=False):
+        """Return what logits are made of: `hidden […, width]` and a table `[vocab, width]`, whose
+        products they are, and a bias float32 `[vocab]` or None."""
+        if self.transform is None:
+            inputs = tf.cast(inputs, self.compute_dtype)
+            return inputs, tf.cast(tf.convert_to_tensor(self.output_weights), inputs.dtype), None
+        return (self.transform(inputs, training=training),
+                tf.cast(word_embeddings, self.compute_dtype),
+                tf.convert_to_tensor(self.output_bias))
 
     def _gather(self, sequence_output, positions):
         """`[B, S, D]`, `[B, P]` -> `[B P, D]`."""

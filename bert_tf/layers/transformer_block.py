@@ -5,8 +5,8 @@ import keras
 from bert_tf.layers.attention import SelfAttention
 from bert_tf.layers.feed_forward import Intermediate, Output
 from bert_tf.layers.layer import Layer
-from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import as_called, as_tokens
+from bert_tf.layers.norm import norm_layer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -25,23 +25,24 @@ class Attention(Layer):
         use_bias: whether dense layers and LayerNorm have one.
         dense_bias: whether the dense layers have it then.
         options: further ones of `SelfAttention`, a dict.
+        norm: kind of LayerNorm, see `norm_layer`.
     """
 
     def __init__(self, hidden_size, num_attention_heads, attention_dropout=0.0, dropout=0.0,
                  layer_norm_eps=1e-12, initializer_range=0.02, seed=None, norm_position="post",
-                 use_bias=True, options=None, dense_bias=True, **kwargs):
+                 use_bias=True, options=None, dense_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         self.layer_norm = None
         if norm_position == "pre":
-            self.layer_norm = LayerNorm(layer_norm_eps, use_bias, name="LayerNorm",
-                                        dtype=self.dtype_policy)
+            self.layer_norm = norm_layer(norm, layer_norm_eps, use_bias, self.dtype_policy)
         self.self_attention = SelfAttention(hidden_size, num_attention_heads, attention_dropout,
                                             initializer_range, seed, use_bias and dense_bias,
                                             **(options or {}),
                                             name="self", dtype=self.dtype_policy)
         self.attention_output = Output(
             hidden_size, dropout, layer_norm_eps if norm_position == "post" else None, None,
-            initializer_range, seed, use_bias, dense_bias, name="output", dtype=self.dtype_policy)
+            initializer_range, seed, use_bias, dense_bias, norm, name="output",
+            dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the layers."""
@@ -91,28 +92,29 @@ class TransformerBlock(Layer):
         gated: see `Intermediate`.
         attention_norm: whether there is a LayerNorm before the attention, of `pre`.
         attention: further options of `SelfAttention`, a dict.
+        norm: kind of LayerNorm, see `norm_layer`.
     """
 
     def __init__(self, hidden_size, num_attention_heads, intermediate_size, hidden_act="gelu",
                  kernel_size=None, attention_dropout=0.0, dropout=0.0, layer_norm_eps=1e-12,
                  initializer_range=0.02, seed=None, norm_position="post", use_bias=True,
                  gated=False, attention_norm=True, attention=None, dense_bias=True,
-                 intermediate_bias=True, **kwargs):
+                 intermediate_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         post = norm_position == "post"
         self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
                                    layer_norm_eps, initializer_range, seed,
                                    norm_position if attention_norm else "none", use_bias,
-                                   attention, dense_bias, name="attention",
+                                   attention, dense_bias, norm, name="attention",
                                    dtype=self.dtype_policy)
         self.intermediate = Intermediate(intermediate_size, hidden_act, kernel_size,
                                          initializer_range, seed, use_bias, gated,
                                          None if post else layer_norm_eps,
-                                         dense_bias and intermediate_bias, name="intermediate",
-                                         dtype=self.dtype_policy)
+                                         dense_bias and intermediate_bias, norm,
+                                         name="intermediate", dtype=self.dtype_policy)
         self.block_output = Output(hidden_size, dropout, layer_norm_eps if post else None,
                                    kernel_size, initializer_range, seed, use_bias, dense_bias,
-                                   name="output", dtype=self.dtype_policy)
+                                   norm, name="output", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the three layers."""

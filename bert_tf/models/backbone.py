@@ -24,9 +24,9 @@ class Backbone(Adaptable, keras.Layer):
     """Embeddings, encoder and pooling of BERT (Devlin et al. 2019) and of what grew out of it.
 
     RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT (Radford
-    et al. 2018), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa (He et al. 2021)
-    and ModernBERT (Warner et al. 2024) are values of the configuration's fields, see
-    `config.FAMILY_DEFAULTS`; so is a `static` one without layers.
+    et al. 2018), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa (He et al. 2021),
+    ModernBERT (Warner et al. 2024), EuroBERT (Boizard et al. 2025) and others are values of the
+    configuration's fields, see `config.FAMILY_DEFAULTS`; so is a `static` one without layers.
 
     Call: a dict of `input_word_ids`, `input_mask`, `input_type_ids`, int32
     `[batch, seq_length]` -> a dict, all float32 whatever the compute type:
@@ -67,7 +67,7 @@ class Backbone(Adaptable, keras.Layer):
             config.vocab_size, config.embedding_width, config.max_position_embeddings,
             config.type_vocab_size, config.position_embedding,
             config.padding_id if config.positions_from_padding else None,
-            layer_norm=config.family not in ("gpt", "static"), use_bias=config.use_bias, **common,
+            config.norm if config.embedding_norm else None, config.use_bias, **common,
             name="embeddings", dtype=self.dtype_policy)
         self.embeddings_project = None
         if config.embedding_width != config.hidden_size:
@@ -80,7 +80,8 @@ class Backbone(Adaptable, keras.Layer):
              "intermediate_size": config.intermediate_size, "hidden_act": config.hidden_act,
              "kernel_size": config.conv_kernel_size if config.feed_forward == "conv" else None,
              "attention_dropout": config.attention_probs_dropout_prob,
-             "norm_position": config.norm_position, "use_bias": config.use_bias,
+             "norm": config.norm, "norm_position": config.norm_position,
+             "use_bias": config.use_bias,
              "dense_bias": config.dense_bias, "intermediate_bias": config.intermediate_bias,
              "gated": config.feed_forward == "gated", **common},
             layers=_layers(config), relative=_relative(config, of_all),
@@ -203,7 +204,7 @@ class Backbone(Adaptable, keras.Layer):
         """`[batch, hidden]` float32 of the whole output, float32."""
         if self.config.pooling == "last":
             return last_token(sequence_output, input_mask)
-        if self.config.pooling == "mean":
+        if self.config.pooling in ("mean", "late"):
             return mean_of_tokens(sequence_output, input_mask)
         return tf.cast(self._pooled(sequence_output[:, 0]), tf.float32)
 
@@ -256,11 +257,13 @@ def _layers(config):
         local = config.local_attention and layer % config.global_attention_every
         base = config.local_rotary_base if local else config.rotary_base
         layers.append({
-            # What enters the first layer is normalized already.
-            "attention_norm": config.norm_position == "post" or layer > 0,
+            # What enters the first layer may be normalized already.
+            "attention_norm": (config.norm_position == "post" or layer > 0
+                               or not config.embedding_norm),
             "attention": {"window": config.local_attention if local else 0,
                           "rotary_base": base if rotary else 0.0,
                           "rotary_factor": config.rotary_factor,
+                          "num_key_value_heads": config.num_key_value_heads,
                           "score_terms": 3 if config.relative_position == "disentangled" else 1}})
     return layers
 
@@ -277,7 +280,7 @@ def _relative(config, options):
 
 def _final_norm(config):
     """LayerNorm at the end of a stack whose layers have theirs at the beginning."""
-    return ({"epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
+    return ({"norm": config.norm, "epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
             if config.norm_position == "pre" else None)
 
 

@@ -4,9 +4,9 @@ import keras
 
 from bert_tf.layers.disentangled import RelativeEmbeddings
 from bert_tf.layers.layer import Layer
-from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.neighbours import Neighbours
+from bert_tf.layers.norm import norm_layer
 from bert_tf.layers.relative_bias import RelativeBias
 from bert_tf.layers.transformer_block import TransformerBlock
 from bert_tf.randomness import draw_scope
@@ -35,7 +35,7 @@ class Encoder(Layer):
         block: further arguments of `TransformerBlock`.
         layers: those of each layer that differ, a list of dicts; None where all are alike.
         relative: `(kind, arguments)` of what layers share to know distances by, see `RELATIVE`.
-        norm: arguments of a LayerNorm of the last output; None for no such.
+        norm: arguments of `norm_layer`, for the last output; None for no such.
         neighbours: arguments of `Neighbours`, beside the first layer; None for no such.
     """
 
@@ -54,7 +54,7 @@ class Encoder(Layer):
             shared, name = RELATIVE[relative[0]]
             self.relative = shared(**relative[1], name=name, dtype=self.dtype_policy)
         if norm is not None:
-            self.layer_norm = LayerNorm(**norm, name="LayerNorm", dtype=self.dtype_policy)
+            self.layer_norm = norm_layer(**norm, dtype=self.dtype_policy)
         if neighbours is not None:
             self.neighbours = Neighbours(**neighbours, name="conv", dtype=self.dtype_policy)
 

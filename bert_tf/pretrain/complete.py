@@ -32,6 +32,7 @@ FAMILY_OBJECTIVES = {
     "modernbert": ("mlm",),
     "nomic_bert": ("mlm",),
     "gte": ("mlm",),
+    "eurobert": ("mlm",),
 }
 _NOT_OF_FAMILY = {
     "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",

@@ -13,7 +13,6 @@ import tensorflow as tf
 from bert_tf.tasks.base.signature import IDS, TEXT, Signature, result
 from bert_tf.tasks.registry import type_signatures
 
-SPECIAL_TOKENS = 2  # of a single text
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _ENCODED = {"tokens": result("tokens", text="tokens", vector="sequence_output",
                              count="num_tokens"),
@@ -62,7 +61,7 @@ def count_tokens(served, text):
     Nothing is truncated, so that a server can tell which texts are too long for the window.
     """
     pieces = served.tokenizer.tokenize(text).row_lengths()
-    return {"num_tokens": tf.cast(pieces, tf.int32) + SPECIAL_TOKENS}
+    return {"num_tokens": tf.cast(pieces, tf.int32) + served.tokenizer.vocabulary.num_special()}
 
 
 def describe(served, text):
@@ -84,10 +83,10 @@ def description(served):
         (`"morphemes"` where the caller has to split text into them, else None), `lower_case` and
         `strip_accents`, which the graph does, `mask_token` (None where no text is taken), `dtype`
         that the graph computes in, `seq_length` of the window, `long` (what becomes of longer
-        texts, as of `TextPreprocessor`), `pair_tokens` (the special tokens of a pair), `prompts` of
-        an embedder, `top_k`, `max_new_tokens`, `max_terms`, the options of `embedding` (of
-        `VectorPooling`, and of a `VectorCode` where vectors are stored small), and `results`: by
-        signature what its outputs mean, see `Signature.results`.
+        texts, as of `TextPreprocessor`), `text_tokens` and `pair_tokens` (the special tokens of a
+        text and of a pair), `prompts` of an embedder, `top_k`, `max_new_tokens`, `max_terms`, the
+        options of `embedding` (of `VectorPooling`, and of a `VectorCode` where vectors are stored
+        small), and `results`: by signature what its outputs mean, see `Signature.results`.
     """
     model, tokenizer = served.model, served.tokenizer
     preprocessor = getattr(model, "preprocessor", None)
@@ -100,7 +99,8 @@ def description(served):
         "mask_token": tokenizer and tokenizer.vocabulary.special_tokens[-1],
         "dtype": served.dtype,
         "seq_length": served.seq_length, "long": getattr(preprocessor, "long", "head"),
-        "pair_tokens": tokenizer and SPECIAL_TOKENS + tokenizer.vocabulary.pair_separators,
+        "text_tokens": tokenizer and tokenizer.vocabulary.num_special(),
+        "pair_tokens": tokenizer and tokenizer.vocabulary.num_special(2),
         "prompts": getattr(model, "prompts", {}), "top_k": served.top_k,
         "max_new_tokens": served.max_new_tokens, "max_terms": served.max_terms,
         "embedding": {**served.pooling.options(), **served.code.options()},

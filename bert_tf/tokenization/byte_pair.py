@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding, the tokenizer of RoBERTa and ModernBERT, inside the graph.
+"""Byte-level byte-pair encoding, the tokenizer of RoBERTa, ModernBERT and EuroBERT, in the graph.
 
     tokenizer = BytePairTokenizer.load("folder")  # vocab.json and merges.txt
     ids = tokenizer.tokenize(["Any text."])
@@ -7,22 +7,18 @@ Only core TensorFlow ops are used (and `NormalizeUTF8` where text is composed), 
 lookup table and no cache that grows.
 """
 
-import functools
 import os
-import sys
-import unicodedata
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
-from bert_tf.tokenization import normalization as normalizing
 from bert_tf.tokenization.base import BaseTokenizer, valid_text
+from bert_tf.tokenization.normalization import WHITE_SPACE
 from bert_tf.tokenization.offsets import before_nfc, whole_characters
-from bert_tf.tokenization.pair_merges import PairMerges
+from bert_tf.tokenization.pair_merges import PairMerges, WholeWords
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     check_boolean,
@@ -31,6 +27,7 @@ from bert_tf.tokenization.tokenizer_config import (
     vocabulary_options,
 )
 from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.word_patterns import EXPRESSIONS, WordPattern
 
 VOCABULARY_NAME = "vocab.json"
 MERGES_NAME = "merges.txt"
@@ -38,9 +35,7 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 END_OF_WORD = "</w>"  # in the vocabulary of GPT-1
 _PAIR_SEPARATORS = 2  # <s> a </s></s> b </s>
 _VERSION = "#version"
-
-# Kinds of characters; the white ones come first, and a blank joins the word after it.
-_BLANK, _WHITE, _LETTER, _NUMBER, _OTHER = range(5)
+_WHITE = frozenset(chr(point) for first, last in WHITE_SPACE for point in range(first, last + 1))
 
 
 class BytePairTokenizer(BaseTokenizer):
@@ -48,9 +43,10 @@ class BytePairTokenizer(BaseTokenizer):
     section 2.2; rules of openai/gpt-2 `src/encoder.py`).
 
     Text is cut into words: letters, numbers or other characters, each with the blank before it;
-    white space; the English endings 's 't 're 've 'm 'll 'd. A word's UTF-8 bytes are joined pair
-    by pair, the pair that comes first in `merges` first. Nothing is unknown and nothing is lost:
-    the bytes of the pieces, joined, are the text.
+    white space; the English endings 's 't 're 've 'm 'll 'd. (Or as another of
+    `word_patterns.EXPRESSIONS` has it.) A word's UTF-8 bytes are joined pair by pair, the pair that
+    comes first in `merges` first. Nothing is unknown and nothing is lost: the bytes of the pieces,
+    joined, are the text.
 
     Args:
         tokens: the pieces in the order of their ids, bytes written in GPT-2's printable alphabet,
@@ -59,15 +55,18 @@ class BytePairTokenizer(BaseTokenizer):
         add_prefix_space: put a blank before a text that has none.
         source: what an error names, for example the file's path.
         normalize_nfc: compose the text first (NFC), as ModernBERT does.
-        special_tokens, pair_separators, pair_types, added_tokens: as of `Vocabulary`.
+        pattern: what words are, a name in `word_patterns.EXPRESSIONS`.
+        ignore_merges: whether a word that is a piece is that piece, whatever its bytes are joined
+            to, as in Llama 3.
+        special_tokens, pair_separators, …: as of `Vocabulary`.
 
     Raises:
         UsageError: a special token is missing, or a merge uses or makes a piece that is no entry.
     """
 
     def __init__(self, tokens, merges, add_prefix_space=False, source="the vocabulary",
-                 normalize_nfc=False, special_tokens=SPECIAL_TOKENS,
-                 pair_separators=_PAIR_SEPARATORS, **vocabulary):
+                 normalize_nfc=False, pattern="gpt2", ignore_merges=False,
+                 special_tokens=SPECIAL_TOKENS, pair_separators=_PAIR_SEPARATORS, **vocabulary):
         super().__init__(Vocabulary(
             tokens, source, special_tokens, pair_separators=pair_separators,
             continues=lambda token: token[:1] != "Ġ" and token not in special_tokens,
@@ -75,6 +74,8 @@ class BytePairTokenizer(BaseTokenizer):
         self.normalize_nfc = normalize_nfc
         self.merges = [tuple(pair) for pair in merges]
         self.add_prefix_space = add_prefix_space
+        self.pattern, self._pattern = pattern, WordPattern(pattern)
+        self.ignore_merges = ignore_merges
         ids = {token: index for index, token in enumerate(tokens)}
         alphabet = byte_alphabet()
         byte_of = {character: bytes([byte]) for byte, character in enumerate(alphabet)}
@@ -89,16 +90,20 @@ class BytePairTokenizer(BaseTokenizer):
         # A byte that no piece stands for is one unknown piece.
         self._lengths = tf.constant([len(piece) or int(number == self.vocabulary.unk_id)
                                      for number, piece in enumerate(written)], tf.int64)
-        self._after_blank = tf.constant([int(len(piece) > 1 and piece[:1] == b" ")
-                                         for piece in written], tf.int64)
-        firsts, kinds = _character_kinds()
-        self._firsts, self._kinds = tf.constant(firsts), tf.constant(kinds)
+        self._after_white = tf.constant([_white_before(piece) for piece in written], tf.int64)
+        self._whole = None
+        if ignore_merges:
+            self._whole = WholeWords([piece if token not in added and byte_of.keys() >= {*token}
+                                      else b"" for token, piece in zip(
+                                          tokens, written, strict=True)], self._joined)
 
     @property
     def options(self):
         """What `tokenizer_config.json` holds."""
         return {"add_prefix_space": self.add_prefix_space,
                 **({"normalize_nfc": True} if self.normalize_nfc else {}),
+                **({"pattern": self.pattern} if self.pattern != "gpt2" else {}),
+                **({"ignore_merges": True} if self.ignore_merges else {}),
                 **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, _PAIR_SEPARATORS)}
 
     def words(self, text):
@@ -107,7 +112,7 @@ class BytePairTokenizer(BaseTokenizer):
         Args:
             text: string `[n]`.
         """
-        return self._words(self._prepared(valid_text(text)))[0]
+        return self._pattern.words(self._prepared(valid_text(text)))[0]
 
     def detokenize(self, ids):
         """The text of pieces `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
@@ -143,9 +148,10 @@ class BytePairTokenizer(BaseTokenizer):
 
     def _tokenize(self, text):
         text = self._prepared(text)
-        words, rows = self._words(text)
+        words, rows = self._pattern.words(text)
         words, places = tf.unique(words)
-        pieces = tf.gather(self._joined.pieces(words), places)
+        split = self._joined.pieces if self._whole is None else self._whole.pieces
+        pieces = tf.gather(split(words), places)
         pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
                                                    validate=False)
         return pieces.merge_dims(1, 2)
@@ -163,7 +169,7 @@ class BytePairTokenizer(BaseTokenizer):
         before = tf.gather(tf.concat([starts, [0]], axis=0), ids.row_starts())
         size = tf.reduce_sum(ids.with_values(lengths), axis=1)
         before += size - tf.cast(tf.strings.length(composed), tf.int64)
-        starts += tf.gather(self._after_blank, ids.values)
+        starts += tf.gather(self._after_white, ids.values)
         starts, ends = (ids.with_values(tf.maximum(offsets - tf.gather(before, rows), 0))
                         for offsets in (starts, ends))
         starts, ends = whole_characters(composed, starts, ends)
@@ -179,49 +185,6 @@ class BytePairTokenizer(BaseTokenizer):
             text = tf.strings.regex_replace(text, r"^([^ ])", r" \1")
         return text
 
-    def _words(self, text):
-        """Split text into words: string `[words]`, and which text each is of, int64 `[words]`."""
-        characters = tf.strings.unicode_decode(text, "UTF-8")
-        code_points, rows = characters.values, characters.value_rowids()
-        first = tf.concat([tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0)
-        starts = self._word_starts(code_points, first)
-        places = tf.where(starts)[:, 0]
-        words = tf.RaggedTensor.from_row_starts(code_points, places, validate=False)
-        return tf.strings.unicode_encode(words, "UTF-8"), tf.gather(rows, places)
-
-    def _word_starts(self, code_points, first):
-        """Where the regular expression of GPT-2 begins a match.
-
-            's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
-
-        It is written out because RE2 cannot look ahead: of white space before a word, all but the
-        last character is a match, and a blank that is last belongs to the word.
-
-        Args:
-            code_points: int32 `[k]`, of all texts one after the other.
-            first: bool `[k]`, true for the first character of a text.
-
-        Returns:
-            bool `[k]`.
-        """
-        kind = tf.gather(self._kinds,
-                         tf.searchsorted(self._firsts, code_points, side="right") - 1)
-        white = kind <= _WHITE
-        last = tf.roll(first, -1, 0)
-        before_word = ~last & ~tf.roll(white, -1, 0)
-        previous = tf.roll(kind, 1, 0)
-        starts = first | tf.where(white, (previous > _WHITE) | before_word,
-                                  (kind != previous) & (previous != _BLANK))
-
-        second, third = tf.roll(code_points, -1, 0), tf.roll(code_points, -2, 0)
-        apostrophe = starts & (code_points == ord("'")) & ~last
-        short = apostrophe & _is_any(second, "stmd")
-        long = apostrophe & ~tf.roll(last, -1, 0) & (
-            (_is_any(second, "rv") & (third == ord("e")))
-            | ((second == ord("l")) & (third == ord("l"))))
-        starts &= ~tf.roll(short | long, 1, 0)
-        return starts | tf.roll(short, 2, 0) | tf.roll(long, 3, 0)
-
 
 def byte_alphabet():
     """The printable character that stands for each of the 256 bytes (GPT-2 `bytes_to_unicode`).
@@ -233,23 +196,11 @@ def byte_alphabet():
             for byte in range(256)]
 
 
-@functools.cache
-def _character_kinds():
-    """Ranges of characters of one kind: first code points int32 `[r]` and kinds int32 `[r]`."""
-    kinds = np.full(sys.maxunicode + 1, _OTHER, np.int32)
-    for code_point in range(len(kinds)):
-        category = unicodedata.category(chr(code_point))[0]
-        if category in "LN":
-            kinds[code_point] = _LETTER if category == "L" else _NUMBER
-    for first, last in normalizing.WHITE_SPACE:
-        kinds[first:last + 1] = _WHITE
-    kinds[ord(" ")] = _BLANK
-    firsts = np.flatnonzero(np.diff(kinds, prepend=-1)).astype(np.int32)
-    return firsts, kinds[firsts]
-
-
-def _is_any(code_points, characters):
-    return tf.reduce_any(code_points[:, tf.newaxis] == [ord(c) for c in characters], axis=1)
+def _white_before(piece):
+    """Bytes of the white space that a piece has before a word."""
+    text = piece.decode(errors="replace")
+    before_word = text[:1] in _WHITE and text[1:2] not in _WHITE
+    return len(text[0].encode()) if len(text) > 1 and (text[0] == " " or before_word) else 0
 
 
 def _read_tokens(path):
@@ -284,8 +235,13 @@ def read_options(path):
         UsageError: a value of another form.
     """
     config = read_config(path)
-    options = {name: config.get(name, False) for name in ("add_prefix_space", "normalize_nfc")}
+    options = {name: config.get(name, False) for name in ("add_prefix_space", "normalize_nfc",
+                                                          "ignore_merges")}
     for name, value in options.items():
         check_boolean(value, name, path)
+    options["pattern"] = config.get("pattern", "gpt2")
+    if not isinstance(options["pattern"], str) or options["pattern"] not in EXPRESSIONS:
+        raise UsageError(explain(f"{path}: pattern={options['pattern']!r}",
+                                 f"one of {', '.join(EXPRESSIONS)}"))
     described = hf_options.special_names(config, path)
     return {**options, **described, **read_vocabulary_options(config, path)}

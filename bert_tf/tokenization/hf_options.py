@@ -10,7 +10,7 @@ _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
 CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
-         "pair_separators", "pair_types", "added_tokens")
+         "pair_separators", "pair_types", "added_tokens", "final_separator")
 
 
 def word_piece(config, path):
@@ -55,14 +55,16 @@ def special_tokens(config, path):
     Raises:
         UsageError: one is neither a string nor an object with a `content`.
     """
-    names = []
-    for role in ROLES:
-        token = config.get(role)
-        token = token.get("content") if isinstance(token, dict) else token
-        if token is not None and not (isinstance(token, str) and token):
-            raise UsageError(explain(f"{path}: {role}={config[role]!r}", "a token"))
-        names.append(token)
-    return tuple(names)
+    return tuple(token(config, role, path) for role in ROLES)
+
+
+def token(config, key, path):
+    """The token that a key names, None where it is not there; errors as of `special_tokens`."""
+    stated = config.get(key)
+    stated = stated.get("content") if isinstance(stated, dict) else stated
+    if stated is not None and not (isinstance(stated, str) and stated):
+        raise UsageError(explain(f"{path}: {key}={config[key]!r}", "a token"))
+    return stated
 
 
 def special_names(config, path):

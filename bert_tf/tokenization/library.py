@@ -29,7 +29,7 @@ class LibraryTokenizer(BaseTokenizer):
         text: str, the content of the file.
         reason: which of its rules no graph can run.
         source: what an error names.
-        special_tokens, pair_separators, pair_types, added_tokens: as of `Vocabulary`.
+        special_tokens, pair_separators, …: as of `Vocabulary`.
 
     Raises:
         BertTfError: the package cannot read the file.

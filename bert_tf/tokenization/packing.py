@@ -1,7 +1,8 @@
 """One or two texts as a model input: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
 
 RoBERTa, whose vocabulary says so, has two separators between them and knows no segments:
-`<s> a </s></s> b </s>` (fairseq `examples/roberta`).
+`<s> a </s></s> b </s>` (fairseq `examples/roberta`). With Llama 3's, as EuroBERT has it, nothing is
+at the end: `<bos> a`, `<bos> a <bos> b`.
 """
 
 import tensorflow as tf
@@ -16,7 +17,7 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     long, then both in turn (google-research/bert `run_classifier.py`, `_truncate_seq_pair`).
 
     Args:
-        vocabulary: `Vocabulary`, for the special ids, `pair_separators` and `pair_types`.
+        vocabulary: `Vocabulary`, for the special ids and where they stand.
         segments: one or two RaggedTensors int32 `[n, (tokens)]`.
         seq_length: the window, special tokens counted.
         fixed: pad to `seq_length`; else to the longest row there is.
@@ -32,7 +33,7 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     if len(segments) not in (1, 2):
         raise UsageError(explain(f"{len(segments)} segments", "one or two"))
     separators = vocabulary.pair_separators
-    special = 2 if len(segments) == 1 else 2 + separators
+    special = vocabulary.num_special(len(segments))
     if seq_length < special + len(segments):
         raise UsageError(explain(f"seq_length={seq_length}",
                                  f"at least {special + len(segments)}"))
@@ -48,7 +49,7 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     # Not by ragged operations, each of which is some fifty of TensorFlow's.
     longest = seq_length if fixed else tf.maximum(tf.reduce_max(total), 0)  # 0 without rows
     position, begin = tf.range(tf.cast(longest, tf.int64)), 1
-    ids = vocabulary.sep_id
+    ids = vocabulary.between_id
     for segment, length in zip(segments, lengths, strict=True):
         inside = (position >= begin) & (position < begin + length[:, tf.newaxis])
         place = segment.row_starts()[:, tf.newaxis] + position - begin
@@ -73,10 +74,10 @@ def join(vocabulary, first, second=None):
 
     Returns: `(ids, types)`, lists of int.
     """
-    ids = [vocabulary.cls_id, *first, vocabulary.sep_id]
-    types = [0] * len(ids)
-    if second is not None:
-        between = [vocabulary.sep_id] * (vocabulary.pair_separators - 1)
-        ids += [*between, *second, vocabulary.sep_id]
-        types += [0] * len(between) + [int(vocabulary.pair_types)] * (len(second) + 1)
-    return ids, types
+    last = [vocabulary.sep_id] * vocabulary.final_separator
+    if second is None:
+        ids = [vocabulary.cls_id, *first, *last]
+        return ids, [0] * len(ids)
+    before = [vocabulary.cls_id, *first, *[vocabulary.between_id] * vocabulary.pair_separators]
+    after = [*second, *last]
+    return before + after, [0] * len(before) + [int(vocabulary.pair_types)] * len(after)

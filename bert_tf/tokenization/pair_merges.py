@@ -81,6 +81,43 @@ class PairMerges:
                 tf.reduce_any(joined))
 
 
+class WholeWords:
+    """Words that are pieces as they are, where merges make other pieces of them.
+
+    Args:
+        written: the bytes of each piece in the order of their ids, empty where it is no word.
+        joined: `PairMerges`.
+    """
+
+    def __init__(self, written, joined):
+        self._joined = joined
+        made = joined.pieces(tf.constant(written))
+        same = (made.row_lengths() == 1) & (
+            made[:, :1].to_tensor(-1, [None, 1])[:, 0] == tf.range(len(written)))
+        ids = np.flatnonzero(~same.numpy() & [len(piece) > 0 for piece in written])
+        keys = _key(tf.constant(written)).numpy()[ids]
+        order = np.argsort(keys)
+        self._ids, self._keys = tf.constant(ids[order], tf.int32), tf.constant(keys[order])
+        self._words = tf.constant([written[number] for number in ids[order]], tf.string)
+
+    def pieces(self, words):
+        """See `PairMerges.pieces`."""
+        if not len(self._keys):
+            return self._joined.pieces(words)
+        keys = _key(words)
+        place = tf.minimum(tf.searchsorted(self._keys, keys), len(self._keys) - 1)
+        whole = tf.gather(self._words, place) == words
+        ids = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(tf.gather(self._ids, place), whole), tf.cast(whole, tf.int64),
+            validate=False)
+        return tf.concat([ids, self._joined.pieces(tf.where(whole, "", words))], axis=1)
+
+
+def _key(words):
+    """Return int64 `[n]`, of 2^63 numbers one for each word."""
+    return tf.strings.to_hash_bucket_fast(words, np.iinfo(np.int64).max)
+
+
 def _merge_table(ids, merges, source):
     """Pairs of ids sorted as one number, int64 `[m]`, the rank of each and what a rank makes."""
     keys, merged = [], []

@@ -45,7 +45,7 @@ class SentencePieceTokenizer(BaseTokenizer):
         do_lower_case, keep_accents, remove_space: of the two `albert`s.
         source: what an error names, for example the file's path.
         normalization: one of `NORMALIZATIONS`.
-        special_tokens, pair_separators, pair_types, added_tokens: as of `Vocabulary`.
+        special_tokens, pair_separators, …: as of `Vocabulary`.
 
     Raises:
         BertTfError: not a SentencePiece model.

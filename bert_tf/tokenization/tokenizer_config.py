@@ -29,6 +29,8 @@ def vocabulary_options(vocabulary, special_tokens, pair_separators):
         options["pair_separators"] = vocabulary.pair_separators
     if vocabulary.pair_types != (vocabulary.pair_separators == 1):
         options["pair_types"] = vocabulary.pair_types
+    if not vocabulary.final_separator:
+        options["final_separator"] = False
     if vocabulary.added_tokens != default_added_tokens(vocabulary.special_tokens):
         options["added_tokens"] = [added._asdict() for added in vocabulary.added_tokens]
     return options
@@ -53,9 +55,10 @@ def read_vocabulary_options(config, path):
         if type(options["pair_separators"]) is not int or options["pair_separators"] not in (1, 2):
             raise UsageError(explain(
                 f"{path}: pair_separators={options['pair_separators']!r}", "1 or 2"))
-    if "pair_types" in config:
-        options["pair_types"] = config.pop("pair_types")
-        check_boolean(options["pair_types"], "pair_types", path)
+    for name in ("pair_types", "final_separator"):
+        if name in config:
+            options[name] = config.pop(name)
+            check_boolean(options[name], name, path)
     if "added_tokens" in config:
         added = config.pop("added_tokens")
         try:

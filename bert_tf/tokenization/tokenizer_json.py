@@ -13,10 +13,11 @@ from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
 from bert_tf.tokenization.vocabulary import Vocabulary
+from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 NAME = "tokenizer.json"
-_ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>"), "unk_token": ("[UNK]", "<unk>"),
-               "mask_token": ("[MASK]", "<mask>")}
+_ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]", "<unk>"),
+               "mask_token": ("[MASK]", "<mask>", "<|mask|>")}
 _METASPACE = "\u2581"
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
            for quote in ("``", "''")]
@@ -113,20 +114,38 @@ def _damage_named(path):
 
 def _special(values, model, tokens, config, path):
     cls, sep, separators, types = _read_template(values.get("post_processor"), tokens, path)
+    final = sep is not None
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
+    if not final:  # what ends a text that is written
+        sep = hf_options.token(config, "eos_token", path)
     unknown = model.get("unk_token")
     if model.get("unk_id") is not None:
         unknown = model["vocab"][_natural(model, "unk_id")][0]
     found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
-    names = []
+    names = {}
     for role in hf_options.ROLES:
         usual = [name for name in _ROLE_NAMES.get(role, ()) if name in tokens]
-        name = found.get(role) or stated[role] or (usual[0] if usual else None)
+        names[role] = found.get(role) or stated[role] or (usual[0] if usual else None)
+    if names["unk_token"] is None and model["type"] == "BPE":
+        names["unk_token"] = _spare(values, model, names)
+    for role, name in names.items():
         if name is None:
             raise UnknownRules(f"{path}: nothing says which token is the {role}")
-        names.append(name)
-    return {"special_tokens": tuple(names), "pair_separators": separators,
-            "pair_types": types and hf_options.has_types(config)}
+    return {"special_tokens": tuple(names.values()), "pair_separators": separators,
+            "pair_types": types and hf_options.has_types(config),
+            **({} if final else {"final_separator": False})}
+
+
+def _spare(values, model, names):
+    """A token for what is unknown in bytes that all have a piece, and so nothing: a special one
+    without a role, or that of padding. None where there may be something."""
+    from bert_tf.tokenization.byte_pair import byte_alphabet
+
+    if not model["vocab"].keys() >= {*byte_alphabet()}:
+        return None
+    return next((entry["content"] for entry in values.get("added_tokens") or []
+                 if entry.get("special") and entry["content"] not in names.values()),
+                names["pad_token"])
 
 
 def _describe(values, model, config, path):
@@ -164,7 +183,8 @@ def _all_tokens(values, model, path):
 
 
 def _read_template(processor, tokens, path):
-    """`(cls, sep, separators between segments, whether the second has type 1)`."""
+    """`(cls, sep, separators between segments, whether the second has type 1)`; `sep` is None where
+    nothing stands at the end, and the second segment begins as the first."""
     steps = _steps(processor, "processors")
     steps = [step for step in steps if step["type"] != "ByteLevel"]  # which trims offsets
     kind = steps[0]["type"] if len(steps) == 1 else None
@@ -176,6 +196,10 @@ def _read_template(processor, tokens, path):
     if kind == "TemplateProcessing":
         single, pair = ([_item(item) for item in steps[0][name]] for name in ("single", "pair"))
         cls, sep = single[0][0], single[-1][0]
+        if single == [(cls, 0), ("A", 0)] and pair in (
+                [*single, (cls, kind), ("B", kind)] for kind in (0, 1)):
+            _check_ids({cls: steps[0]["special_tokens"][cls]["ids"]}, tokens, path)
+            return cls, None, 1, False
         between = [(sep, 0)] * (len(pair) - 4)
         last = pair[-1][1]
         if single == [(cls, 0), ("A", 0), (sep, 0)] and len(between) in (1, 2) and pair == [
@@ -184,7 +208,8 @@ def _read_template(processor, tokens, path):
                        tokens, path)
             return cls, sep, len(between), last == 1
     raise UnknownRules(explain(f"{path}: a post_processor of another form",
-                               "cls a sep, and cls a sep b sep or cls a sep sep b sep"))
+                               "cls a sep, and cls a sep b sep or cls a sep sep b sep; or cls a, "
+                               "and cls a cls b"))
 
 
 def _check_ids(numbers, tokens, path):
@@ -246,20 +271,39 @@ def _byte_pair(values, model, _, description):
         raise UnknownRules(explain(
             f"{path}: bytes without a piece, which are left out or taken together",
             "a piece for each, or unk_token and fuse_unk=false"))
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
-                 "ignore_merges"):
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         _expect(path, name, model.get(name) or None, None)
     normalizers = [step["type"] for step in _steps(values.get("normalizer"), "normalizers")]
     if normalizers not in ([], ["NFC"]):
         raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
                                    "none, or NFC"))
-    steps = _steps(values.get("pre_tokenizer"), "pretokenizers")
-    _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["ByteLevel"])
-    _expect(path, "use_regex", steps[0].get("use_regex", True), True)
+    pattern, level = _read_words(values.get("pre_tokenizer"), path)
     merges = [_pair(pair, path) for pair in model["merges"]]
     return BytePairTokenizer(
-        description.tokens, merges, bool(steps[0].get("add_prefix_space")), path,
-        bool(normalizers), **description.special)
+        description.tokens, merges, bool(level.get("add_prefix_space")), path, bool(normalizers),
+        pattern, bool(model.get("ignore_merges")), **description.special)
+
+
+def _read_words(pre_tokenizer, path):
+    """The name of the pattern by which text is split, and the step `ByteLevel`."""
+    steps = _steps(pre_tokenizer, "pretokenizers")
+    own = [step["type"] for step in steps] == ["Split", "ByteLevel"]
+    if not own:
+        _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["ByteLevel"])
+        _expect(path, "use_regex", steps[0].get("use_regex", True), True)
+        return "gpt2", steps[0]
+    split, level = steps
+    expression = split["pattern"].get("Regex")
+    pattern = next((name for name, known in EXPRESSIONS.items() if known == expression), None)
+    if pattern is None:
+        raise UnknownRules(explain(f"{path}: Split with the pattern {split['pattern']!r}",
+                                   "that of GPT-2 or of Llama 3"))
+    for name, found, right in (
+            ("behavior", split["behavior"], "Isolated"), ("invert", split.get("invert"), False),
+            ("use_regex", level.get("use_regex", True), False),
+            ("add_prefix_space", level.get("add_prefix_space"), False)):
+        _expect(path, name, found, right)
+    return pattern, level
 
 
 def _unigram(values, model, _, description):

@@ -147,7 +147,8 @@ def _trim_byte_pair(tokenizer, kept):
     merges = [pair for pair in tokenizer.merges if "".join(pair) in tokens]
     return BytePairTokenizer(
         [vocabulary.tokens[number] for number in kept], merges, tokenizer.add_prefix_space,
-        normalize_nfc=tokenizer.normalize_nfc, **vocabulary.special), np.array(kept)
+        normalize_nfc=tokenizer.normalize_nfc, pattern=tokenizer.pattern,
+        ignore_merges=tokenizer.ignore_merges, **vocabulary.special), np.array(kept)
 
 
 def _trim_sentence_piece(tokenizer, kept):

@@ -43,6 +43,8 @@ class Vocabulary:
             separator.
         added_tokens: `AddedToken`s; None for the special ones, white space before the mask token
             going away.
+        final_separator: whether a text ends with a separator; where it does not, the second segment
+            of a pair begins as the first does: `<bos> a <bos> b`.
 
     Raises:
         UsageError: a special or an added token is missing, or an entry is empty or there twice.
@@ -50,10 +52,11 @@ class Vocabulary:
 
     def __init__(self, tokens, source="the vocabulary", special_tokens=SPECIAL_TOKENS,
                  continues=lambda token: token.startswith(CONTINUATION_PREFIX), pair_separators=1,
-                 pair_types=None, added_tokens=None):
+                 pair_types=None, added_tokens=None, final_separator=True):
         self.tokens = list(tokens)
         self.special_tokens = tuple(special_tokens)
         self.pair_separators = pair_separators
+        self.final_separator = final_separator
         self.pair_types = pair_separators == 1 if pair_types is None else pair_types
         self.added_tokens = default_added_tokens(self.special_tokens) if (
             added_tokens is None) else tuple(added_tokens)
@@ -96,7 +99,17 @@ class Vocabulary:
     def special(self):
         """What is special here: arguments of the class, and of those of tokenizers."""
         return {"special_tokens": self.special_tokens, "pair_separators": self.pair_separators,
-                "pair_types": self.pair_types, "added_tokens": self.added_tokens}
+                "pair_types": self.pair_types, "added_tokens": self.added_tokens,
+                "final_separator": self.final_separator}
+
+    def num_special(self, segments=1):
+        """How many special tokens there are with one or two segments."""
+        return 1 + self.final_separator + (self.pair_separators if segments == 2 else 0)
+
+    @property
+    def between_id(self):
+        """Id of what stands between two segments."""
+        return self.sep_id if self.final_separator else self.cls_id
 
     def with_tokens(self, tokens):
         """Return a vocabulary of other pieces, `tokens`, among them what is special here."""

@@ -35,7 +35,7 @@ def tables(layer):
 
 
 def test_gpt_is_the_plain_sum():
-    layer = Embeddings(11, 8, 6, 0, layer_norm=False, **WIDE)
+    layer = Embeddings(11, 8, 6, 0, norm=None, **WIDE)
     outputs = layer(IDS, TYPES)
     own = tables(layer)
     assert set(own) == {"word_embeddings", "position_embeddings"}
@@ -44,7 +44,7 @@ def test_gpt_is_the_plain_sum():
 
 
 def test_one_segment_is_added_everywhere():
-    layer = Embeddings(11, 8, 6, 1, layer_norm=False, **WIDE)
+    layer = Embeddings(11, 8, 6, 1, norm=None, **WIDE)
     outputs = layer(IDS, TYPES)
     own = tables(layer)
     np.testing.assert_allclose(outputs, own["word_embeddings"][IDS]
@@ -55,7 +55,7 @@ def test_one_segment_is_added_everywhere():
 
 @pytest.mark.parametrize("padding_id", [None, 1])
 def test_fixed_positions_have_no_table(padding_id):
-    layer = Embeddings(11, 8, 6, 2, "sinusoidal", padding_id, layer_norm=False, **WIDE)
+    layer = Embeddings(11, 8, 6, 2, "sinusoidal", padding_id, norm=None, **WIDE)
     outputs = layer(IDS, TYPES)
     own = tables(layer)
     assert "position_embeddings" not in own

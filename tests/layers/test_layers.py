@@ -21,6 +21,7 @@ from bert_tf.layers.label_head import LabelHead
 from bert_tf.layers.layer_norm import LayerNorm
 from bert_tf.layers.masks import padding_adder
 from bert_tf.layers.mlm_head import MaskedLMHead, Transform
+from bert_tf.layers.norm import RMSNorm
 from bert_tf.layers.pooling import Pooler
 from bert_tf.layers.transformer_block import Attention, TransformerBlock
 
@@ -36,9 +37,10 @@ POSITIONS = np.array([[1, 4], [2, 0], [1, 0]], "int32")
 LAYERS = {
     "dense": (lambda d: Dense(6, **WIDE, dtype=d), [HIDDEN]),
     "layer_norm": (lambda d: LayerNorm(dtype=d), [HIDDEN]),
+    "rms_norm": (lambda d: RMSNorm(dtype=d), [HIDDEN]),
     "dropout": (lambda d: Dropout(0.1, 3, dtype=d), [HIDDEN]),
     "embeddings": (lambda d: Embeddings(11, 8, 6, 2, dropout=0.1, **WIDE, dtype=d), [IDS, TYPES]),
-    "embeddings_of_gpt": (lambda d: Embeddings(11, 8, 6, 0, layer_norm=False, **WIDE, dtype=d),
+    "embeddings_of_gpt": (lambda d: Embeddings(11, 8, 6, 0, norm=None, **WIDE, dtype=d),
                           [IDS, TYPES]),
     "embeddings_of_roberta": (lambda d: Embeddings(11, 8, 8, 1, padding_id=1, **WIDE, dtype=d),
                               [IDS, TYPES]),
@@ -51,6 +53,8 @@ LAYERS = {
                                [HIDDEN]),
     "output": (lambda d: Output(8, 0.1, **WIDE, dtype=d), [HIDDEN, HIDDEN]),
     "self_attention": (lambda d: SelfAttention(8, 2, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
+    "grouped_attention": (lambda d: SelfAttention(8, 4, 0.1, **WIDE, num_key_value_heads=2,
+                                                  dtype=d), [HIDDEN, ADDER]),
     "attention": (lambda d: Attention(8, 2, 0.1, 0.1, **WIDE, dtype=d), [HIDDEN, ADDER]),
     "block": (lambda d: TransformerBlock(8, 2, 12, "relu", None, 0.1, 0.1, **WIDE, dtype=d),
               [HIDDEN, ADDER]),
@@ -83,6 +87,42 @@ def test_attention_is_the_papers_formula():
     expected = np.einsum("bnft,btnh->bfnh", special.softmax(scores, -1), value).reshape(3, 5, 8)
     np.testing.assert_allclose(context, expected, atol=1e-5)
     assert np.all(probs.numpy()[1, :, :, 3:] == 0)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_grouped_heads_are_copies(groups):
+    """Keys and values of a group are what each of its heads would have."""
+    options = {"initializer_range": 0.5, "seed": 1, "name": "self"}  # of which queries are drawn
+    grouped = SelfAttention(8, 4, **options, num_key_value_heads=groups)
+    whole = SelfAttention(8, 4, **options)
+    grouped.build(HIDDEN.shape)
+    whole.build(HIDDEN.shape)
+    for name in ("key", "value"):
+        kernel = getattr(grouped, name).kernel.numpy()
+        assert kernel.shape == (8, 2 * groups)
+        getattr(whole, name).kernel.assign(np.repeat(
+            kernel.reshape(8, groups, 2), 4 // groups, axis=1).reshape(8, 8))
+    for one, other in zip(*(layer(HIDDEN, ADDER, return_attention_probs=True)
+                            for layer in (grouped, whole)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_rms_norm():
+    """Its numbers and gradients, where XLA makes one pass of it and where not."""
+    for tokens in (5, 1 << 18):
+        x, layer = tf.constant(RANDOM.normal(1, 2, (tokens, 4)).astype("float32")), RMSNorm(1e-3)
+        layer.build(x.shape)
+        layer.gamma.assign([0.5, 1, -1.5, 2])
+        found = []
+        for function in (layer, lambda x, gamma=layer.gamma: x / tf.sqrt(
+                tf.reduce_mean(x * x, -1, keepdims=True) + 1e-3) * gamma):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = function(x)
+                loss = tf.reduce_sum(tf.sin(y))
+            found.append((y, *tape.gradient(loss, [x, layer.gamma.value])))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4, rtol=1e-4)
 
 
 def test_padding_adder():

@@ -113,7 +113,8 @@ def test_sizes_of_bert(name):
         ("xlm_roberta", "large", 559), ("mpnet", "base", 109), ("deberta", "xsmall", 70),
         ("deberta", "small", 141), ("deberta", "base", 184), ("deberta", "large", 434),
         ("modernbert", "base", 149), ("modernbert", "large", 395),
-        ("nomic_bert", "base", 137), ("gte", "base", 305)))])
+        ("nomic_bert", "base", 137), ("gte", "base", 305), ("eurobert", "base", 210),
+        ("eurobert", "large", 610), ("eurobert", "xlarge", 2100)))])
 def test_other_sizes_of_the_papers(family, name, millions):
     """The papers' and model cards' numbers, in whole millions."""
     count = backbone_of(preset(family, name)).count_params()

@@ -8,16 +8,18 @@ import tensorflow as tf
 import tiny_model
 import tokenizers
 
-from bert_tf.converters.hf_tokenizer import to_json
+from bert_tf.converters.hf_tokenizer import to_json, write_tokenizer
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.ops import unservable_ops
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer
 from bert_tf.tokenization.library import LibraryTokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS as BERT_SPECIALS
 from bert_tf.tokenization.vocabulary import AddedToken, Vocabulary, default_added_tokens
+from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
                  SPECIAL_TOKENS, strict=True))
@@ -241,3 +243,93 @@ def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):
     model.save_pretrained(str(tmp_path / "model"), tokenizer)
     with pytest.raises(UsageError, match="no graph can hold its tokenizer, .*WordLevel"):
         load_served(str(tmp_path / "model"))
+
+
+@pytest.fixture
+def llama(tmp_path):
+    """A `tokenizer.json` like Llama 3's, with pieces that no merge makes."""
+    library = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(EXPRESSIONS["llama3"]), "isolated"),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    library.train_from_iterator(
+        LLAMA_TEXTS[1:] * 3, tokenizers.trainers.BpeTrainer(
+            vocab_size=400, show_progress=False,
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+    values = json.loads(library.to_str())
+    for piece in ("Ġunseen", "987", "ĠFTP"):
+        values["model"]["vocab"][piece] = len(values["model"]["vocab"])
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
+    library.add_special_tokens([tokenizers.AddedToken(
+        name, lstrip=name == "<|mask|>", normalized=False) for name in LLAMA_SPECIALS])
+    first = LLAMA_SPECIALS[0]
+    library.post_processor = tokenizers.processors.Sequence([
+        tokenizers.processors.ByteLevel(trim_offsets=False),
+        tokenizers.processors.TemplateProcessing(
+            single=f"{first} $A", pair=f"{first} $A {first}:1 $B:1",
+            special_tokens=[(first, library.token_to_id(first))])])
+    return json.loads(library.to_str())
+
+
+LLAMA_SPECIALS = ["<|begin_of_text|>", "<|end_of_text|>", "<|mask|>", "<|spare|>", "<|pad|>"]
+LLAMA_NAMES = {"bos_token": LLAMA_SPECIALS[0], "eos_token": LLAMA_SPECIALS[1],
+               "model_input_names": ["input_ids", "attention_mask"]}
+LLAMA_TEXTS = ["I CAN'T, she'll 9876543 unseen unseens FTP/1.1 987\n\n\t한국어 문장 😀😀 x",
+               "", "   ", "The quick brown fox\r\n\r\n   jumps!!\n \xa0over\u3000the <|mask|>."]
+
+
+@pytest.mark.parametrize("pad", ["<|pad|>", "<|end_of_text|>"])
+def test_rules_of_llama(tmp_path, llama, pad):
+    """As EuroBERT has them: the same ids in a graph, read and written."""
+    library = tokenizers.Tokenizer.from_str(json.dumps(llama))
+    read = load(tmp_path, llama, {**LLAMA_NAMES, "pad_token": pad})
+    assert isinstance(read, BytePairTokenizer) and read.python_only is None
+    assert read.vocabulary.special_tokens == (
+        pad, "<|spare|>", "<|begin_of_text|>", "<|end_of_text|>", "<|mask|>")
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    read.save(str(tmp_path / "ours"))
+    saved = load_tokenizer(str(tmp_path / "ours"))
+    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "PreTrainedTokenizerFast", 9)
+    written = load_tokenizer(str(tmp_path / "theirs"))
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs" / "tokenizer.json"))
+    for tokenizer in (read, saved, written):
+        assert tokenizer.options == read.options
+        graph = tf.function(tokenizer.tokenize, autograph=False,
+                            input_signature=[tf.TensorSpec([None], tf.string)])
+        assert graph(tf.constant(LLAMA_TEXTS[:3])).to_list() == [
+            each.ids for each in library.encode_batch(LLAMA_TEXTS[:3], add_special_tokens=False)]
+        assert tokenizer.encode(LLAMA_TEXTS[3], allow_special=True) == (
+            library.encode(LLAMA_TEXTS[3]).ids)
+        assert tokenizer.decode(tokenizer.encode(LLAMA_TEXTS)) == LLAMA_TEXTS
+    for first, second in (("I'M 9871", "an unseen"), ("", "b")):
+        for tokenizer, other in ((read, library), (written, theirs)):
+            assert tokenizer.encode(first) == other.encode(first).ids
+            assert tokenizer.encode(first, second) == other.encode(first, second).ids
+    packed = pack(read.vocabulary, [read.tokenize([text]) for text in ("a 987", "b c")], 32)
+    real = packed["input_mask"].numpy()[0] > 0
+    assert packed["input_word_ids"].numpy()[0][real].tolist() == read.encode("a 987", "b c")
+    assert read.vocabulary.num_special() == 1 and read.vocabulary.num_special(2) == 2
+
+
+def test_offsets_of_words_with_other_characters_before_them(tmp_path, llama):
+    text = "a\tfox\xa0fox (the"
+    _, starts, ends = load(tmp_path, llama, LLAMA_NAMES).tokenize_with_offsets([text])
+    found = [text.encode()[start:end].decode() for start, end in zip(
+        starts.to_list()[0], ends.to_list()[0], strict=True)]
+    assert "".join(found).count("fox") == 2 and not any(
+        "fox" in each and each != "fox" for each in found)
+
+
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"pattern": {"Regex": r"\s+"}}, "Split with the pattern"),
+    ({"pattern": {"String": " "}}, "Split with the pattern"),
+    ({"behavior": "Removed"}, "behavior='Removed'; expected 'Isolated'"),
+    ({"invert": True}, "invert=True")])
+def test_other_words_run_in_python(tmp_path, llama, change, reason):
+    llama["pre_tokenizer"]["pretokenizers"][0] |= change
+    tokenizer = load(tmp_path, llama, LLAMA_NAMES)
+    assert isinstance(tokenizer, LibraryTokenizer) and reason in tokenizer.python_only
+    library = tokenizers.Tokenizer.from_str(json.dumps(llama))
+    assert tokenizer.encode(LLAMA_TEXTS[:3]) == [
+        each.ids for each in library.encode_batch(LLAMA_TEXTS[:3])]

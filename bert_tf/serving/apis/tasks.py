@@ -246,8 +246,9 @@ async def _token_counts(call, columns):
     rows = zip(*columns.values(), strict=True)
     if len(columns) == 1:
         return [counts[text] for text, in rows]
-    about = call.about
-    special = (about.description.get("pair_tokens") or _SPECIAL + 1) - 2 * _SPECIAL
+    about = call.about.description
+    special = (about.get("pair_tokens") or _SPECIAL + 1) - 2 * (about.get("text_tokens")
+                                                                or _SPECIAL)
     return [counts[one] + counts[other] + special for one, other in rows]
 
 

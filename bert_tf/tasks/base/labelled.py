@@ -84,10 +84,17 @@ class LabelledModel(TakesText, Objective):
         """The names of the losses."""
         return tuple(self.label_keys)
 
+    @property
+    def pools_late(self):
+        """Whether labels of a text are predicted from the mean of what the head makes of tokens."""
+        return self.config.pooling == "late" and self.feature_lstm is None
+
     def _logits(self, batch, output, training):
         """Compute the head's logits on the encoder's `output`, float32 `[…, num_labels]`."""
-        hidden = self._hidden(batch, output, training)
-        return self.head(self.dropout(hidden, training=training), training=training)
+        pools_late = output == "pooled_output" and self.pools_late
+        hidden = self._hidden(batch, "sequence_output" if pools_late else output, training)
+        return self.head(self.dropout(hidden, training=training), training=training,
+                         input_mask=batch["input_mask"] if pools_late else None)
 
     def _hidden(self, batch, output, training):
         inputs = {name: batch[name] for name in INPUTS}

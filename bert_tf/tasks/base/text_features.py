@@ -59,7 +59,7 @@ def truncated_rows(rows, texts, preprocessor, tokenize=None):
     """
     if preprocessor.long == "windows":
         return np.zeros(0, np.int64)
-    special = 2 if len(texts) == 1 else 2 + preprocessor.tokenizer.vocabulary.pair_separators
+    special = preprocessor.tokenizer.vocabulary.num_special(len(texts))
     tokenize = tokenize or preprocessor.tokenizer.tokenize
     full = np.flatnonzero(rows["input_word_ids"].lengths >= preprocessor.seq_length)
     truncated = [np.zeros(0, np.int64)]

@@ -95,8 +95,10 @@ class Classifier(ScoresPairs, LabelledModel):
 
     def result_of(self, inputs, outputs, training=False):
         """Compute what `call` does from the backbone's outputs for `inputs`."""
-        hidden = self.dropout(outputs["pooled_output"], training=training)
-        return self.head(hidden, training=training)
+        output = "sequence_output" if self.pools_late else "pooled_output"
+        hidden = self.dropout(outputs[output], training=training)
+        return self.head(hidden, training=training,
+                         input_mask=inputs["input_mask"] if self.pools_late else None)
 
     def classify(self, texts, text_pairs=None, batch_size=32):
         """Predict labels of texts, or of pairs of texts.
@@ -173,6 +175,13 @@ class Classifier(ScoresPairs, LabelledModel):
         """Convert `logits [b, labels]` to what is reported: probabilities, or the number itself."""
         return {"single_label": tf.nn.softmax, "multi_label": tf.sigmoid,
                 "regression": tf.identity}[self.problem](logits)
+
+    def _logits(self, batch, output, training):
+        if len(batch["input_word_ids"].shape) == 2 or not self.pools_late:
+            return super()._logits(batch, output, training)
+        return average_windows(
+            batch, lambda windows: super(Classifier, self)._logits(windows, output, training),
+            tf.TensorSpec([None, len(self.labels)]), training)
 
     def _hidden(self, batch, output, training):
         if len(batch["input_word_ids"].shape) == 2:

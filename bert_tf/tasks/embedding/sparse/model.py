@@ -141,11 +141,11 @@ class SparseEmbedder(VectorModel):
         # As a served model's `embed` calls it, so that one graph of the encoder is in a version.
         outputs = self.backbone({name: inputs[name] for name in INPUTS}, training=training,
                                 encoder_outputs=True)
-        head = self.masked_lm_head
-        hidden = head.transform(outputs["sequence_output"], training=training)
-        table = tf.cast(self.backbone.embeddings.table(), hidden.dtype)
+        hidden, table, bias = self.masked_lm_head.decoded(
+            outputs["sequence_output"], self.backbone.embeddings.table(), training)
         return pool_terms(hidden, inputs["input_mask"], table,
-                          tf.convert_to_tensor(head.output_bias), self.pooling, self.act, training)
+                          tf.zeros(table.shape[:1]) if bias is None else bias, self.pooling,
+                          self.act, training)
 
     def loss_of(self, gathered, batch):
         """See `VectorModel.loss_of`: with the FLOPS regularizer; where a batch has `progress`, how
