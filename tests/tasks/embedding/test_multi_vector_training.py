@@ -124,6 +124,14 @@ def test_it_is_learned_and_measured(folder, tmp_path):
     assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-4)  # gradient caching: the same loss
     found = files.read_json(str(folder / "run" / "results.json"))["metrics"]
     assert found["mrr@10"] > 0.3  # by chance 0.06
+    measured = []
+    for model in (folder / "run", folder / "saved" / "run" / "1"):
+        output = str(tmp_path / f"of_{len(measured)}")
+        assert cli.run(evaluate.main, [
+            "--model", str(model), "--task", "multi_vector", "--data", str(folder / "pairs.tsv"),
+            "--output_dir", output]) == 0
+        measured.append(files.read_json(f"{output}/results.json")["metrics"])
+    assert measured[0] == pytest.approx(measured[1], abs=0.01)
     assert cli.run(evaluate.main, [
         "--model", str(folder / "run"), "--task", "retrieval", "--data", str(folder / "pairs.tsv"),
         "--output_dir", str(tmp_path / "found"), "--reranker", str(folder / "run"),
