@@ -6,6 +6,8 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from embedder_step import one_step
+from harness import mirrored
 
 from bert_tf import cli, evaluate, finetune
 from bert_tf.config import ModelConfig
@@ -82,6 +84,17 @@ def tokenizing():
 def test_another_loss_is_refused(options, message):
     with pytest.raises(UsageError, match=message):
         MultiVectorLoss(**options)
+
+
+@pytest.mark.long
+def test_parts_and_replicas_equal_the_whole_batch():
+    """With dropout: what an example draws depends on its place in the batch alone."""
+    whole = one_step(tf.distribute.get_strategy(), kind=MultiVectorEmbedder)
+    parts = one_step(mirrored(2), 2, kind=MultiVectorEmbedder)
+    assert whole[0] > 1 and parts[:2] == pytest.approx(whole[:2], rel=1e-5)
+    for name, value in parts[2].items():
+        if not name.endswith("key/bias"):  # whose gradient is 0 but for rounding
+            np.testing.assert_allclose(value, whole[2][name], rtol=0, atol=1e-5, err_msg=name)
 
 
 @pytest.fixture(scope="module")
