@@ -18,8 +18,8 @@ _BATCH_CHARACTERS = 1 << 14  # of the texts that are predicted together
 _CHARACTERS = 8  # of a token at most, by which the length of a truncated text is estimated
 _FLAT = ("label", "span")  # kinds of results whose parts are columns of their own
 # Kinds of texts that are read to the window alone.
-_TRUNCATED = ("label", "number", "relevance", "terms", "vector", "candidates")
-_FINITE = ("label", "number", "relevance", "terms", "vector")
+_TRUNCATED = ("label", "number", "relevance", "terms", "vector", "vectors", "candidates")
+_FINITE = ("label", "number", "relevance", "terms", "vector", "vectors")
 
 
 class Predictor:
@@ -198,7 +198,7 @@ def _arrow_types(pa, name, result, row):
             [(label, number) for label in row[result["labels"]]]), "chosen": pa.list_(text)}
     if kind == "span":
         return {result.get("name", "text"): text, "score": number, "start": place, "end": place}
-    if kind == "vector":
+    if kind in ("vector", "vectors"):
         *counts, width = row[result["value"]].shape
         vector = pa.list_(pa.from_numpy_dtype(row[result["value"]].dtype), width)
         return {name: pa.list_(vector) if counts else vector}

@@ -141,7 +141,7 @@ def _values(results, row):
     """A row's results; of labels and single spans the parts, of tokens and vectors the outputs."""
     values = {}
     for name, result in results.items():
-        if result["kind"] in ("tokens", "vector"):
+        if result["kind"] in ("tokens", "vector", "vectors"):
             values |= {output: row[output] for output in outputs_of(result)}
         elif result["kind"] in ("label", "span"):
             values |= plain(result, row)

@@ -66,7 +66,7 @@ def read(encoder, reading, folders, sources, prompts):
     longest, config = reading["seq_length"], encoder.config
     _check_whole({name: lengths.get(name) for name in LENGTHS[:2]}, source)
     expansion = _read_expansion(lengths.get("query_expansion"), encoder, source)
-    least, reach = expansion["length"], config.local_attention // 2
+    least = expansion["length"]
     query_length = least if expansion["strategy"] == "fixed" else min(
         max(lengths.get("query_length") or longest, least), config.longest)
     length = min(lengths.get("document_length") or longest, config.longest)
@@ -79,13 +79,7 @@ def read(encoder, reading, folders, sources, prompts):
             config.longest)
     except UsageError as error:
         raise UsageError(f"{source}: {error}") from None
-    if config.family == "deberta" and least and not expansion["attend"]:
-        raise UsageError(explain(f"{source}: query_expansion.attend=false of a DeBERTa, which "
-                                 "gives such tokens no embedding", "true"))
-    if reach and least - 2 > reach and not expansion["attend"]:
-        raise UsageError(explain(f"{source}: query_expansion.attend=false with {least} tokens, of "
-                                 f"which the last may see none within {reach}",
-                                 f"at most {reach + 2}"))
+    check_expansion(config, task, source)
     prompts = _with_prefixes(prompts, about)
     if prompts:
         task["prompts"] = prompts
@@ -122,6 +116,26 @@ def read_stanford(folder):
                         "pair": False}}
     return dataclasses.replace(encoder, task=task, tensors=_projected(encoder, theirs),
                                dropped=tuple(name for name in encoder.dropped if name != _WEIGHT))
+
+
+def check_expansion(config, task, source):
+    """Raise UsageError for tokens that are added to queries and not seen, where theirs see nothing.
+
+    Args:
+        config: a `ModelConfig`.
+        task: that of a `MultiVectorEmbedder`.
+        source: what the error names.
+    """
+    least, reach = task["expansion"], config.local_attention // 2
+    if not least or task["attends_expansion"]:
+        return
+    if config.family == "deberta":
+        raise UsageError(explain(f"{source}: query_expansion.attend=false of a DeBERTa, which "
+                                 "gives such tokens no embedding", "true"))
+    if reach and least - 2 > reach:
+        raise UsageError(explain(f"{source}: query_expansion.attend=false with {least} tokens, of "
+                                 f"which the last may see none within {reach}",
+                                 f"at most {reach + 2}"))
 
 
 def write_module(name, folder, checkpoint):

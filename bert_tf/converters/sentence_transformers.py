@@ -120,6 +120,8 @@ def write(checkpoint, path):
         "", *(f"{i}_{name}" for i, name in enumerate(names) if i)]
     _refuse_other("long", task.get("reading", {}).get("long", "head"), "head")
     mode = None if sparse or several else _check(task, checkpoint.config)
+    if several:
+        late_interaction.check_expansion(checkpoint.config, task, path)
     packages = late_interaction.TYPES if several else dict.fromkeys(
         names, splade.PACKAGE if sparse else _PACKAGE)
     with checksums.new_folder(path) as temporary:

@@ -63,6 +63,9 @@ class Parquet:
         for field, values in zip(self.predicted, predictions.values(), strict=True):
             if pa.types.is_map(field.type):
                 values = [list(value.items()) for value in values]
+            elif pa.types.is_list(field.type) and pa.types.is_fixed_size_list(
+                    field.type.value_type):
+                values = list(map(list, values))  # of each text an array of several vectors
             columns[field.name] = _vectors(pa, values, field.type) if isinstance(
                 values, np.ndarray) else pa.array(values, field.type)
         texts = [name for name, column in columns.items() if pa.types.is_string(column.type)]

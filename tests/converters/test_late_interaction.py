@@ -184,6 +184,14 @@ def test_what_is_not_computed_is_refused(folder, wrong, message):
         sentence_transformers.read(str(made))
 
 
+def test_so_is_what_theirs_would_compute_otherwise(folder, tmp_path):
+    checkpoint = sentence_transformers.read(str(folder("modernbert_st")))
+    checkpoint.task["expansion"] = checkpoint.task["query_length"]
+    with pytest.raises(UsageError, match="of which the last may see none within 4; expected at m"):
+        sentence_transformers.write(checkpoint, str(tmp_path / "back"))
+    assert not (tmp_path / "back").exists()
+
+
 def test_the_command_names_what_reads_the_folder(folder, tmp_path, capsys):
     for source, target in ((("sentence_transformers", folder()), ("bert_tf", tmp_path / "ours")),
                            (("bert_tf", tmp_path / "ours"),

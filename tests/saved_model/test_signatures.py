@@ -20,11 +20,13 @@ PREDICTED = {"label": ("string", 1), "score": ("float32", 1), "probabilities": (
              "labels": ("string", 2)}
 WEIGHED = {"terms": ("string", 2), "term_ids": ("int32", 2), "weights": ("float32", 2),
            "num_terms": ("int32", 1)}
+OF_TOKENS = {"vectors": ("float32", 3), "num_vectors": ("int32", 1)}
 SHAPES = {  # outputs, as serving/README.md promises them: type and rank
     **dict.fromkeys(("embed", "embed_ids"), {"embedding": ("float32", 2)}),
     "encode": ENCODED, "encode_ids": ENCODED,
     "fill_mask": {"tokens": ("string", 3), "scores": ("float32", 3), "positions": ("int32", 2),
                   "num_masks": ("int32", 1)},
+    "passage_vectors": OF_TOKENS, "query_vectors": OF_TOKENS,
     **dict.fromkeys(("sparse", "sparse_ids", "sparse_queries"), WEIGHED),
     "next_sentence": {"probability": ("float32", 1)},
     "sentence_order": {"probability": ("float32", 1)},

@@ -20,6 +20,7 @@ from bert_tf.saved_model.signatures import signatures
 from bert_tf.storage import files, locks
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.classification.model import Classifier
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
@@ -146,6 +147,12 @@ MODELS = {
                    config_of(tokenizer), seed=7, prompts={"query": "the "}, query_table=True,
                    preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH)),
                (*_EVERY, "sparse", "sparse_ids", "sparse_queries")),
+    "multi_vector": (word_piece,
+                     lambda tokenizer: MultiVectorEmbedder(
+                         config_of(tokenizer), dim=6, query_length=8, skiplist=["dog"], seed=7,
+                         prompts={"query": "the "},
+                         preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH)),
+                     (*_EVERY, "passage_vectors", "query_vectors", "rank")),
     "encoder": (word_piece, lambda tokenizer: build_encoder(config_of(tokenizer), seed=7), _ALL),
 }
 
@@ -153,7 +160,7 @@ MODELS = {
 # What `serving_default` stands for, where not for `embed`.
 DEFAULTS = {**dict.fromkeys(("classifier", "several", "regressor"), "predict"), "ranker": "rank",
             **dict.fromkeys(("tagger", "characters"), "tag"), "span": "answer",
-            "sparse": "sparse"}
+            "sparse": "sparse", "multi_vector": "passage_vectors"}
 
 
 def save_model(folder, name="bert"):

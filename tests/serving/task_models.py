@@ -19,7 +19,7 @@ from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-NAMES = ("bert", "classifier", "several", "ranker", "span", "sparse", "morphemes")
+NAMES = ("bert", "classifier", "several", "ranker", "span", "sparse", "multi_vector", "morphemes")
 
 
 class _Callers(dict):

@@ -18,7 +18,6 @@ from bert_tf.tasks.base.query_examples import QueryExample
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.features import query_features
 from bert_tf.tasks.embedding.model import SentenceEmbedder
-from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.config import TrainConfig
@@ -32,9 +31,9 @@ CONFIG = ModelConfig(vocab_size=25, hidden_size=16, num_hidden_layers=1, num_att
                      hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
 
 
-def make(**options):
+def make(kind=SentenceEmbedder, **options):
     preprocessor = TextPreprocessor(Tokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS])), 12)
-    return SentenceEmbedder(CONFIG, preprocessor=preprocessor, seed=3, **options)
+    return kind(CONFIG, preprocessor=preprocessor, seed=3, **options)
 
 
 def text(random):
@@ -50,11 +49,11 @@ def queries(count, seed=0):
             for number in range(count)]
 
 
-def one_step(strategy, accumulate_steps=1, loss=None):
+def one_step(strategy, accumulate_steps=1, loss=None, kind=SentenceEmbedder):
     """The loss, the gradient's norm and the weights after a step on 14 queries in a batch of 16."""
-    loss = loss or EmbeddingLoss(loss="in_batch", two_sided=True)
+    loss = loss or kind.loss_class(loss="in_batch", two_sided=True)
     with strategy.scope():
-        model = make(training_loss=loss)
+        model = make(kind, training_loss=loss)
         config = TrainConfig(train_steps=5, batch_size=16, accumulate_steps=accumulate_steps,
                              optimizer="lamb", learning_rate=1e-2)
         optimizer = build_optimizer(config)

@@ -20,6 +20,7 @@ from bert_tf.saved_model.save import export_saved_model
 from bert_tf.storage import files, variables
 from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained
 from bert_tf.tasks.pretraining.language_model import LanguageModel
@@ -61,6 +62,8 @@ MODELS = {
     "embedder": lambda: SentenceEmbedder(tiny("bert"), layers=[1], weighting="idf", seed=4,
                                          special_ids=[2, 3]),
     "sparse_embedder": lambda: SparseEmbedder(tiny("bert"), pooling="sum", seed=4),
+    "multi_vector_embedder": lambda: MultiVectorEmbedder(tiny("bert"), dim=4, query_length=8,
+                                                         seed=4),
 }
 
 

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from bert_tf.errors import UsageError, explain
+from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.retrieval.ranking import cosines, product, ranking
@@ -94,9 +94,23 @@ class Methods(Steps):
         return results[0] if single else results
 
     @_asks
+    def vectors(self, texts, prompt="passage"):
+        """Vectors of the tokens of texts, for each float32 `[vectors, dim]`.
+
+        Args:
+            texts: str or list of str.
+            prompt: `query` or `passage`: as what they are read.
+        """
+        texts, single = _listed(texts)
+        name = f"{check_choice('prompt', prompt, ('query', 'passage'))}_vectors"
+        results = [row["vectors"] for row in (yield from self.values(name, text=texts))]
+        return results[0] if single else results
+
+    @_asks
     def rank(self, query, passages):
-        """Rank passages by a query: by a reranker's scores, else by the scalar product of weights
-        of tokens or the cosine of vectors, of the texts after the model's prompts.
+        """Rank passages by a query: by a reranker's scores or MaxSim of vectors of tokens, else by
+        the scalar product of weights of tokens or the cosine of vectors, of the texts after the
+        model's prompts.
 
         Args:
             query: str.

@@ -16,6 +16,7 @@ Clients and pages know the kinds and nothing about tasks.
 | `number` | `value` | float |
 | `terms` | `text`, `id`, `score`, `count` | dict of float by token, heaviest first |
 | `vector` | `value` | array |
+| `vectors` | `value`, `count` | array, a row for each vector |
 | `tokens` | `text`, `id`, `score`, `vector`, `count` | list of dicts |
 | `json` | `value` | what the text holds |
 
@@ -160,6 +161,7 @@ _PLAIN = {
     "terms": lambda result, row: dict(zip(row[result["text"]], _listed(row[result["score"]]),
                                           strict=True)),
     "vector": lambda result, row: row[result["value"]],
+    "vectors": lambda result, row: row[result["value"]],
     "tokens": _tokens,
     "json": lambda result, row: json.loads(row[result["value"]]),
 }

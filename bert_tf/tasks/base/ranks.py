@@ -67,14 +67,16 @@ def beside(queries, passages):
     return queries, passages
 
 
-def rank_signature(objective):
-    """Return the `Signature` `rank` of a served model that reads pairs and gives them one number.
+def rank_signature(objective, function=None, main=True):
+    """Return the `Signature` `rank` of a served model that gives a query and a passage one number.
 
     Args:
         objective: the one that it answers for.
+        function: see `Signature`; None for that of models that read both together.
+        main: see `Signature`.
     """
-    return Signature(_rank, texts("query", "passage"), objective,
-                     {"score": result("relevance", value="score", of="passage")}, main=True)
+    return Signature(function or _rank, texts("query", "passage"), objective,
+                     {"score": result("relevance", value="score", of="passage")}, main=main)
 
 
 def _rank(served, query, passage):

@@ -23,7 +23,8 @@ TASK = "embedding"  # name of the loss in what is logged
 class VectorModel(Ranks, TakesText, Objective):
     """Base of the models that give each text a vector, and learn from queries and their texts.
 
-    A subclass has `prompts`, a dict, `training_loss`, an `EmbeddingLoss`, and `similarities`.
+    A subclass has `prompts`, a dict, `training_loss`, an `EmbeddingLoss`, and `similarities`, or
+    `scores`.
     """
 
     tasks = (TASK,)

@@ -64,6 +64,21 @@ def test_sparse(ask, task_models):
          for each in ranked], rtol=1e-4)
 
 
+def test_vectors_of_tokens(ask, task_models):
+    for role in ("query", "passage"):
+        found = ask("multi_vector", "vectors", TEXTS, role)
+        rows = _rows(task_models, "multi_vector", f"{role}_vectors", text=TEXTS)
+        for vectors, expected in zip(found, rows, strict=True):
+            np.testing.assert_allclose(vectors, expected["vectors"][:expected["num_vectors"]],
+                                       **CLOSE)
+        np.testing.assert_allclose(ask("multi_vector", "vectors", TEXTS[0], role), found[0],
+                                   **CLOSE)
+    [query] = ask("multi_vector", "vectors", ["a dog"], "query")
+    for each in ask("multi_vector", "rank", "a dog", TEXTS):
+        assert each["score"] == pytest.approx((query @ found[each["index"]].T).max(1).sum(),
+                                              rel=1e-4)
+
+
 def test_encode_without_padding(ask, task_models):
     rows = ask("bert", "predict", "encode", text=TEXTS)
     for row, expected in zip(rows, _rows(task_models, "bert", "encode", text=TEXTS),

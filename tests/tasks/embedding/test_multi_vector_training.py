@@ -6,6 +6,8 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from embedder_step import one_step
+from harness import mirrored
 
 from bert_tf import cli, evaluate, finetune
 from bert_tf.config import ModelConfig
@@ -84,6 +86,17 @@ def test_another_loss_is_refused(options, message):
         MultiVectorLoss(**options)
 
 
+@pytest.mark.long
+def test_parts_and_replicas_equal_the_whole_batch():
+    """With dropout: what an example draws depends on its place in the batch alone."""
+    whole = one_step(tf.distribute.get_strategy(), kind=MultiVectorEmbedder)
+    parts = one_step(mirrored(2), 2, kind=MultiVectorEmbedder)
+    assert whole[0] > 1 and parts[:2] == pytest.approx(whole[:2], rel=1e-5)
+    for name, value in parts[2].items():
+        if not name.endswith("key/bias"):  # whose gradient is 0 but for rounding
+            np.testing.assert_allclose(value, whole[2][name], rtol=0, atol=1e-5, err_msg=name)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Of an encoder and `pairs.tsv`, whose positives are their queries in other words."""
@@ -124,6 +137,14 @@ def test_it_is_learned_and_measured(folder, tmp_path):
     assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-4)  # gradient caching: the same loss
     found = files.read_json(str(folder / "run" / "results.json"))["metrics"]
     assert found["mrr@10"] > 0.3  # by chance 0.06
+    measured = []
+    for model in (folder / "run", folder / "saved" / "run" / "1"):
+        output = str(tmp_path / f"of_{len(measured)}")
+        assert cli.run(evaluate.main, [
+            "--model", str(model), "--task", "multi_vector", "--data", str(folder / "pairs.tsv"),
+            "--output_dir", output]) == 0
+        measured.append(files.read_json(f"{output}/results.json")["metrics"])
+    assert measured[0] == pytest.approx(measured[1], abs=0.01)
     assert cli.run(evaluate.main, [
         "--model", str(folder / "run"), "--task", "retrieval", "--data", str(folder / "pairs.tsv"),
         "--output_dir", str(tmp_path / "found"), "--reranker", str(folder / "run"),

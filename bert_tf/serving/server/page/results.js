@@ -27,7 +27,7 @@ const FURTHER = { entities: { score: "scores", count: "num_entities" }, answers:
 const NO_OUTPUT = ["kind", "of", "name"];
 const SHOW = { span: showSpan, label: showLabel, spans: showSpans, continuation: showContinuation,
   candidates: showCandidates, relevance: showNumber, number: showNumber, terms: showTerms,
-  vector: null, tokens: showTokens, json: showJson };
+  vector: null, vectors: null, tokens: showTokens, json: showJson };
 
 const outputsOf = (result) =>
   Object.entries(result).filter(([part]) => !NO_OUTPUT.includes(part)).map(([, name]) => name);
