@@ -22,11 +22,12 @@ SCHEME = "hf://"
 _FORM = "hf://org/name or hf://org/name@revision"
 _PART = r"[A-Za-z0-9_][\w.-]*"
 _NAME = re.compile(rf"(?P<repository>(?:{_PART}/)?{_PART})(?:@(?P<revision>{_PART}(?:/{_PART})*))?")
-# Folders of a repository that hold parts of a model: modules of sentence-transformers, the halves
-# of an ELECTRA, a tokenizer of keras-hub.
-_FOLDERS = ("", "[0-9]*_*/", "discriminator/", "generator/", "assets/tokenizer/")
+# Folders of a repository that hold parts of a model: modules of sentence-transformers, perhaps of
+# a route, the halves of an ELECTRA, a tokenizer of keras-hub.
+_FOLDERS = ("", "[0-9]*_*/", "query_[0-9]_*/", "document_[0-9]_*/", "discriminator/", "generator/",
+            "assets/tokenizer/")
 _DESCRIPTIONS = (
-    "config.json", "modules.json", "config_sentence_transformers.json",
+    "config.json", "modules.json", "router_config.json", "config_sentence_transformers.json",
     "sentence_*_config.json", "model_config.json", "task.json", "checksums.json",
     "metadata.json", "artifact.metadata", "preprocessor.json", "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",

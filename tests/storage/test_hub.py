@@ -15,10 +15,12 @@ BIG = bytes(range(256)) * 4000
 FILES = {
     "README.md": b"words", "config.json": b"{}", "tokenizer.json": b"{ }", "vocab.txt": b"[PAD]\n",
     "modules.json": b"[]", "1_Pooling/config.json": b"{\n}", "2_Dense/config.json": b"{\n\n}",
+    "router_config.json": b"{  }", "query_0_SparseStaticEmbedding/config.json": b"[{}]",
     "2_Dense/pytorch_model.bin": b"dense", "model.safetensors": BIG, "pytorch_model.bin": b"big",
     "tf_model.h5": b"h5", "flax_model.msgpack": b"flax", "rust_model.ot": b"rust",
     "onnx/model.onnx": b"onnx", "onnx/config.json": b"[ ]", "openvino/openvino_model.bin": b"vino"}
-READ = sorted(["config.json", "tokenizer.json", "vocab.txt", "modules.json",
+READ = sorted(["config.json", "tokenizer.json", "vocab.txt", "modules.json", "router_config.json",
+               "query_0_SparseStaticEmbedding/config.json",
                "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/pytorch_model.bin",
                "model.safetensors"])
 
