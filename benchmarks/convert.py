@@ -18,10 +18,10 @@ import tempfile
 
 import numpy as np
 
-from bert_tf.config import FAMILIES
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.hf_classes import ENCODER
+from bert_tf.family_defaults import FAMILIES
 from bert_tf.presets import preset
 from bert_tf.storage import files
 

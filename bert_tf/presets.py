@@ -62,7 +62,7 @@ def preset(family, name, vocab_size=None, **changes):
     """The `ModelConfig` of a published size.
 
     Args:
-        family: one of `config.FAMILIES`.
+        family: one of `family_defaults.FAMILIES`.
         name: one of the family's sizes.
         vocab_size: entries of the vocabulary; None for the published one's.
         changes: further fields of `ModelConfig`.

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.config import ACTIVATIONS, FAMILIES, FAMILY_DEFAULTS, ModelConfig
+from bert_tf.config import ACTIVATIONS, ModelConfig
 from bert_tf.errors import UsageError
+from bert_tf.family_defaults import FAMILIES, FAMILY_DEFAULTS
 
 
 @given(heads=st.integers(1, 16), width=st.integers(1, 64), act=st.sampled_from(ACTIVATIONS),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bert_tf.config import FAMILIES
 from bert_tf.errors import UsageError
+from bert_tf.family_defaults import FAMILIES
 from bert_tf.presets import PRESETS, generator_config, preset
 
 

@@ -1,7 +1,7 @@
 """What of each family every format holds: the table of `convert --list`."""
 
-from bert_tf.config import FAMILIES
 from bert_tf.converters.hf_classes import MODELS
+from bert_tf.family_defaults import FAMILIES
 
 # In the order of `hf_classes` where there are several.
 _NAMES = {"pretraining": "masked LM", "next_sentence": "next sentence",

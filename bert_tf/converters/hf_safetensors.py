@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
+from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_config, safetensors_file, tokenizer_files, weight_files
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
@@ -17,6 +17,7 @@ from bert_tf.converters.hf_names import PREFIXES, ROWS, usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.models.find import gives_token_vectors
 from bert_tf.storage import checksums, files
 

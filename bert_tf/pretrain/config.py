@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from bert_tf.config import FAMILIES, NEXT_SENTENCE_FORMATS
+from bert_tf.config import NEXT_SENTENCE_FORMATS
 from bert_tf.data.options import MakeExamplesOptions
+from bert_tf.family_defaults import FAMILIES
 from bert_tf.options import (
     ABOVE_0,
     FRACTION,

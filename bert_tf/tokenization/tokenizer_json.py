@@ -11,6 +11,7 @@ import dataclasses
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
+from bert_tf.tokenization.json_template import UnknownRules, read_template, steps_of
 from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
 from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
@@ -32,10 +33,6 @@ KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "NFC"}]
 # Normalizers after which a token may be there that was not, or a blank gone beside one.
 _CHANGES = ("Lowercase", "StripAccents", "Strip")
-
-
-class UnknownRules(UsageError):
-    """A pipeline that none of our tokenizers runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +110,7 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    cls, sep, separators, types = _read_template(values.get("post_processor"), tokens, path)
+    cls, sep, separators, types = read_template(values.get("post_processor"), tokens, path)
     final = sep is not None
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
     if not final:  # what ends a text that is written
@@ -153,7 +150,7 @@ def _describe(values, model, config, path):
     special = _special(values, model, tokens, config, path)
     names = special["special_tokens"]
     added = hf_options.decoded_tokens(values.get("added_tokens") or [], names, path)
-    steps = [step for step in _steps(values.get("normalizer"), "normalizers")
+    steps = [step for step in steps_of(values.get("normalizer"), "normalizers")
              if step["type"] != "NFC"]
     changed = any(step.get("lowercase") or step.get("strip_accents") or step["type"] in _CHANGES
                   for step in steps)
@@ -182,49 +179,6 @@ def _all_tokens(values, model, path):
     return tokens
 
 
-def _read_template(processor, tokens, path):
-    """`(cls, sep, separators between segments, whether the second has type 1)`; `sep` is None where
-    nothing stands at the end, and the second segment begins as the first."""
-    steps = _steps(processor, "processors")
-    steps = [step for step in steps if step["type"] != "ByteLevel"]  # which trims offsets
-    kind = steps[0]["type"] if len(steps) == 1 else None
-    if kind in ("RobertaProcessing", "BertProcessing"):
-        bert = kind == "BertProcessing"
-        pairs = [steps[0]["cls"], steps[0]["sep"]]
-        _check_ids({name: [number] for name, number in pairs}, tokens, path)
-        return pairs[0][0], pairs[1][0], 1 if bert else 2, bert
-    if kind == "TemplateProcessing":
-        single, pair = ([_item(item) for item in steps[0][name]] for name in ("single", "pair"))
-        cls, sep = single[0][0], single[-1][0]
-        if single == [(cls, 0), ("A", 0)] and pair in (
-                [*single, (cls, kind), ("B", kind)] for kind in (0, 1)):
-            _check_ids({cls: steps[0]["special_tokens"][cls]["ids"]}, tokens, path)
-            return cls, None, 1, False
-        between = [(sep, 0)] * (len(pair) - 4)
-        last = pair[-1][1]
-        if single == [(cls, 0), ("A", 0), (sep, 0)] and len(between) in (1, 2) and pair == [
-                (cls, 0), ("A", 0), *between, ("B", last), (sep, last)] and last in (0, 1):
-            _check_ids({name: steps[0]["special_tokens"][name]["ids"] for name in (cls, sep)},
-                       tokens, path)
-            return cls, sep, len(between), last == 1
-    raise UnknownRules(explain(f"{path}: a post_processor of another form",
-                               "cls a sep, and cls a sep b sep or cls a sep sep b sep; or cls a, "
-                               "and cls a cls b"))
-
-
-def _check_ids(numbers, tokens, path):
-    """Refuse ids, a list for each token, that are not those of the vocabulary."""
-    for name, each in numbers.items():
-        if [tokens[number] for number in each] != [name]:
-            raise UsageError(explain(f"{path}: the post_processor has the ids {each!r} for "
-                                     f"{name!r}", "its one id in the vocabulary"))
-
-
-def _item(item):
-    (kind, value), = item.items()
-    return (value["id"] if kind in ("SpecialToken", "Sequence") else None), value["type_id"]
-
-
 def _word_piece(values, model, config, description):
     from bert_tf.tokenization.tokenizer import (
         CONTINUATION_PREFIX,
@@ -233,7 +187,7 @@ def _word_piece(values, model, config, description):
     )
 
     path = description.path
-    steps = _steps(values.get("normalizer"), "normalizers")
+    steps = steps_of(values.get("normalizer"), "normalizers")
     composes, keeps_hangul = steps[:1] == [{"type": "NFC"}], steps[2:] == KEEPS_HANGUL
     normalizer = (steps[composes:] or [{}])[0]
     _expect(path, "normalizer", [step["type"] for step in steps[composes:]],
@@ -273,7 +227,7 @@ def _byte_pair(values, model, _, description):
             "a piece for each, or unk_token and fuse_unk=false"))
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         _expect(path, name, model.get(name) or None, None)
-    normalizers = [step["type"] for step in _steps(values.get("normalizer"), "normalizers")]
+    normalizers = [step["type"] for step in steps_of(values.get("normalizer"), "normalizers")]
     if normalizers not in ([], ["NFC"]):
         raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
                                    "none, or NFC"))
@@ -286,7 +240,7 @@ def _byte_pair(values, model, _, description):
 
 def _read_words(pre_tokenizer, path):
     """The name of the pattern by which text is split, and the step `ByteLevel`."""
-    steps = _steps(pre_tokenizer, "pretokenizers")
+    steps = steps_of(pre_tokenizer, "pretokenizers")
     own = [step["type"] for step in steps] == ["Split", "ByteLevel"]
     if not own:
         _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["ByteLevel"])
@@ -311,7 +265,7 @@ def _unigram(values, model, _, description):
 
     path = description.path
     _expect(path, "byte_fallback", model.get("byte_fallback") or None, None)
-    steps = _steps(values.get("pre_tokenizer"), "pretokenizers")
+    steps = steps_of(values.get("pre_tokenizer"), "pretokenizers")
     steps = [step for step in steps if step["type"] != "WhitespaceSplit"]
     _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
     scheme = steps[0].get("prepend_scheme") or (
@@ -333,7 +287,7 @@ def _unigram(values, model, _, description):
 
 def _read_normalizer(normalizer, path):
     """Options of `SentencePieceTokenizer`, and the rules that the model applies, as bytes."""
-    steps = _steps(normalizer, "normalizers")
+    steps = steps_of(normalizer, "normalizers")
     steps = [step for step in steps if step != _BLANKS]  # the model does the same
     if steps == DEBERTA:
         return {"normalization": "deberta"}, b""
@@ -354,15 +308,6 @@ def _read_normalizer(normalizer, path):
     raise UnknownRules(explain(
         f"{path}: the normalizers {', '.join(step['type'] for step in steps)}",
         "those of ALBERT, XLM-R, CamemBERT or DeBERTa-v3"))
-
-
-def _steps(step, key):
-    """A step, or those of a sequence, as a list."""
-    if step is None:
-        return []
-    if step["type"] == "Sequence":
-        return [inner for each in step[key] for inner in _steps(each, key)]
-    return [step]
 
 
 def _natural(model, key):

@@ -6,7 +6,8 @@ import tensorflow as tf
 from test_families import batch
 
 from bert_tf import randomness
-from bert_tf.config import FAMILIES, ModelConfig
+from bert_tf.config import ModelConfig
+from bert_tf.family_defaults import FAMILIES
 from bert_tf.layers.embeddings import Embeddings
 from bert_tf.layers.masks import causal_adder, padding_adder
 from bert_tf.models.distances import layer_distances

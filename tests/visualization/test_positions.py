@@ -7,8 +7,9 @@ from matplotlib import image
 from tiny_encoder import CONFIG, tokenizer
 
 from bert_tf import cli, visualize
-from bert_tf.config import FAMILY_DEFAULTS, ModelConfig
+from bert_tf.config import ModelConfig
 from bert_tf.errors import UsageError
+from bert_tf.family_defaults import FAMILY_DEFAULTS
 from bert_tf.layers.layout import Padded
 from bert_tf.models.families import build_encoder
 from bert_tf.visualization.positions import position_table

@@ -1,0 +1,57 @@
+"""The families of models: a row of values each."""
+
+_ROBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
+            "type_vocab_size": 1, "positions_from_padding": True, "pooling": "first",
+            "label_head": "dense", "label_act": "tanh"}
+# What a configuration of a family has where it does not say otherwise.
+FAMILY_DEFAULTS = {
+    "bert": {},
+    "roberta": _ROBERTA,
+    "xlm_roberta": _ROBERTA,
+    "camembert": _ROBERTA,
+    "albert": {"embedding_size": 128, "num_hidden_groups": 1},
+    "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
+                "label_act": "gelu"},
+    "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
+            "embedding_norm": False, "pooling": "last", "label_head": "no_bias"},
+    "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
+                   "pooling": "first", "label_head": "dense", "label_act": "relu"},
+    "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
+              "position_buckets": 32, "max_relative_position": 128},
+    "deberta": {"hidden_act": "gelu", "layer_norm_eps": 1e-7, "type_vocab_size": 0,
+                "position_embedding": "none", "relative_position": "disentangled",
+                "position_buckets": 256, "max_relative_position": 512, "pooling": "first",
+                "label_head": "dense", "label_act": "gelu"},
+    "modernbert": {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
+                   "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
+                   "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
+                   "relative_position": "rotary", "rotary_base": 160000.0,
+                   "local_rotary_base": 10000.0, "local_attention": 128,
+                   "global_attention_every": 3, "norm_position": "pre", "use_bias": False,
+                   "feed_forward": "gated", "pooling": "first", "label_head": "transform",
+                   "label_act": "gelu"},
+    # Nussbaum et al. 2024, "Nomic Embed", section 3.1.
+    "nomic_bert": {"hidden_act": "silu", "max_position_embeddings": 2048,
+                   "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+                   "position_embedding": "none", "relative_position": "rotary",
+                   "rotary_base": 1000.0, "dense_bias": False, "feed_forward": "gated"},
+    # Zhang et al. 2024, "mGTE", section 2.1.
+    "gte": {"hidden_act": "gelu", "max_position_embeddings": 8192, "type_vocab_size": 0,
+            "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
+            "relative_position": "rotary", "rotary_base": 160000.0, "intermediate_bias": False,
+            "feed_forward": "gated"},
+    # Boizard et al. 2025, "EuroBERT", section 2.1.
+    "eurobert": {"hidden_act": "silu", "layer_norm_eps": 1e-5, "max_position_embeddings": 8192,
+                 "type_vocab_size": 0, "hidden_dropout_prob": 0.0,
+                 "attention_probs_dropout_prob": 0.0, "position_embedding": "none",
+                 "relative_position": "rotary", "rotary_base": 250000.0, "norm": "rms_norm",
+                 "norm_position": "pre", "embedding_norm": False, "dense_bias": False,
+                 "feed_forward": "gated", "masked_lm_head": "linear", "pooling": "late",
+                 "label_head": "dense", "label_act": "gelu"},
+    # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
+    "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
+               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+               "type_vocab_size": 0, "embedding_norm": False, "position_embedding": "none",
+               "pooling": "mean"},
+}
+FAMILIES = tuple(family for family in FAMILY_DEFAULTS if family != "static")  # of transformers
