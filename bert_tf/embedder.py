@@ -20,12 +20,11 @@ from bert_tf.models.find import (
 from bert_tf.models.pretrained import TASK
 from bert_tf.predictor import Predictor
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.retrieval.prompts import prompted
+from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.token_vectors import TokenVectors
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
-from bert_tf.tasks.embedding.multi_vector.reading import ROLES
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 _AT_ONCE = 1024  # texts or pairs between which progress is shown

@@ -210,7 +210,7 @@ def _check_head_size(key, stated, source):
                                  "hidden_size divided by num_attention_heads"))
 
 
-def _read_llama(stated, source):
+def _read_rotary(stated, source):
     _check_head_size("head_dim", stated, source)
     return {**stated, **_read_rope(stated, source, ("default",))}
 
@@ -298,4 +298,4 @@ def written(family, values):
 
 
 _READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
-            "nomic_bert": _read_llama, "eurobert": _read_llama, "gte": _read_gte}
+            "nomic_bert": _read_rotary, "eurobert": _read_rotary, "gte": _read_gte}

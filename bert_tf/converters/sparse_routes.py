@@ -10,6 +10,7 @@ import os
 from bert_tf.converters import safetensors_file, weight_files
 from bert_tf.converters.checkpoint import Tensors, check_shapes
 from bert_tf.converters.hf_safetensors import write_tokenizer_of
+from bert_tf.converters.splade import PACKAGE
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ROUTES, SPLADE_POOLING
 from bert_tf.storage import files
@@ -89,9 +90,8 @@ def write(folder, checkpoint):
         folder: exists.
         checkpoint: a `Checkpoint` with a `query_table`.
     """
-    package = "sentence_transformers.sparse_encoder.models"
     files.write_json(os.path.join(folder, ROUTES), {
-        "types": {name: f"{package}.{name.rpartition('_')[2]}"
+        "types": {name: f"{PACKAGE}.{name.rpartition('_')[2]}"
                   for names in WRITTEN.values() for name in names},
         "structure": {route: list(names) for route, names in WRITTEN.items()},
         "parameters": {"default_route": "document", "allow_empty_key": True}})

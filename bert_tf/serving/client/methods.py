@@ -6,7 +6,7 @@ import numpy as np
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.retrieval.codes import VectorCode
-from bert_tf.retrieval.prompts import prompted
+from bert_tf.retrieval.prompts import ROLES, prompted
 from bert_tf.retrieval.ranking import cosines, product, ranking
 from bert_tf.serving.client import rows as client_rows
 from bert_tf.serving.client.steps import Steps
@@ -102,7 +102,7 @@ class Methods(Steps):
             prompt: `query` or `passage`: as what they are read.
         """
         texts, single = _listed(texts)
-        name = f"{check_choice('prompt', prompt, ('query', 'passage'))}_vectors"
+        name = f"{check_choice('prompt', prompt, ROLES)}_vectors"
         results = [row["vectors"] for row in (yield from self.values(name, text=texts))]
         return results[0] if single else results
 

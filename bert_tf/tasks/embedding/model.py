@@ -6,12 +6,11 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.vector_pooling import VectorPooling
-from bert_tf.models.families import INPUTS, as_encoder
+from bert_tf.models.families import INPUTS
 from bert_tf.models.states import states_of
 from bert_tf.retrieval.ranking import cosines
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.long_texts import average_windows
-from bert_tf.tasks.embedding.options import EmbeddingLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
 
 
@@ -63,21 +62,14 @@ class SentenceEmbedder(VectorModel):
                  mask_specials=False, weighting=None, normalize=False, special_ids=None,
                  dtype=None, seed=None, preprocessor=None, name="embedder", dense=None,
                  prompts=None, training_loss=None, **kwargs):
-        if dtype is None and isinstance(encoder, keras.Model):
-            dtype = encoder.backbone.dtype_policy
-        super().__init__(dtype=dtype, name=name, **kwargs)
-        self.seed = seed
-        self.preprocessor = preprocessor
+        super().__init__(encoder, dtype, seed, preprocessor, training_loss, name=name, **kwargs)
         if special_ids is None and preprocessor is not None:
             special_ids = special_ids_of(preprocessor.tokenizer)
-        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
-        self.config = config = self.encoder.config
+        config = self.config
         self.pooling = make_pooling(config, pooling=pooling, layers=layers, combine=combine,
                                     mask_specials=mask_specials, weighting=weighting,
                                     normalize=normalize, special_ids=special_ids, dense=dense)
         self.prompts = dict(prompts or {})
-        self.training_loss = (training_loss if isinstance(training_loss, EmbeddingLoss)
-                              else EmbeddingLoss(**(training_loss or {})))
         self.built = True
 
     @property

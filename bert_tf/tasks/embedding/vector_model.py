@@ -2,10 +2,12 @@
 
 import functools
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.models.families import as_encoder
 from bert_tf.retrieval.prompts import prompted
 from bert_tf.tasks.base.objective import Objective
 from bert_tf.tasks.base.ranks import Ranks, beside
@@ -23,8 +25,9 @@ TASK = "embedding"  # name of the loss in what is logged
 class VectorModel(Ranks, TakesText, Objective):
     """Base of the models that give each text a vector, and learn from queries and their texts.
 
-    A subclass has `prompts`, a dict, `training_loss`, an `EmbeddingLoss`, and `similarities`, or
-    `scores`.
+    A subclass has `prompts`, a dict, and `similarities`, or `scores`.
+
+    Args: those of every subclass, see there.
     """
 
     tasks = (TASK,)
@@ -35,6 +38,17 @@ class VectorModel(Ranks, TakesText, Objective):
     batch_class = VectorBatch  # what the loss is computed of
     table_class = TextTable  # of different texts, as they are read
     preprocessor_class = TextPreprocessor
+
+    def __init__(self, encoder, dtype, seed, preprocessor, training_loss, **kwargs):
+        if dtype is None and isinstance(encoder, keras.Model):
+            dtype = encoder.backbone.dtype_policy
+        super().__init__(dtype=dtype, **kwargs)
+        self.seed = seed
+        self.preprocessor = preprocessor
+        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
+        self.config = self.encoder.config
+        self.training_loss = (training_loss if isinstance(training_loss, self.loss_class)
+                              else self.loss_class(**(training_loss or {})))
 
     def get_config(self):
         """See Keras; what the model is trained by is part of a `.keras` file."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from bert_tf.retrieval.prompts import ROLES
 from bert_tf.tasks.base.text_features import in_place, read_texts, truncated_rows
 from bert_tf.tasks.embedding.features import RoleTable
-from bert_tf.tasks.embedding.multi_vector.reading import ROLES
 from bert_tf.tokenization.morphemes import pretokenize
 
 _NAMES = ("input_word_ids", "input_type_ids", "input_mask", "vector_mask")

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.dense import Dense
-from bert_tf.models.families import INPUTS, as_encoder
+from bert_tf.models.families import INPUTS
+from bert_tf.retrieval.prompts import PASSAGE, ROLES
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.base.ranks import beside
@@ -16,7 +17,7 @@ from bert_tf.tasks.base.text_preprocessor import is_text, texts_of
 from bert_tf.tasks.embedding.multi_vector.batch import MultiVectorBatch
 from bert_tf.tasks.embedding.multi_vector.features import ReaderTable
 from bert_tf.tasks.embedding.multi_vector.options import MultiVectorLoss
-from bert_tf.tasks.embedding.multi_vector.reading import PASSAGE, ROLES, Reading, role_of
+from bert_tf.tasks.embedding.multi_vector.reading import Reading, role_of
 from bert_tf.tasks.embedding.vector_model import VectorModel
 
 _QUERY_LENGTH = 32
@@ -74,13 +75,8 @@ class MultiVectorEmbedder(VectorModel):
                  attends_expansion=False, skiplist=None, dtype=None,
                  seed=None, preprocessor=None, name="multi_vector_embedder",
                  prompts=None, training_loss=None, **kwargs):
-        if dtype is None and isinstance(encoder, keras.Model):
-            dtype = encoder.backbone.dtype_policy
-        super().__init__(dtype=dtype, name=name, **kwargs)
-        self.seed = seed
-        self.preprocessor = preprocessor
-        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
-        self.config = config = self.encoder.config
+        super().__init__(encoder, dtype, seed, preprocessor, training_loss, name=name, **kwargs)
+        config = self.config
         if type(dim) is not int or dim < 1:
             raise UsageError(explain(f"dim={dim!r}", "a whole number of at least 1"))
         self.width = dim
@@ -90,8 +86,6 @@ class MultiVectorEmbedder(VectorModel):
             query_length, query_length if expansion is None else expansion, attends_expansion,
             list(string.punctuation) if skiplist is None else skiplist, dict(prompts or {}))
         self.reading.check(config.longest)
-        self.training_loss = (training_loss if isinstance(training_loss, MultiVectorLoss)
-                              else MultiVectorLoss(**(training_loss or {})))
         # A few numbers for each token, which are compared: nothing is gained in half precision.
         self.projection = Dense(dim, config.initializer_range, seed, use_bias=False,
                                 name="projection", dtype="float32")

@@ -1,10 +1,10 @@
 """Vectors of tokens: learned from queries and their texts, measured by MaxSim."""
 
+from bert_tf.retrieval.prompts import PASSAGE, ROLES
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.tasks.embedding.from_queries import FromQueries
 from bert_tf.tasks.embedding.multi_vector.features import ReaderTable
 from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
-from bert_tf.tasks.embedding.multi_vector.reading import PASSAGE, ROLES
 from bert_tf.tasks.embedding.task import check_finite, lines_of, served_answers, table_of
 
 _OPTIONS = ("dim", "query_length", "expansion")

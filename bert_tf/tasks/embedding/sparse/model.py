@@ -8,7 +8,7 @@ from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.mlm_head import MaskedLMHead
 from bert_tf.layers.query_table import QueryTable
 from bert_tf.layers.term_pooling import ACTIVATIONS, POOLINGS, pool_terms
-from bert_tf.models.families import INPUTS, as_encoder
+from bert_tf.models.families import INPUTS
 from bert_tf.retrieval.ranking import product
 from bert_tf.tasks.base.lists import each_row
 from bert_tf.tasks.embedding.features import RoleTable
@@ -66,21 +66,14 @@ class SparseEmbedder(VectorModel):
     def __init__(self, encoder, pooling="max", act="relu", dtype=None, seed=None,
                  preprocessor=None, name="sparse_embedder", prompts=None, training_loss=None,
                  query_table=None, **kwargs):
-        if dtype is None and isinstance(encoder, keras.Model):
-            dtype = encoder.backbone.dtype_policy
-        super().__init__(dtype=dtype, name=name, **kwargs)
-        self.seed = seed
-        self.preprocessor = preprocessor
-        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
-        self.config = config = self.encoder.config
+        super().__init__(encoder, dtype, seed, preprocessor, training_loss, name=name, **kwargs)
+        config = self.config
         if config.family in _HEADLESS:
             raise UsageError(explain(f"weights of tokens by a model of family {config.family!r}, "
                                      "which has no masked-LM head", "another family"))
         self.pooling = check_choice("pooling", pooling, POOLINGS)
         self.act = check_choice("act", act, ACTIVATIONS)
         self.prompts = dict(prompts or {})
-        self.training_loss = (training_loss if isinstance(training_loss, SparseLoss)
-                              else SparseLoss(**(training_loss or {})))
         self.masked_lm_head = MaskedLMHead.of_model(config, seed, self.dtype_policy)
         # Built here for its path, as in `Pretrainer`.
         with keras.name_scope("cls"):
