@@ -25,7 +25,7 @@ from bert_tf.retrieval.build_index import build_index
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.metrics import ranking_metrics
 from bert_tf.retrieval.search import of_length_1, search
-from bert_tf.retrieval.vector_index import VectorIndex
+from bert_tf.retrieval.vector_index import StoredVectors, VectorIndex
 from bert_tf.storage import files, manifest
 from bert_tf.tasks.base.query_files import read_queries
 
@@ -111,8 +111,9 @@ def speed(arguments):
         options = {"dimensions": None, "precision": precision, "shard_size": 1 << 16, "seed": 1,
                    "approximate": precision == "float32"}
         begun = time.process_time()
-        build_index(folder, options, [corpus], lambda: lambda passages: vectors[
-            int(passages[0].text):int(passages[-1].text) + 1], {})
+        stored = StoredVectors(options, lambda passages: vectors[
+            int(passages[0].text):int(passages[-1].text) + 1])
+        build_index(folder, options, [corpus], lambda stored=stored: stored, {})
         built = time.process_time() - begun
         index = VectorIndex(folder, verify=False)
         settings = [(True, 10, 1)] if precision != "bits" else [(True, 10, 1), (True, 50, 1)]

@@ -4,9 +4,10 @@
     python -m bert_tf.index search indexes/wiki "Where is the Seine?" --k 5
     python -m bert_tf.index search indexes/wiki --format json < queries.txt
 
-A corpus is TSV, CSV, JSONL (id, text, title), text with a passage a line, or SQuAD's JSON. Its
-vectors are stored as float32, int8 or bits in shards, so that an interrupted build resumes. From
-50,000 passages on search is approximate (faiss), unless --exact; docs/search.md has the figures.
+A corpus is TSV, CSV, JSONL (id, text, title), text with a passage a line, or SQuAD's JSON. What the
+model gives is stored in shards, so that an interrupted build resumes: a vector for each passage, as
+float32, int8 or bits, weights of tokens, or a vector for each token. Of vectors of passages search
+is approximate from 50,000 on (faiss), unless --exact; docs/search.md has the figures.
 """
 
 import dataclasses
@@ -36,7 +37,8 @@ class IndexConfig(WriteOptions, SeedOptions):
     corpus: tuple[str, ...] = option(REQUIRED, "passages: tables, JSON, text", metavar="GLOB")
     output: str = option(REQUIRED, "folder of the index", metavar="DIR")
     precision: str = option("float32", "how vectors are stored: int8, calibrated by the first "
-                            "shard; bits, found by bits and rescored by int8", choices=PRECISIONS)
+                            "shard; bits, found by bits and rescored by int8 (not of tokens)",
+                            choices=PRECISIONS)
     dimensions: int | None = option(
         None, "components of a vector that are kept, the first ones", POSITIVE)
     approximate: bool | None = option(
@@ -44,7 +46,8 @@ class IndexConfig(WriteOptions, SeedOptions):
         otherwise="from 50,000 passages on, but not of bits")
     dtype: str | None = option(None, "what the model computes in",
                                choices=("float32", "bfloat16"), otherwise="float32")
-    shard_size: int = option(16384, "passages of a shard", POSITIVE)
+    shard_size: int | None = option(None, "passages of a shard", POSITIVE,
+                                    otherwise="16384, of a vector for each token 1024")
 
 
 @takes(IndexConfig)
@@ -61,65 +64,59 @@ def build_index(config):
         BertTfError: the corpus is damaged or empty, or a vector is not finite.
     """
     from bert_tf.embedder import model_digest
+    from bert_tf.index_kinds import kind_of_model
     from bert_tf.retrieval import build_index as builder
 
-    paths = files.expand(config.corpus)
+    paths, kind = files.expand(config.corpus), kind_of_model(config)
+    if config.shard_size is None:
+        config = config.replace(shard_size=kind.shard_size)
     digest = model_digest(config.model)
     # Where files are does not matter, what they hold does.
     options = {name: value for name, value in config.stored().items()
                if name not in ("output", "corpus", "model")} | {"model_digest": digest}
     with locks.held(config.output):
         made = builder.build_index(
-            config.output, options, paths, lambda: _of_passages(config),
+            config.output, options, paths, lambda: kind.stored(config),
             {"model": config.model if hub.repository(config.model)
              else files.absolute(config.model)}, config.overwrite, config.verify_inputs)
     print(f"{made['passages']:,} passages in {config.output}")
     return config.output
 
 
-def _of_passages(config):
-    """Return a function from a list of passages to their vectors."""
-    from bert_tf.embedder import Embedder
-
-    embedder = Embedder(config.model, config.dtype)
-    return lambda passages: embedder.vectors([passage.content for passage in passages])
-
-
 def open_index(path, model=None, verify=None):
-    """Open an index for searching by text and by vectors.
+    """Open an index for searching by text, and by what its model makes of text.
 
     Args:
         path: the folder that `bert_tf.index build` wrote.
         model: the model that it was built by, where it is not any more where it was then.
-        verify: see `VectorIndex`.
+        verify: see `StoredIndex`.
 
-    Returns: a `VectorIndex`. The model is read when text is searched first.
+    Returns: a `VectorIndex`, `SparseIndex` or `MultiVectorIndex`. The model is read when text is
+        searched first.
 
     Raises:
         UsageError: there is no index, or the model is another one.
         BertTfError: a file is missing or damaged.
     """
-    from bert_tf.retrieval.vector_index import VectorIndex
+    from bert_tf.index_kinds import kind_of_index
 
-    embedder = None
+    kind, of_queries = kind_of_index(path), None
 
-    def embed(texts):
-        nonlocal embedder
-        embedder = embedder or _embedder(index, model)
-        return embedder.vectors(texts, "query")
+    def of_texts(texts):
+        nonlocal of_queries
+        of_queries = of_queries or _of_queries(kind, index, model)
+        return of_queries(texts)
 
-    index = VectorIndex(path, embed, verify)
+    index = kind.index(path, of_texts, verify)
     if model is not None:
         _check_model(index, model)
     return index
 
 
-def _embedder(index, model):
-    from bert_tf.embedder import Embedder
-
+def _of_queries(kind, index, model):
     model = model or index.manifest.get("model", "")
     _check_model(index, model)
-    return Embedder(model, index.manifest["options"].get("dtype"))
+    return kind.of_queries(model, index.manifest["options"].get("dtype"))
 
 
 def _check_model(index, model):
@@ -138,10 +135,13 @@ def _search_parser():
     add("texts", metavar="TEXT", nargs="*", help="queries (default: lines of standard input)")
     add("--model", metavar="PATH", help="the model it was built by, where that was moved")
     add("--k", type=cli.positive, default=10, help="passages of a query")
-    add("--exact", action="store_true", help="compare with every vector")
-    add("--rescore", type=cli.positive, default=10,
-        help="candidates of an approximate search, and of bits, for each passage")
-    add("--probes", type=cli.positive, default=128, help="lists that an approximate search scans")
+    vectors = parser.add_argument_group("of an index of vectors")
+    vectors.add_argument("--exact", action="store_true", default=None,
+                         help="compare with every vector")
+    vectors.add_argument("--rescore", type=cli.positive, help="candidates of an approximate "
+                         "search, and of bits, for each passage (default: 10)")
+    vectors.add_argument("--probes", type=cli.positive, help="lists that an approximate search "
+                         "scans (default: 128)")
     add("--format", choices=("table", "json"), default="table", help="json: a line for each query")
     add("--verify", action="store_true", help="compare all files with their checksums first")
     return parser
@@ -155,10 +155,15 @@ def _parser():
 def _search(argv):
     arguments = _search_parser().parse_args(argv)
     index = open_index(arguments.index, arguments.model, arguments.verify or None)
+    options = {name: value for name in ("exact", "rescore", "probes")
+               if (value := getattr(arguments, name)) is not None}
+    if options and index.kind != "vectors":
+        name = next(iter(options))
+        raise UsageError(explain(f"--{name} of {arguments.index}, an index of {index.by}, which is "
+                                 "searched exactly", attempt=f"leaving --{name} out"))
     texts = iter(arguments.texts or files.read_standard_input())
     while part := list(itertools.islice(texts, _AT_ONCE)):
-        found = index.search(part, arguments.k, arguments.exact, arguments.rescore,
-                             arguments.probes)
+        found = index.search(part, arguments.k, **options)
         for text, passages in zip(part, found, strict=True):
             if arguments.format == "json":
                 print(json.dumps({"query": text, "passages": passages}, ensure_ascii=False))

@@ -158,15 +158,16 @@ class _Mining:
     def _embed(self, paths, digest, work):
         """Compute the vectors of queries, positives and, on disk, the corpus."""
         from bert_tf.embedder import Embedder
-        from bert_tf.retrieval.build_index import build_index, stored_codes
+        from bert_tf.retrieval.build_index import build_index
         from bert_tf.retrieval.shards import Codes, shard_name
+        from bert_tf.retrieval.vector_index import StoredVectors, stored_codes
 
         embedder = Embedder(self.config.model, self.config.dtype)
-        made = build_index(
-            work, {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
+        options = {"dimensions": None, "precision": "float32", "shard_size": _SHARD,
                    "approximate": False, "seed": 0, "texts": "without titles",
-                   "model_digest": digest, "dtype": self.config.dtype}, paths,
-            lambda: lambda passages: embedder.vectors([passage.text for passage in passages]),
+                   "model_digest": digest, "dtype": self.config.dtype}
+        made = build_index(work, options, paths, lambda: StoredVectors(
+            options, lambda passages: embedder.vectors([passage.text for passage in passages])),
             {}, overwrite=True)
         shards = [os.path.join(work, shard_name(number)) for number in range(made["shards"])]
         code = stored_codes(None, "float32", None)["float32"]

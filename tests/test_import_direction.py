@@ -31,6 +31,7 @@ ALLOWED = {
     "text_signatures": {"converters", "layers", "models", "saved_model", "serving", "tasks"},
     "predictor": {"data", "models", "serving", "tasks", "text_signatures", "tokenization"},
     "embedder": {"load", "models", "predictor", "tasks", "tokenization", "retrieval"},
+    "index_kinds": {"embedder", "retrieval"},
     "serving": {"tokenization", "saved_model", "cli", "retrieval"},
 }
 HEAVY = {"tensorflow", "keras", "tensorflow_text", "official", "tf_keras", "keras_hub", "fsspec"}

@@ -9,8 +9,11 @@ from tiny_model import SEQ_LENGTH, config_of, word_piece
 import bert_tf
 from bert_tf import cli, index
 from bert_tf.errors import UsageError
+from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 
 PASSAGES = ["the quick brown fox", "the lazy dog", "a café", "fox jumps over dog", "안녕하세요"]
 
@@ -58,6 +61,46 @@ def test_it_finds_what_the_model_finds(built, capsys, eager):
     assert "nothing to do" in capsys.readouterr().out
     opened = bert_tf.open_index(folder)
     assert opened.search_vectors(model.embed(queries), 2)[1].tolist() == expected[:, :2].tolist()
+
+
+def scalar_products(model, queries):
+    passages = model.sparse(PASSAGES)
+    return np.array([[sum(weight * passage.get(token, 0) for token, weight in query.items())
+                      for passage in passages] for query in model.sparse(queries, queries=True)])
+
+
+def sums_of_maxima(model, queries):
+    return max_sims(TokenVectors.of(model.vectors(queries, "query")),
+                    TokenVectors.of(model.vectors(PASSAGES)))
+
+
+@pytest.mark.parametrize("model_class, scores_of, of_others", [
+    (SparseEmbedder, scalar_products, ["--precision", "int8"]),
+    (MultiVectorEmbedder, sums_of_maxima, ["--precision", "bits"])])
+def test_of_tokens(model_class, scores_of, of_others, tmp_path, capsys, eager):
+    tokenizer = word_piece()
+    model = model_class(config_of(tokenizer), seed=1,
+                        preprocessor=TextPreprocessor(tokenizer, SEQ_LENGTH))
+    model.save_pretrained(str(tmp_path / "model"), tokenizer)
+    (tmp_path / "corpus.txt").write_text("\n".join(PASSAGES))
+    flags = ["build", "--model", str(tmp_path / "model"), "--corpus", str(tmp_path / "corpus.txt"),
+             "--output", str(tmp_path / "index"), "--shard_size", "2"]
+    assert cli.run(index.main, flags) == 0
+    opened = bert_tf.open_index(str(tmp_path / "index"))
+    queries = ["the fox", "dog"]
+    expected = scores_of(model, queries)
+    for found, scores in zip(opened.search(queries, 9), expected, strict=True):
+        order = [row for row in np.argsort(-scores.round(5), kind="stable")
+                 if scores[row] > 0 or model_class is MultiVectorEmbedder]
+        assert [each["text"] for each in found] == [PASSAGES[row] for row in order]
+        np.testing.assert_allclose([each["score"] for each in found], scores[order], rtol=1e-4)
+    capsys.readouterr()
+    for arguments, message in [
+            ([*flags, *of_others], f"of {tmp_path / 'model'}, which gives"),
+            ([*flags, "--dimensions", "4"], "try leaving --dimensions out"),
+            (["search", str(tmp_path / "index"), "x", "--probes", "4"], "is searched exactly")]:
+        assert cli.run(index.main, arguments) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_refused(built, model, tmp_path, capsys):

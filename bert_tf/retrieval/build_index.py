@@ -1,11 +1,11 @@
-"""Build an index: the vectors of a corpus and its passages, shard by shard.
+"""Build an index: what a model gives of the passages of a corpus, and these, shard by shard.
 
 | in its folder | holds |
 |---|---|
 | `begun.json` | options and inputs of the build, by which an interrupted one resumes |
-| `shard-00000/` … | vectors and passages, see `shards` |
+| `shard-00000/` … | what passages are found by, and the passages, see `shards` |
 | `approximate.faiss` | the structure of approximate search, if any |
-| `manifest.json` | written last: what made it, how vectors are stored, checksums |
+| `manifest.json` | written last: what made it, what kind of index it is, checksums |
 """
 
 import itertools
@@ -14,45 +14,56 @@ import os
 import tqdm
 
 from bert_tf.errors import BertTfError, UsageError, explain
-from bert_tf.retrieval import approximate
-from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.corpus import read_corpus
-from bert_tf.retrieval.search import of_length_1
-from bert_tf.retrieval.shards import Codes, shard_about, shard_name, write_shard
+from bert_tf.retrieval.shards import shard_about, shard_name, write_shard
 from bert_tf.storage import checksums, files, manifest
 
 MANIFEST, BEGUN, APPROXIMATE = "manifest.json", "begun.json", "approximate.faiss"
-APPROXIMATE_FROM = 50_000  # passages from which on exact search takes long
 
 
-def stored_codes(dimensions, precision, scale):
-    """Return `{precision: VectorCode}` of what an index stores of a vector; what finds comes first,
-    what rescores last."""
-    if precision == "float32":
-        return {precision: VectorCode(dimensions)}
-    names = ("bits", "int8") if precision == "bits" else ("int8",)
-    return {name: VectorCode(dimensions, name, scale if name == "int8" else None)
-            for name in names}
+class Stored:
+    """What an index stores of passages, so that they are found: the base of its kinds.
+
+    Attributes:
+        kind: the manifest's word for it.
+    """
+
+    def arrays(self, passages):
+        """Return `({name: array}, about)` of the passages of a shard, as `write_shard` takes
+        them."""
+        raise NotImplementedError
+
+    def goes_on_from(self, about):
+        """Take from a finished shard, by what it was written with, what is the same for all."""
+
+    def finish(self, folder, shards, count):
+        """Make what is there once for all shards; return names of files and facts for the
+        manifest.
+
+        Args:
+            folder: of the index.
+            shards: paths of its shards, in order.
+            count: number of passages.
+        """
+        return [], {}
 
 
-def build_index(folder, options, paths, embed, facts, overwrite=False, verify=False):
+def build_index(folder, options, paths, stored, facts, overwrite=False, verify=False):
     """Build an index, or what of it is not there yet; the same inputs always give the same bytes.
 
     Args:
         folder: local path.
-        options: dict of what decides the result: `dimensions`, `precision`, `shard_size`,
-            `approximate` (None: from `APPROXIMATE_FROM` passages on, but not of bits), `seed` and
-            whatever decides `embed`.
+        options: dict of what decides the result: `shard_size` and whatever decides `stored`.
         paths: files of the corpus, see `read_corpus`.
-        embed: function without arguments that gives one from a list of `Passage` to float32
-            `[n, width]`; called where there is work to do.
+        stored: function without arguments that gives the `Stored`; called where there is work to
+            do.
         facts: plain values for the manifest.
         overwrite, verify: as of `manifest.finished`.
 
     Returns: the manifest.
 
     Raises:
-        UsageError: another index is there, or options do not fit the vectors.
+        UsageError: another index is there, or options do not fit what the model gives.
         BertTfError: the corpus or a file is damaged, or empty.
     """
     if files.is_remote(folder):
@@ -63,45 +74,25 @@ def build_index(folder, options, paths, embed, facts, overwrite=False, verify=Fa
     if found:
         print(f"{folder}: this index is there already; nothing to do")
         return found
-    count = _write_shards(folder, options, paths, embed())
+    stored = stored()
+    count = _write_shards(folder, options["shard_size"], paths, stored)
     folders = _shards(folder)
-    scale = shard_about(folders[0])["scale"]
-    codes = stored_codes(options["dimensions"], options["precision"], scale)
-    wanted = options["approximate"]
-    if wanted is None:
-        wanted = count >= APPROXIMATE_FROM and options["precision"] != "bits"
-    made = [APPROXIMATE] if wanted else []
-    if wanted:
-        precision, code = list(codes.items())[-1]
-        with tqdm.tqdm(desc="approximate search", total=count, unit_scale=True) as bar:
-            approximate.build(Codes(folders, precision, code.decode),
-                              os.path.join(folder, APPROXIMATE), options["seed"], bar.update)
+    made, about = stored.finish(folder, folders, count)
     sums = [f"{os.path.basename(shard)}/{checksums.NAME}" for shard in folders]
     return manifest.write(
-        os.path.join(folder, MANIFEST), options, paths, **facts, passages=count,
-        shards=len(folders), scale=scale, files=checksums.facts(folder, [*made, *sums]))
+        os.path.join(folder, MANIFEST), options, paths, **facts, kind=stored.kind, passages=count,
+        shards=len(folders), **about, files=checksums.facts(folder, [*made, *sums]))
 
 
-def _write_shards(folder, options, paths, embed):
+def _write_shards(folder, shard_size, paths, stored):
     """Write the shards that are not there; return the number of passages."""
-    passages, count, scale = read_corpus(paths), 0, None
-    stored = options["dimensions"], options["precision"]
+    passages, count = read_corpus(paths), 0
     with tqdm.tqdm(desc="passages", unit="", unit_scale=True) as bar:
-        while part := list(itertools.islice(passages, options["shard_size"])):
-            path = os.path.join(folder, shard_name(count // options["shard_size"]))
+        while part := list(itertools.islice(passages, shard_size)):
+            path = os.path.join(folder, shard_name(count // shard_size))
             if not _is_whole(path):
-                # What does not fit is refused before a shard is computed.
-                if not count and stored not in ((None, "float32"), (None, "int8")):
-                    width = embed(part[:1]).shape[-1]
-                    for code in stored_codes(*stored, None).values():
-                        code.check_width(width)
-                vectors = of_length_1(embed(part))
-                if scale is None and options["precision"] != "float32":
-                    scale = VectorCode(options["dimensions"], "int8").calibrated(vectors).scale
-                codes = stored_codes(*stored, scale)
-                write_shard(path, part, {precision: code.encode(vectors)
-                                         for precision, code in codes.items()}, {"scale": scale})
-            scale = shard_about(path)["scale"]
+                write_shard(path, part, *stored.arrays(part))
+            stored.goes_on_from(shard_about(path))
             count += len(part)
             bar.update(len(part))
     return count

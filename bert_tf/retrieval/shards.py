@@ -1,8 +1,9 @@
-"""Vectors and passages on disk in shards, memory-mapped: as one array, as one list.
+"""Passages and arrays that they are found by, on disk in shards, mapped into memory: as one list,
+as one array.
 
-A shard is a folder that appears whole: `float32.npy`, `int8.npy` or `bits.npy` (and `int8.npy`, to
-rescore by), row by row the codes of its passages; `passages.jsonl`; `offsets.npy`, where its lines
-begin; `shard.json`, how they are stored; `checksums.json`.
+A shard is a folder that appears whole: arrays, such as `float32.npy`, `int8.npy` or `bits.npy` (and
+`int8.npy`, to rescore by), row by row the codes of its passages; `passages.jsonl`; `offsets.npy`,
+where its lines begin; `shard.json`, how they are stored; `checksums.json`.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from bert_tf.retrieval.codes import DTYPES
 from bert_tf.retrieval.corpus import Passage
 from bert_tf.storage import checksums, files
 
-_PASSAGES, _OFFSETS, _ABOUT = "passages.jsonl", "offsets.npy", "shard.json"
+_PASSAGES, _OFFSETS, _ABOUT = "passages.jsonl", "offsets", "shard.json"
 
 
 def shard_name(number):
@@ -25,22 +26,22 @@ def shard_name(number):
     return f"shard-{number:05d}"
 
 
-def write_shard(path, passages, codes, about):
+def write_shard(path, passages, arrays, about):
     """Write a shard.
 
     Args:
         path: its folder.
         passages: list of `Passage`.
-        codes: `{precision: array [n, ...]}`.
+        arrays: `{name: array}`.
         about: what `shard_about` returns, a dict of plain values.
     """
     lines = [(json.dumps(dataclasses.asdict(passage), ensure_ascii=False) + "\n").encode()
              for passage in passages]
     offsets = np.cumsum([0, *map(len, lines)], dtype=np.int64)
     with checksums.new_folder(path) as folder:
-        for precision, values in codes.items():
-            np.save(os.path.join(folder, f"{precision}.npy"), values)
-        np.save(os.path.join(folder, _OFFSETS), offsets)
+        for name, values in arrays.items():
+            np.save(os.path.join(folder, f"{name}.npy"), values)
+        np.save(os.path.join(folder, f"{_OFFSETS}.npy"), offsets)
         files.write_bytes(os.path.join(folder, _PASSAGES), b"".join(lines))
         files.write_json(os.path.join(folder, _ABOUT), about)
 
@@ -62,8 +63,7 @@ class Codes:
     ndim = 2
 
     def __init__(self, folders, precision, decode):
-        self.arrays = [_mapped(os.path.join(folder, f"{precision}.npy"), DTYPES[precision], 2)
-                       for folder in folders]
+        self.arrays = [mapped(folder, precision, DTYPES[precision], 2) for folder in folders]
         self.starts = np.cumsum([0, *map(len, self.arrays)])
         self.decode = decode
 
@@ -100,12 +100,16 @@ class Passages:
     def __init__(self, folders):
         self._paths = [os.path.join(folder, _PASSAGES) for folder in folders]
         self._lines = list(map(_mapped_bytes, self._paths))
-        self._offsets = [_mapped(os.path.join(folder, _OFFSETS), np.int64, 1)
-                         for folder in folders]
+        self._offsets = [mapped(folder, _OFFSETS, np.int64) for folder in folders]
         self._starts = np.cumsum([0, *(len(offsets) - 1 for offsets in self._offsets)])
 
     def __len__(self):
         return int(self._starts[-1])
+
+    @property
+    def sizes(self):
+        """The number of passages of each shard."""
+        return np.diff(self._starts).tolist()
 
     def __getitem__(self, row):
         """Return a `Passage`."""
@@ -126,8 +130,9 @@ def _mapped_bytes(path):
             raise BertTfError(f"{path} is damaged: {error}") from error
 
 
-def _mapped(path, dtype, ndim):
-    """Map an array of a file; BertTfError where it holds another one."""
+def mapped(folder, name, dtype, ndim=1):
+    """Map an array of a shard; BertTfError where its file holds another one."""
+    path = os.path.join(folder, f"{name}.npy")
     with files.explained("read", path):
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -3,9 +3,54 @@
 import numpy as np
 from scipy import sparse
 
+from bert_tf.errors import BertTfError
 from bert_tf.retrieval.search import TopK, check_k
 
 _SCORES_AT_ONCE = 1 << 24
+
+
+class Postings:
+    """In which of some passages tokens stand, and with what weights.
+
+    Args:
+        tokens: list of str, each once.
+        starts, rows, weights: int64 `[tokens + 1]`, int32 and float32 `[entries]`: of a token the
+            entries from its start to the next one's, each of a passage. Arrays may be mapped into
+            memory: of a search those entries are read whose tokens a query has.
+        passages: their number.
+    """
+
+    def __init__(self, tokens, starts, rows, weights, passages):
+        self.tokens, self.starts, self.rows, self.weights = tokens, starts, rows, weights
+        self.passages = passages
+        self._number = {token: number for number, token in enumerate(tokens)}
+
+    @classmethod
+    def of(cls, passages):
+        """Build from a list of dicts of float by token."""
+        tokens = sorted({token for weights in passages for token in weights})
+        matrix = weights_matrix(passages, {token: number for number, token in enumerate(tokens)}
+                                ).T.tocsr()
+        return cls(tokens, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32),
+                   matrix.data, len(passages))
+
+    def of_tokens(self, tokens):
+        """Return a CSR matrix float32 `[len(tokens), passages]` of the weights of some tokens.
+
+        Raises:
+            BertTfError: entries are of passages that there are not.
+        """
+        numbers = [self._number.get(token, -1) for token in tokens]
+        bounds = [(self.starts[number], self.starts[number + 1]) if number >= 0 else (0, 0)
+                  for number in numbers]
+        rows, weights = (np.concatenate([np.zeros(0, values.dtype),
+                                         *(values[start:end] for start, end in bounds)])
+                         for values in (self.rows, self.weights))
+        if len(rows) and not 0 <= rows.min() <= rows.max() < self.passages:
+            raise BertTfError(f"weights of {self.passages} passages are damaged: there is one of "
+                              f"passage {rows.max()}")
+        starts = np.cumsum([0, *(end - start for start, end in bounds)])
+        return sparse.csr_matrix((weights, rows, starts), (len(tokens), self.passages))
 
 
 class TermIndex:
@@ -14,17 +59,20 @@ class TermIndex:
         index = TermIndex()
         index.add(model.sparse(passages))
         scores, rows = index.search(model.sparse(queries), 10)
+
+    Args:
+        parts: `Postings` of passages, in their order.
     """
 
-    def __init__(self):
-        self._tokens, self._parts = {}, []
+    def __init__(self, parts=()):
+        self._parts = list(parts)
 
     def __len__(self):
-        return sum(part.shape[0] for part in self._parts)
+        return sum(part.passages for part in self._parts)
 
     def add(self, passages):
         """Add passages after those that are there: a list of dicts of float by token."""
-        self._parts.append(self.matrix(passages))
+        self._parts.append(Postings.of(passages))
 
     def search(self, queries, k):
         """Return the passages with the highest scores, `(scores, rows)`.
@@ -38,27 +86,34 @@ class TermIndex:
             token.
         """
         k = min(check_k(k), len(self))
-        queries, at_once = self.matrix(queries), max(1, _SCORES_AT_ONCE // max(len(self), 1))
-        width = len(self._tokens)
-        passages = sparse.vstack([sparse.csr_matrix((part.data, part.indices, part.indptr),
-                                                    (part.shape[0], width))
-                                  for part in self._parts]).T.tocsr()
-        scores, rows = np.zeros((queries.shape[0], k), np.float32), np.zeros(
-            (queries.shape[0], k), np.int64)
-        for start in range(0, queries.shape[0], at_once):
-            found = (queries[start:start + at_once] @ passages).toarray()
-            top = TopK(len(found), k)
-            top.update(np.where(found > 0, found, -np.inf), 0)
-            scores[start:start + at_once], rows[start:start + at_once] = top.taken()
+        columns = {}
+        matrix, tokens = weights_matrix(queries, columns), list(columns)
+        scores = np.zeros((len(queries), k), np.float32)
+        rows = np.zeros((len(queries), k), np.int64)
+        at_once = max(1, _SCORES_AT_ONCE // max((part.passages for part in self._parts), default=1))
+        for start in range(0, len(queries), at_once):
+            end = min(start + at_once, len(queries))
+            top, first = TopK(end - start, k), 0
+            for part in self._parts:
+                found = (matrix[start:end] @ part.of_tokens(tokens)).toarray()
+                top.update(np.where(found > 0, found, -np.inf), first)
+                first += part.passages
+            scores[start:end], rows[start:end] = top.taken()
         return np.where(rows < 0, np.float32(0), scores), rows
 
-    def matrix(self, texts):
-        """Return weights as a CSR matrix, float32, of dicts; tokens get numbers when they first
-        come."""
-        counts = [len(weights) for weights in texts]
-        columns = np.fromiter((self._tokens.setdefault(token, len(self._tokens))
-                               for weights in texts for token in weights), np.int64, sum(counts))
-        values = np.fromiter((weight for weights in texts for weight in weights.values()),
-                             np.float32, sum(counts))
-        return sparse.csr_matrix((values, columns, np.cumsum([0, *counts])),
-                                 (len(texts), len(self._tokens)))
+
+def weights_matrix(texts, columns):
+    """Return weights as a CSR matrix, float32 `[len(texts), len(columns)]`.
+
+    Args:
+        texts: list of dicts of float by token.
+        columns: dict of int by token, to which tokens that are not there are added, with the
+            numbers that follow.
+    """
+    counts = [len(weights) for weights in texts]
+    places = np.fromiter((columns.setdefault(token, len(columns))
+                          for weights in texts for token in weights), np.int64, sum(counts))
+    values = np.fromiter((weight for weights in texts for weight in weights.values()),
+                         np.float32, sum(counts))
+    return sparse.csr_matrix((values, places, np.cumsum([0, *counts])),
+                             (len(texts), len(columns)))

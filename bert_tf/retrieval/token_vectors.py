@@ -27,6 +27,12 @@ class TokenVectors:
         splits = np.cumsum([0, *map(len, texts)])
         return cls(np.concatenate([*texts] or [np.zeros((0, 0), np.float32)]), splits)
 
+    @classmethod
+    def joined(cls, parts):
+        """Build from an iterable of those of some texts after the others."""
+        return cls.of([each.values[start:end] for each in parts
+                       for start, end in zip(each.splits, each.splits[1:], strict=False)])
+
     def __len__(self):
         return len(self.splits) - 1
 

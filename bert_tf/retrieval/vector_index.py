@@ -1,80 +1,103 @@
-"""An index of a corpus: passages by their vectors, exactly or approximately."""
+"""An index of a corpus by a vector for each passage, searched exactly or approximately."""
 
 import os
 
 import numpy as np
+import tqdm
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import UsageError, explain
+from bert_tf.retrieval import approximate
 from bert_tf.retrieval.approximate import Approximate, nearest_bits
-from bert_tf.retrieval.build_index import APPROXIMATE, MANIFEST, stored_codes
+from bert_tf.retrieval.build_index import APPROXIMATE, Stored
 from bert_tf.retrieval.codes import VectorCode
 from bert_tf.retrieval.search import QUERY_BLOCK, check_k, of_length_1, rescored, search
-from bert_tf.retrieval.shards import Codes, Passages, shard_name
-from bert_tf.storage import checksums, files, manifest
-from bert_tf.tokenization.texts import text_list
+from bert_tf.retrieval.shards import Codes
+from bert_tf.retrieval.stored_index import StoredIndex
 
 RESCORE, PROBES = 10, 128
-_WHOLE = 1 << 28  # bytes of an index up to which all is compared with its checksums
-_AGAIN = "bert_tf.index build again"
+APPROXIMATE_FROM = 50_000  # passages from which on exact search takes long
 
 
-class VectorIndex:
-    """What `bert_tf.index build` built; see `build_index`.
+def stored_codes(dimensions, precision, scale):
+    """Return `{precision: VectorCode}` of what an index stores of a vector; what finds comes first,
+    what rescores last."""
+    if precision == "float32":
+        return {precision: VectorCode(dimensions)}
+    names = ("bits", "int8") if precision == "bits" else ("int8",)
+    return {name: VectorCode(dimensions, name, scale if name == "int8" else None)
+            for name in names}
+
+
+class StoredVectors(Stored):
+    """A vector for each passage, of length 1.
+
+    Args:
+        options: dict of `dimensions`, `precision`, `seed` and `approximate` (None: from
+            `APPROXIMATE_FROM` passages on, but not of bits).
+        embed: function from a list of `Passage` to float32 `[n, width]`.
+    """
+
+    kind = "vectors"
+
+    def __init__(self, options, embed):
+        self.options, self.embed = options, embed
+        self.scale = self._checked = None
+
+    def arrays(self, passages):
+        """See `Stored`; what does not fit the vectors is refused before a shard is computed."""
+        stored = self.options["dimensions"], self.options["precision"]
+        if not self._checked and stored not in ((None, "float32"), (None, "int8")):
+            width = self.embed(passages[:1]).shape[-1]
+            for code in stored_codes(*stored, None).values():
+                code.check_width(width)
+        self._checked = True
+        vectors = of_length_1(self.embed(passages))
+        if self.scale is None and stored[1] != "float32":
+            self.scale = VectorCode(stored[0], "int8").calibrated(vectors).scale
+        codes = stored_codes(*stored, self.scale)
+        return {name: code.encode(vectors) for name, code in codes.items()}, {"scale": self.scale}
+
+    def goes_on_from(self, about):
+        """See `Stored`."""
+        self.scale, self._checked = about["scale"], True
+
+    def finish(self, folder, shards, count):
+        """See `Stored`: build the structure of approximate search."""
+        wanted, precision = self.options["approximate"], self.options["precision"]
+        if wanted is None:
+            wanted = count >= APPROXIMATE_FROM and precision != "bits"
+        if wanted:
+            codes = stored_codes(self.options["dimensions"], precision, self.scale)
+            name, code = list(codes.items())[-1]
+            with tqdm.tqdm(desc="approximate search", total=count, unit_scale=True) as bar:
+                approximate.build(Codes(shards, name, code.decode),
+                                  os.path.join(folder, APPROXIMATE), self.options["seed"],
+                                  bar.update)
+        return [APPROXIMATE] if wanted else [], {"scale": self.scale}
+
+
+class VectorIndex(StoredIndex):
+    """What `bert_tf.index build` built of a model that gives a vector for each text.
 
         index = bert_tf.open_index("indexes/wiki")
         index.search(["Where is the Seine?"], 10)
 
-    Vectors and passages stay on disk, mapped into memory. `len(index)` is the number of passages.
-
-    Args:
-        folder: path.
-        embed: function from a list of str to float32 `[n, width]`, or None: search by vectors
-            alone.
-        verify: compare all files with their checksums; None: where that takes little time, up to
-            256 MiB. Without, a truncated file is seen, a changed one is not.
-
-    Raises:
-        UsageError: there is no index.
-        BertTfError: a file is missing or damaged.
+    Args and errors: as of `StoredIndex`; queries are float32 `[n, width]`.
     """
 
-    def __init__(self, folder, embed=None, verify=None):
-        self.folder, self._embed = folder, embed
-        self.manifest = _read_manifest(folder)
+    kind, by = StoredVectors.kind, "vectors"
+
+    def __init__(self, folder, of_queries=None, verify=None):
+        super().__init__(folder, of_queries, verify)
         options = self.manifest["options"]
-        shards = [os.path.join(folder, shard_name(number))
-                  for number in range(self.manifest["shards"])]
-        self._check(shards, verify)
         self._codes = stored_codes(options["dimensions"], options["precision"],
                                    self.manifest.get("scale"))
-        arrays = {name: Codes(shards, name, _decode(code)) for name, code in self._codes.items()}
+        arrays = {name: Codes(self.shards, name, _decode(code))
+                  for name, code in self._codes.items()}
         self._found, self._rescoring = list(arrays.values())[0], list(arrays.values())[-1]
-        self.passages = Passages(shards)
-        sizes = {len(each) for each in (*arrays.values(), self.passages)}
-        if sizes != {self.manifest["passages"]}:
-            raise BertTfError(explain(f"{folder}: {sorted(sizes)} vectors and passages",
-                                      f"{self.manifest['passages']} of each", _AGAIN))
-        path = os.path.join(folder, APPROXIMATE)
-        self._approximate = Approximate(path, len(self)) if APPROXIMATE in self.manifest[
-            "files"] else None
-
-    def _check(self, shards, verify):
-        """Compare with checksums: all, or sizes alone."""
-        stated = dict(self.manifest["files"])
-        structure = {name: stated.pop(name) for name in [APPROXIMATE] if name in stated}
-        checksums.check_files(self.folder, stated, _AGAIN)
-        size = 0
-        for shard in shards:
-            held = checksums.listed(shard)
-            checksums.check_files(shard, held, _AGAIN, whole=False)
-            size += sum(facts["size"] for facts in held.values())
-        if verify or verify is None and size <= _WHOLE:
-            checksums.check_files(self.folder, structure, _AGAIN)
-            for shard in shards:
-                checksums.check(shard)
-
-    def __len__(self):
-        return self.manifest["passages"]
+        self._check_sizes(*map(len, arrays.values()))
+        self._approximate = Approximate(os.path.join(folder, APPROXIMATE), len(self)) if (
+            APPROXIMATE in self.manifest["files"]) else None
 
     @property
     def width(self):
@@ -82,38 +105,13 @@ class VectorIndex:
         return self._rescoring.shape[1]
 
     def search(self, texts, k=10, exact=False, rescore=RESCORE, probes=PROBES):
-        """Find the passages nearest to each text by the cosine of their vectors.
+        """Find the passages nearest to each text by the cosine of their vectors; arguments and
+        result are those of `StoredIndex.search` and `search_vectors`."""
+        return super().search(texts, k, exact=exact, rescore=rescore, probes=probes)
 
-        Args:
-            texts: a str, or what `text_list` takes.
-            k: passages of a text; all where there are fewer.
-            exact, rescore, probes: as of `search_vectors`.
-
-        Returns: of each text a list of dicts of `id`, `text`, `title` and `score`, highest first;
-            of a str one list.
-
-        Raises:
-            UsageError: there is no model, or an argument does not fit.
-        """
-        if self._embed is None:
-            raise UsageError(explain(f"text for {self.folder} without a model", "vectors",
-                                     "bert_tf.open_index"))
-        single = isinstance(texts, str)
-        texts = [texts] if single else text_list(texts)
-        if not texts:
-            return []
-        found = self.found(self._embed(texts), k, exact, rescore, probes)
-        return found[0] if single else found
-
-    def found(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
-        """Return what `search` does, of vectors; arguments and errors are those of
-        `search_vectors`."""
-        return [[{"id": passage.id, "text": passage.text, "title": passage.title,
-                  "score": float(score)}
-                 for score, passage in ((score, self.passages[int(row)])
-                                        for score, row in zip(*of_query, strict=True) if row >= 0)]
-                for of_query in zip(*self.search_vectors(queries, k, exact, rescore, probes),
-                                    strict=True)]
+    def rows_of(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
+        """See `StoredIndex`: what `search_vectors` returns."""
+        return self.search_vectors(queries, k, exact, rescore, probes)
 
     def search_vectors(self, queries, k=10, exact=False, rescore=RESCORE, probes=PROBES):
         """Find the rows of the nearest vectors.
@@ -168,21 +166,3 @@ def _decode(code):
     if code.precision != "int8":
         return code.decode
     return lambda codes: of_length_1(code.decode(codes))  # which rounding has changed a little
-
-
-def _read_manifest(folder):
-    """Return the manifest of an index, whose entries are such as a build writes."""
-    path = os.path.join(folder, MANIFEST)
-    if not files.exists(path):
-        raise UsageError(explain(f"{folder} holds no finished index", attempt=_AGAIN))
-    found = manifest.read(path)
-    options = found.get("options", {})
-    if not {"dimensions", "precision"} <= options.keys():
-        raise UsageError(explain(f"{folder} holds no index", "what bert_tf.index build wrote"))
-    shards, scale = found.get("shards"), found.get("scale")
-    if not (type(found.get("passages")) is type(shards) is int
-            and 0 < shards <= len(files.list_folder(folder))
-            and isinstance(found.get("files"), dict)
-            and (options["precision"] == "float32" or isinstance(scale, float))):
-        raise BertTfError(explain(f"{path} is damaged", attempt=_AGAIN))
-    return found

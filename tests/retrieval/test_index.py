@@ -10,7 +10,7 @@ from folders import files_of
 
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.retrieval.build_index import build_index
-from bert_tf.retrieval.vector_index import VectorIndex
+from bert_tf.retrieval.vector_index import StoredVectors, VectorIndex
 
 N, WIDTH = 500, 32
 OPTIONS = {"dimensions": None, "precision": "float32", "shard_size": 128, "approximate": None,
@@ -41,7 +41,9 @@ def corpus(tmp_path):
 
 
 def build(folder, corpus, embed=embed, **options):
-    build_index(str(folder), OPTIONS | options, [corpus], lambda: of_passages(embed), {})
+    options = OPTIONS | options
+    build_index(str(folder), options, [corpus],
+                lambda: StoredVectors(options, of_passages(embed)), {})
     return VectorIndex(str(folder), embed)
 
 
@@ -175,7 +177,8 @@ def test_what_was_opened_stays_as_it_was_while_the_index_is_built_again(tmp_path
         lines = stream.readlines()
     with open(corpus, "w", encoding="utf-8") as stream:
         stream.writelines(reversed(lines))
-    build_index(index.folder, OPTIONS, [corpus], lambda: of_passages(embed), {}, overwrite=True)
+    build_index(index.folder, OPTIONS, [corpus],
+                lambda: StoredVectors(OPTIONS, of_passages(embed)), {}, overwrite=True)
     assert index.search(QUERIES, 3) == before
 
 

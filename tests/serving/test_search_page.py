@@ -9,6 +9,7 @@ from small_server import save_small_model, serving
 from bert_tf.errors import UsageError
 from bert_tf.retrieval.build_index import build_index
 from bert_tf.retrieval.served_indexes import ServedIndexes
+from bert_tf.retrieval.vector_index import StoredVectors
 
 PASSAGES = ["aaa", "<b>eee</b>", "iii", "aei"]
 
@@ -23,9 +24,11 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("search")
     (folder / "corpus.txt").write_text("\n".join(PASSAGES))
     for name in ("wiki", "others"):
-        build_index(str(folder / name), {
-            "dimensions": None, "precision": "float32", "shard_size": 9, "approximate": False,
-            "seed": 0, "model_digest": name}, [str(folder / "corpus.txt")], lambda: counts, {})
+        options = {"dimensions": None, "precision": "float32", "shard_size": 9,
+                   "approximate": False, "seed": 0, "model_digest": name}
+        stored = StoredVectors(options, counts)
+        build_index(str(folder / name), options, [str(folder / "corpus.txt")],
+                    lambda stored=stored: stored, {})
     indexes = ServedIndexes([str(folder / "wiki"), str(folder / "others")], lambda _: "wiki")
     with pytest.raises(UsageError, match="two indexes called wiki"):
         ServedIndexes([str(folder / "wiki")] * 2, None)

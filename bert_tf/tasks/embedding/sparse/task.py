@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from bert_tf.retrieval.prompts import QUERY, ROLES
-from bert_tf.retrieval.term_index import TermIndex
+from bert_tf.retrieval.term_index import weights_matrix
 from bert_tf.tasks.embedding.features import RoleTable
 from bert_tf.tasks.embedding.from_queries import FromQueries
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
@@ -45,7 +45,7 @@ class SparseEmbedding(FromQueries):
                 terms, weights = (answer[name][:answer["num_terms"]]
                                   for name in ("terms", "weights"))
                 found[own[row]] = dict(zip(terms, weights, strict=True))
-        return _lines(examples, table, rows, TermIndex().matrix(found))
+        return _lines(examples, table, rows, weights_matrix(found, {}))
 
 
 def _lines(examples, table, rows, weights):
