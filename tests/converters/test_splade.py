@@ -163,6 +163,14 @@ def test_what_is_not_computed_is_refused(folder, wrong, message):
         sentence_transformers.read(str(made))
 
 
+def test_a_limit_of_terms_that_is_not_heeded_is_told(folder):
+    made = folder()
+    about = made / "config_sentence_transformers.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "max_active_dims": 7}))
+    [note] = sentence_transformers.read(str(made)).notes
+    assert note.startswith(f"{about}: max_active_dims=7; ") and "top_k=7" in note
+
+
 def test_windows_have_no_place_there(folder, tmp_path):
     checkpoint = sentence_transformers.read(str(folder()))
     checkpoint.task["reading"]["long"] = "windows"
