@@ -134,6 +134,14 @@ def test_other_routes_are_refused(routed, wrong, message):
         sentence_transformers.read(str(routed(**wrong)))
 
 
+@pytest.mark.parametrize("parameters", [["document"], {"route_mappings": {"query": "document"}}])
+def test_other_parameters_of_a_router_are_refused(routed, parameters):
+    path = routed() / "router_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "parameters": parameters}))
+    with pytest.raises(UsageError, match="router_config.json: parameters=.*expected no route_map"):
+        sentence_transformers.read(str(path.parent))
+
+
 def test_queries_must_be_tokenized_as_documents_are(routed):
     made = routed()
     path = made / "query_0_SparseStaticEmbedding" / "tokenizer.json"
