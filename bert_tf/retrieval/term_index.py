@@ -42,7 +42,7 @@ class TermIndex:
         width = len(self._tokens)
         passages = sparse.vstack([sparse.csr_matrix((part.data, part.indices, part.indptr),
                                                     (part.shape[0], width))
-                                  for part in self._parts]).T.tocsr()
+                                  for part in self._parts or [self.matrix([])]]).T.tocsr()
         scores, rows = np.zeros((queries.shape[0], k), np.float32), np.zeros(
             (queries.shape[0], k), np.int64)
         for start in range(0, queries.shape[0], at_once):
