@@ -72,7 +72,7 @@ def read(encoder, reading, folders, sources, prompts):
     length = min(lengths.get("document_length") or longest, config.longest)
     task = {"task": MultiVectorEmbedder.saved_as, "dim": 0, "query_length": query_length,
             "expansion": least, "attends_expansion": expansion["attend"],
-            "skiplist": _read_skiplist(folders, about),
+            "skiplist": _read_skiplist(folders, about, sources[1]),
             "reading": {**reading, "seq_length": length, "stride": max(1, length // 2)}}
     try:
         Reading(query_length, least, expansion["attend"], task["skiplist"], {}).check(
@@ -80,7 +80,7 @@ def read(encoder, reading, folders, sources, prompts):
     except UsageError as error:
         raise UsageError(f"{source}: {error}") from None
     check_expansion(config, task, source)
-    prompts = _with_prefixes(prompts, about)
+    prompts = _with_prefixes(prompts, about, sources[1])
     if prompts:
         task["prompts"] = prompts
     task["dim"], tensors = _read_projection(folders[0], encoder)
@@ -214,10 +214,11 @@ def _check_whole(lengths, source):
             raise UsageError(explain(f"{source}: {name}={value!r}", "an integer from 3 on"))
 
 
-def _read_skiplist(folders, about):
+def _read_skiplist(folders, about, source):
     if len(folders) == 1:
-        words, where = about.get("skiplist_words"), "skiplist_words"
-        return list(string.punctuation) if words is None else _words(words, where)
+        words = about.get("skiplist_words")
+        return list(string.punctuation) if words is None else _words(
+            words, f"{source}: skiplist_words")
     source = os.path.join(folders[1], _CONFIG)
     values = _checked(source, _MASK)
     _checked(os.path.join(folders[2], _CONFIG), _TOKENS)
@@ -230,13 +231,13 @@ def _words(words, where):
     return words
 
 
-def _with_prefixes(prompts, about):
+def _with_prefixes(prompts, about, source):
     """Prompts after what PyLate puts before them as a token of its own."""
     found = dict(prompts)
     for name, key in _PREFIXES.items():
         prefix = about.get(key)
         if prefix is not None and not isinstance(prefix, str):
-            raise UsageError(explain(f"{key}={prefix!r}", "a text"))
+            raise UsageError(explain(f"{source}: {key}={prefix!r}", "a text"))
         if prefix:
             found[name] = prefix + found.get(name, "").removeprefix(prefix)
     return found
@@ -267,5 +268,5 @@ def _checked(source, only):
         if key == "activation_function" and stated is not None:
             stated, right = (str(value).rpartition(".")[2] for value in (stated, right))
         if stated != right and (stated is not None or key == "activation_function"):
-            raise UsageError(explain(f"{source}: {key}={values[key]!r}", json.dumps(right)))
+            raise UsageError(explain(f"{source}: {key}={values.get(key)!r}", json.dumps(right)))
     return values

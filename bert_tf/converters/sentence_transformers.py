@@ -69,7 +69,8 @@ def read(path):
         found = splade.read(*folders)
         found = sparse_routes.with_table(found, table) if table else found
         return dataclasses.replace(
-            found, notes=(*found.notes, *_similarity_notes(about, "dot")), task=found.task | {
+            found, notes=(*found.notes, *_similarity_notes(about, "dot"),
+                          *splade.limit_notes(about)), task=found.task | {
                 "reading": _reading(folders[0], kinds[0], "fill-mask", found)} | (
                     {"prompts": prompts} if prompts else {}))
     normalize = kinds[-1] == "Normalize"

@@ -48,9 +48,8 @@ def read(folder):
             f"{source}: the routes {kinds}",
             f"query to {_TABLE}, and document to MLMTransformer and {SPLADE_POOLING}"))
     parameters = about.get("parameters") or {}
-    if parameters.get("route_mappings"):
-        raise UsageError(explain(f"{source}: route_mappings={parameters['route_mappings']!r}",
-                                 "none"))
+    if not isinstance(parameters, dict) or parameters.get("route_mappings"):
+        raise UsageError(explain(f"{source}: parameters={parameters!r}", "no route_mappings"))
     names = [*structure["document"], *structure["query"]]
     if any(os.path.isabs(name) or ".." in name.split("/") for name in names):
         raise UsageError(explain(f"{source}: modules {', '.join(names)}", "folders beside it"))

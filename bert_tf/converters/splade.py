@@ -46,6 +46,19 @@ def read(model_folder, pooling_folder):
     return _with_task(found, task)
 
 
+def limit_notes(source):
+    """What to tell of a folder whose weights but the heaviest are left out: a tuple.
+
+    Args:
+        source: path of what is said about the modules; it need not be there.
+    """
+    stated = files.read_json_object(source).get("max_active_dims") if (
+        files.exists(source)) else None
+    return () if stated is None else (
+        f"{source}: max_active_dims={stated!r}; here all tokens count but for those that "
+        f"sparse(texts, top_k={stated!r}) or an export's --max_terms leaves out",)
+
+
 def masked_lm_of(checkpoint):
     """The model without the pooling, a `Checkpoint`."""
     return _with_task(checkpoint, MASKED_LM)

@@ -176,11 +176,20 @@ def test_a_folder_of_stanford(folder, tmp_path):
     ({"options": {"query_expansion": {**FIXED, "strategy": "all"}}}, "strategy fixed or min"),
     ({"options": {"document_length": 2}}, "document_length=2; expected an integer from 3 on"),
     ({"name": "modernbert_st", "options": {"query_expansion": FIXED}}, "none within 4"),
+    ({"about": {"query_prefix": 3}}, "config_sentence_transformers.json: query_prefix=3; expected"),
+    ({"types": PYLATE, "about": {"skiplist_words": 3}}, "_transformers.json: skiplist_words=3"),
     ({"types": [*TYPES[:2], TYPES[3]]}, "the modules Transformer, Dense, Normalize"),
 ])
 def test_what_is_not_computed_is_refused(folder, wrong, message):
     made = folder(**wrong)
     with pytest.raises(UsageError, match=message):
+        sentence_transformers.read(str(made))
+
+
+def test_so_is_a_projection_whose_activation_is_not_said(folder):
+    made = folder()
+    (made / "1_Dense" / "config.json").write_text(json.dumps({"out_features": 5}))
+    with pytest.raises(UsageError, match="config.json: activation_function=None; expected \"to"):
         sentence_transformers.read(str(made))
 
 

@@ -134,6 +134,14 @@ def test_other_routes_are_refused(routed, wrong, message):
         sentence_transformers.read(str(routed(**wrong)))
 
 
+@pytest.mark.parametrize("parameters", [["document"], {"route_mappings": {"query": "document"}}])
+def test_other_parameters_of_a_router_are_refused(routed, parameters):
+    path = routed() / "router_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "parameters": parameters}))
+    with pytest.raises(UsageError, match="router_config.json: parameters=.*expected no route_map"):
+        sentence_transformers.read(str(path.parent))
+
+
 def test_queries_must_be_tokenized_as_documents_are(routed):
     made = routed()
     path = made / "query_0_SparseStaticEmbedding" / "tokenizer.json"
@@ -161,6 +169,14 @@ def test_what_is_not_computed_is_refused(folder, wrong, message):
     made = folder(**wrong)
     with pytest.raises(UsageError, match=message):
         sentence_transformers.read(str(made))
+
+
+def test_a_limit_of_terms_that_is_not_heeded_is_told(folder):
+    made = folder()
+    about = made / "config_sentence_transformers.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "max_active_dims": 7}))
+    [note] = sentence_transformers.read(str(made)).notes
+    assert note.startswith(f"{about}: max_active_dims=7; ") and "top_k=7" in note
 
 
 def test_windows_have_no_place_there(folder, tmp_path):

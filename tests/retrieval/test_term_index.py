@@ -26,3 +26,11 @@ def test_scalar_products_and_of_equal_ones_the_earlier(at_once, monkeypatch):
     assert index.search([], 2)[0].shape == (0, 2)
     with pytest.raises(UsageError, match="k=0"):
         index.search(QUERIES, 0)
+
+
+def test_without_passages_nothing_is_found():
+    index = TermIndex()
+    for _ in range(2):
+        for found in index.search(QUERIES, 3):
+            assert found.shape == (4, 0)
+        index.add([])

@@ -44,6 +44,24 @@ def test_an_export_gives_the_heaviest_tokens(folder, max_terms):
         b"the": 1, b"fox": 1}
 
 
+@pytest.mark.parametrize("max_terms", [None, 2])
+def test_a_table_may_weigh_below_0(folder, max_terms, tmp_path):
+    model = bert_tf.from_pretrained(folder)
+    vocabulary = model.preprocessor.tokenizer.vocabulary
+    table = np.ones(len(vocabulary), np.float32)
+    table[[vocabulary.id("fox"), vocabulary.id("dog")]] = -0.5, -2
+    model.query_table.term_weights.assign(table)
+    model.save_pretrained(str(tmp_path / "model"))
+    answer = Traced(str(tmp_path / "model"), max_terms=max_terms)(
+        "sparse_queries", text=["the dog fox", "a"])
+    expected = model.sparse(["the dog fox", "a"], max_terms, queries=True)
+    assert list(expected[0].values()) == [1, -0.5, -2][:max_terms]
+    for row, of_text in enumerate(expected):
+        count = answer["num_terms"][row]
+        close(dict(zip((term.decode() for term in answer["terms"][row, :count]),
+                       answer["weights"][row, :count], strict=True)), of_text)
+
+
 @pytest.mark.parametrize(("name", "max_terms", "message"), [
     ("sparse", 0, "max_terms=0; expected 1 to"), ("sparse", 10_000, "max_terms=10000; expected 1"),
     ("bert", 3, "max_terms=3 of a pretraining; expected a sparse_embedder")])

@@ -10,13 +10,19 @@ import tensorflow as tf
 from embedder_step import make, one_step, queries
 from faults.workers import Loopback, Workers
 from harness import mirrored
+from text_models import CONFIG
 
 import bert_tf
 from bert_tf.data.task_input import TaskInput
+from bert_tf.errors import UsageError
 from bert_tf.tasks.base.query_examples import QueryExample
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.crops import RandomCrops
 from bert_tf.tasks.embedding.features import query_features
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.embedding.options import EmbeddingLoss
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
+from bert_tf.tasks.embedding.teacher import load_teacher
 
 pytestmark = pytest.mark.graphs_as_written
 
@@ -86,6 +92,16 @@ def test_the_own_text_of_a_query_is_none_of_its_negatives(prompts):
     (_, first), (_, own), (_, same), (_, other) = features.rows["text_ids"].tolist()
     assert [set(row) - {0} for row in features.rows["positive_ids"].tolist()] == [
         {first, own}, {own}, {same, other}, {same, other}]
+
+
+@pytest.mark.parametrize("model", [
+    lambda: SparseEmbedder(CONFIG), lambda: MultiVectorEmbedder(CONFIG),
+    lambda: Classifier(CONFIG, problem="regression", num_labels=1)])
+def test_what_compares_texts_otherwise_is_no_teacher(model, tmp_path):
+    made = model()
+    made.save_pretrained(str(tmp_path / "other"))
+    with pytest.raises(UsageError, match=f"{made.saved_as}'; expected a model with a vector for e"):
+        load_teacher(EmbeddingLoss(loss="margin_mse", teacher=str(tmp_path / "other")), None)
 
 
 def test_a_teacher_reads_a_text_in_each_of_its_roles(eager):

@@ -43,7 +43,10 @@ def _read(served, inputs):
 
 def _heaviest(served, weights):
     weights = weights[:, :len(served.tokenizer.vocabulary)]  # further rows are no tokens'
-    weights, ids = tf.math.top_k(weights, served.max_terms)
+    # A table of queries may have weights below 0, which come before what is not there.
+    nothing = weights.dtype.min
+    weights, ids = tf.math.top_k(tf.where(weights != 0, weights, nothing), served.max_terms)
+    weights = tf.where(weights != nothing, weights, 0.0)
     num_terms = tf.reduce_sum(tf.cast(weights != 0, tf.int32), axis=1)
     longest = tf.reduce_max(tf.concat([[0], num_terms], 0))  # of a batch of no rows 0
     weights, ids = weights[:, :longest], ids[:, :longest]
