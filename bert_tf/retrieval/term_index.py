@@ -90,7 +90,7 @@ class TermIndex:
         matrix, tokens = weights_matrix(queries, columns), list(columns)
         scores = np.zeros((len(queries), k), np.float32)
         rows = np.zeros((len(queries), k), np.int64)
-        at_once = max(1, _SCORES_AT_ONCE // max((part.passages for part in self._parts), default=1))
+        at_once = max(1, _SCORES_AT_ONCE // max([1, *(part.passages for part in self._parts)]))
         for start in range(0, len(queries), at_once):
             end = min(start + at_once, len(queries))
             top, first = TopK(end - start, k), 0
