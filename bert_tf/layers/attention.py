@@ -11,7 +11,7 @@ from bert_tf.layers.dense import Dense
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
-from bert_tf.layers.local_attention import in_blocks, window_adder
+from bert_tf.layers.local_attention import in_window, window_adder
 from bert_tf.layers.rotary import rotated
 from bert_tf.randomness import draw_scope
 from bert_tf.shapes import sizes_of
@@ -98,12 +98,10 @@ class SelfAttention(Layer):
                           for parts in (query, key))
         if self.num_key_value_heads < num_heads:
             key, value = ([_repeated(part, num_heads) for part in parts] for parts in (key, value))
-        # A position sees three blocks, so they pay where a row has more than three.
-        in_window = (self.reach and not (first_only or return_attention_probs)
-                     and own.paddings[0] is not None and _longest(own) > 3 * self.reach)
         attend = functools.partial(self._attend, scaled=scaled, training=training)
-        if in_window:
-            attend = functools.partial(in_blocks, reach=self.reach, causal=own.causal,
+        if (self.reach and not (first_only or return_attention_probs)
+                and own.paddings[0] is not None and _longest(own) > 3 * self.reach):
+            attend = functools.partial(in_window, reach=self.reach, causal=own.causal,
                                        attend=attend)
             adders = own.paddings
         else:
