@@ -113,11 +113,12 @@ class SelfAttention(Layer):
         query = self.queries(own.first(tokens) if first_only else tokens)
         query = (own.first_heads if first_only else own.heads)(
             self.scaled(query) if scaled else query, num_heads)
-        key, value = own.with_past(*(own.heads(projected, self.num_key_value_heads)
-                                     for projected in (self.keys(tokens), self.value(tokens))))
+        key, value = (own.heads(projected, self.num_key_value_heads)
+                      for projected in (self.keys(tokens), self.value(tokens)))
         if self.rotary_base:
-            query, key = ([rotated(part, self.rotary_base, self.rotary_factor) for part in parts]
-                          for parts in (query, key))
+            query, key = ([rotated(part, self.rotary_base, self.rotary_factor, own.positions)
+                           for part in parts] for parts in (query, key))
+        key, value = own.with_past(key, value)
         if self.num_key_value_heads < num_heads:
             key, value = ([_repeated(part, num_heads) for part in parts] for parts in (key, value))
         # A position sees three blocks, so they pay where a row has more than three.
