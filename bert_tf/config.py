@@ -299,7 +299,10 @@ class ModelConfig(Config):
             return values
         # Files of 0.1 have all fields of then, and every head was linear.
         earlier = {"label_head": "linear"} if "bilstm" in values else {}
-        return {**FAMILY_DEFAULTS[family], **earlier, **values}
+        found = {**FAMILY_DEFAULTS[family], **earlier, **values}
+        if family == "gpt" and found["masked_lm_head"] == "transform":
+            found["masked_lm_head"] = "tied"  # which files did not say while it had no name
+        return found
 
     @classmethod
     def load_any(cls, path):
