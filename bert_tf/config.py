@@ -1,22 +1,22 @@
 """What a model is: one frozen set of fields, refused where they contradict each other."""
 
 import dataclasses
-import difflib
 import math
 
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.family_defaults import FAMILY_DEFAULTS
+from bert_tf.fields import Config
 from bert_tf.storage import files
 
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh", "silu")
 ATTENTIONS = ("bidirectional", "causal")
 POSITION_EMBEDDINGS = ("learned", "sinusoidal", "none")
 RELATIVE_POSITIONS = ("none", "bias", "disentangled", "rotary")
-NORM_POSITIONS = ("post", "pre")
-NORMS = ("layer_norm", "rms_norm")
+NORM_POSITIONS = ("post", "pre", "both")
+NORMS = ("layer_norm", "rms_norm", "rms_norm_plus_one")
 FEED_FORWARDS = ("dense", "conv", "gated")
 POOLINGS = ("dense", "first", "last", "mean", "late")
-MASKED_LM_HEADS = ("transform", "linear")
+MASKED_LM_HEADS = ("transform", "linear", "tied")
 LABEL_HEADS = ("linear", "no_bias", "dense", "transform")
 # Keys of published bert_config.json files that the original code does not read.
 UNREAD_KEYS = ("directionality", "pooler_fc_size", "pooler_num_attention_heads",
@@ -29,68 +29,14 @@ PAIRS = ("random", "swapped", "next")
 _MOST_HEADS = 1024  # that an error proposes
 
 
-class Config:
-    """Base of the frozen configurations: typed fields, plain values, a JSON file.
+def as_list(option):
+    """Return an option that is None, one dict or a list of them as a list of dicts."""
+    return [] if option is None else [option] if isinstance(option, dict) else list(option)
 
-    Raises:
-        UsageError: a value has another type than its field, a key is unknown or missing.
-    """
 
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            right = isinstance(value, (int, float) if field.type is float else field.type)
-            if not right or (isinstance(value, bool) and field.type is not bool):
-                raise UsageError(explain(f"{field.name}={value!r}", field.type.__name__))
-
-    def _refuse(self, names, right, expected):
-        """Raise UsageError for the first of the fields `names` whose value is not `right`."""
-        for name in names:
-            if not right(getattr(self, name)):
-                raise UsageError(explain(f"{name}={getattr(self, name)}", expected))
-
-    def replace(self, **changes):
-        """A copy with some fields changed, checked again."""
-        return self.from_dict({**self.to_dict(), **changes})
-
-    def to_dict(self):
-        """All fields as plain values."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def _with_defaults(cls, values):
-        """`values` and what they imply; subclasses override."""
-        return values
-
-    @classmethod
-    def from_dict(cls, values, source="the configuration"):
-        """Build from a dict of plain values; an unknown or missing key raises UsageError."""
-        if not isinstance(values, dict):
-            raise UsageError(explain(f"{source}: {type(values).__name__}", "a JSON object"))
-        values = cls._with_defaults(values)
-        fields = dataclasses.fields(cls)
-        known = [field.name for field in fields]
-        for key in values:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                raise UsageError(explain(f"{source}: unknown key {key!r}",
-                                         attempt=repr(near[0]) if near else ""))
-        for field in fields:
-            if field.default is dataclasses.MISSING and field.name not in values:
-                raise UsageError(f"{source}: {field.name} is missing")
-        try:
-            return cls(**values)
-        except UsageError as error:
-            raise UsageError(f"{source}: {error}") from None
-
-    def save(self, path):
-        """Write a JSON file."""
-        files.write_json(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path):
-        """Read a JSON file (our names; a model's exact `hidden_act`)."""
-        return cls.from_dict(files.read_json(path), path)
+def as_option(dicts):
+    """Return one or more dicts as such an option: the inverse."""
+    return dict(dicts[0]) if len(dicts) == 1 else [dict(each) for each in dicts]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,9 +52,13 @@ class ModelConfig(Config):
     vocab_size: int  # entries of the vocabulary
     hidden_size: int = 768  # width D of every layer's output
     num_hidden_layers: int = 12  # transformer blocks
-    num_attention_heads: int = 12  # heads N; hidden_size is a multiple
+    num_attention_heads: int = 12  # heads N; hidden_size is a multiple, but with
+    #     attention_head_size
     num_key_value_heads: int = 0  # heads of keys and values, each for as many of queries (Ainslie
     #     et al. 2023, "GQA"); 0 for num_attention_heads
+    attention_head_size: int = 0  # width of a head; 0 for hidden_size / num_attention_heads
+    score_size: int = 0  # scores are divided by its square root; 0 for the width of a head
+    query_key_norm: bool = False  # whether each head of queries and keys is normalized by `norm`
     intermediate_size: int = 3072  # width of the feed-forward layer
     hidden_act: str = "gelu_approximate"  # "gelu" is erf; "gelu_approximate" the tanh form
     hidden_dropout_prob: float = 0.1  # after embeddings and every output dense
@@ -131,9 +81,13 @@ class ModelConfig(Config):
     local_rotary_base: float = 10000.0  # of layers that see a window
     rotary_factor: float = 1.0  # by which positions are divided before they turn anything
     local_attention: int = 0  # tokens of a window, half on either side; 0: every layer sees all
-    global_attention_every: int = 1  # where there are windows: layers 0, n, 2 n, … see all
-    norm: str = "layer_norm"  # of the embeddings and the stack; "rms_norm": without mean and bias
-    norm_position: str = "post"  # of LayerNorm: after each residual, or "pre": before each half
+    global_attention_every: int = 1  # where there are windows: every n-th layer sees all,
+    first_global_layer: int = 0  # from this one on
+    norm: str = "layer_norm"  # of the embeddings and the stack; "rms_norm": without mean and bias;
+    #     "rms_norm_plus_one": such a one that scales by 1 + gamma
+    norm_position: str = "post"  # of LayerNorm: after each residual; "pre": before each half;
+    #     "both": before each half and after it, before the residual is added
+    scale_embeddings: bool = False  # whether word embeddings are multiplied by √E
     embedding_norm: bool = True  # whether what enters the first layer is normalized
     use_bias: bool = True  # of dense layers and LayerNorms within the encoder, and of heads
     dense_bias: bool = True  # of the dense layers of blocks; with use_bias=False there is none
@@ -144,7 +98,8 @@ class ModelConfig(Config):
     first_conv_act: str = "tanh"  # activation of that convolution
     pooling: str = "dense"  # pooled_output: tanh dense on the first token; "first", "last", "mean";
     #     "late": the mean, but of labels that of what their head's dense layer makes of each token
-    masked_lm_head: str = "transform"  # and the word embeddings; "linear": a matrix of its own
+    masked_lm_head: str = "transform"  # and the word embeddings; "tied": these alone; "linear": a
+    #     matrix of its own
     head_act: str = ""  # activation of the masked-LM and ELECTRA heads; "" for hidden_act
     label_head: str = "linear"  # of labels; "no_bias": without one; "dense": a dense layer before
     #     those of a text; "transform": dense and LayerNorm before those of tokens too
@@ -160,8 +115,8 @@ class ModelConfig(Config):
             self._refuse(("num_hidden_layers",), lambda value: value == 0, "0 of family='static'")
         else:
             self._refuse(("num_hidden_layers",), lambda value: value >= 1, "at least 1")
-        self._refuse(("type_vocab_size", "embedding_size"), lambda value: value >= 0,
-                     "at least 0")
+        self._refuse(("type_vocab_size", "embedding_size", "attention_head_size", "score_size"),
+                     lambda value: value >= 0, "at least 0")
         self._refuse(("hidden_dropout_prob", "attention_probs_dropout_prob"),
                      lambda value: 0 <= value < 1, "in [0, 1)")
         self._refuse(("initializer_range", "layer_norm_eps", "rotary_base", "local_rotary_base",
@@ -204,7 +159,7 @@ class ModelConfig(Config):
         beside = self.first_conv_kernel_size
         if beside and (beside < 1 or beside % 2 == 0):
             raise UsageError(explain(f"first_conv_kernel_size={beside}", "0, or an odd number"))
-        if beside and (self.attention == "causal" or self.norm_position == "pre"):
+        if beside and (self.attention == "causal" or self.norm_position != "post"):
             raise UsageError(explain(
                 f"first_conv_kernel_size={beside} with attention={self.attention!r}, "
                 f"norm_position={self.norm_position!r}", "'bidirectional' and 'post'"))
@@ -223,7 +178,7 @@ class ModelConfig(Config):
         if self.bilstm and self.hidden_size % 2:
             raise UsageError(explain(f"bilstm with hidden_size={self.hidden_size}",
                                      "an even number, half for each direction"))
-        if self.hidden_size % self.num_attention_heads:
+        if self.hidden_size % self.num_attention_heads and not self.attention_head_size:
             heads = (n for n in range(1, _MOST_HEADS + 1) if self.hidden_size % n == 0)
             near = min(heads, key=lambda n: abs(n - self.num_attention_heads))
             raise UsageError(explain(
@@ -238,10 +193,17 @@ class ModelConfig(Config):
             raise UsageError(explain(
                 f"num_key_value_heads={groups}", f"0, or a divisor of num_attention_heads="
                 f"{self.num_attention_heads}"))
-        if self.relative_position == "disentangled" and self.key_value_size != self.hidden_size:
-            raise UsageError(explain(
-                f"num_key_value_heads={groups} with relative_position='disentangled', where "
-                "distances have a key for each query", f"{self.num_attention_heads}"))
+        if self.relative_position != "disentangled":
+            return
+        for name, value, right in (
+                ("num_key_value_heads", self.key_value_heads, self.num_attention_heads),
+                ("attention_head_size", self.query_size, self.hidden_size),
+                ("query_key_norm", self.query_key_norm, False)):
+            if value != right:
+                raise UsageError(explain(
+                    f"{name}={getattr(self, name)} with relative_position='disentangled', where "
+                    "distances have keys and queries like the tokens",
+                    attempt=f"leaving {name} out"))
 
     def _check_positions(self):
         """Positions within the attention."""
@@ -263,7 +225,11 @@ class ModelConfig(Config):
         if self.local_attention and exact is not None:
             raise UsageError(explain(f"local_attention={self.local_attention} with {kind}",
                                      "'rotary' or 'none'"))
-        if self.num_hidden_groups and (self.local_attention or self.norm_position == "pre"):
+        if not 0 <= self.first_global_layer < self.global_attention_every:
+            raise UsageError(explain(
+                f"first_global_layer={self.first_global_layer}",
+                f"0 to global_attention_every - 1, {self.global_attention_every - 1}"))
+        if self.num_hidden_groups and (self.local_attention or self.norm_position != "post"):
             raise UsageError(explain(
                 f"num_hidden_groups={self.num_hidden_groups} with layers that differ",
                 "norm_position='post' and local_attention=0"))
@@ -271,7 +237,12 @@ class ModelConfig(Config):
     @property
     def head_size(self):
         """Width H of one attention head."""
-        return self.hidden_size // self.num_attention_heads
+        return self.attention_head_size or self.hidden_size // self.num_attention_heads
+
+    @property
+    def query_size(self):
+        """Width of queries and of what attention makes, of all heads."""
+        return self.head_size * self.num_attention_heads
 
     @property
     def key_value_heads(self):
@@ -282,6 +253,16 @@ class ModelConfig(Config):
     def key_value_size(self):
         """Width of keys and values, of all heads."""
         return self.head_size * self.key_value_heads
+
+    def sees_all(self, layer):
+        """Whether the layer of that number, from 0 on, sees the whole sequence."""
+        return (not self.local_attention
+                or layer % self.global_attention_every == self.first_global_layer)
+
+    def norms_entering(self, layer):
+        """Whether that layer has a norm for what enters it, if any layer has: what enters the first
+        may be normalized already."""
+        return self.norm_position != "pre" or layer > 0 or not self.embedding_norm
 
     @property
     def embedding_width(self):
@@ -304,6 +285,13 @@ class ModelConfig(Config):
         reserved = self.padding_id + 1 if self.positions_from_padding else 0
         return self.max_position_embeddings - reserved
 
+    def spelled_out(self):
+        """A copy in which fields that may stand for another one have its value."""
+        return self.replace(
+            embedding_size=self.embedding_width, num_key_value_heads=self.key_value_heads,
+            attention_head_size=self.head_size, score_size=self.score_size or self.head_size,
+            head_act=self.head_activation)
+
     @classmethod
     def _with_defaults(cls, values):
         family = values.get("family")
@@ -311,7 +299,10 @@ class ModelConfig(Config):
             return values
         # Files of 0.1 have all fields of then, and every head was linear.
         earlier = {"label_head": "linear"} if "bilstm" in values else {}
-        return {**FAMILY_DEFAULTS[family], **earlier, **values}
+        found = {**FAMILY_DEFAULTS[family], **earlier, **values}
+        if family == "gpt" and found["masked_lm_head"] == "transform":
+            found["masked_lm_head"] = "tied"  # which files did not say while it had no name
+        return found
 
     @classmethod
     def load_any(cls, path):

@@ -3,6 +3,13 @@
 _ROBERTA = {"hidden_act": "gelu", "layer_norm_eps": 1e-5, "max_position_embeddings": 514,
             "type_vocab_size": 1, "positions_from_padding": True, "pooling": "first",
             "label_head": "dense", "label_act": "tanh"}
+# Of the two families whose attention has norms, and whose head is the table of embeddings.
+_LIKE_LLAMA = {"hidden_act": "silu", "layer_norm_eps": 1e-6, "type_vocab_size": 0,
+               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+               "position_embedding": "none", "relative_position": "rotary", "norm": "rms_norm",
+               "norm_position": "pre", "query_key_norm": True, "embedding_norm": False,
+               "dense_bias": False, "feed_forward": "gated", "masked_lm_head": "tied",
+               "pooling": "last", "label_head": "no_bias"}
 # What a configuration of a family has where it does not say otherwise.
 FAMILY_DEFAULTS = {
     "bert": {},
@@ -13,7 +20,8 @@ FAMILY_DEFAULTS = {
     "electra": {"hidden_act": "gelu", "pooling": "first", "label_head": "dense",
                 "label_act": "gelu"},
     "gpt": {"attention": "causal", "layer_norm_eps": 1e-5, "type_vocab_size": 0,
-            "embedding_norm": False, "pooling": "last", "label_head": "no_bias"},
+            "embedding_norm": False, "masked_lm_head": "tied", "pooling": "last",
+            "label_head": "no_bias"},
     "distilbert": {"hidden_act": "gelu", "num_hidden_layers": 6, "type_vocab_size": 0,
                    "pooling": "first", "label_head": "dense", "label_act": "relu"},
     "mpnet": {**_ROBERTA, "type_vocab_size": 0, "relative_position": "bias",
@@ -48,6 +56,16 @@ FAMILY_DEFAULTS = {
                  "norm_position": "pre", "embedding_norm": False, "dense_bias": False,
                  "feed_forward": "gated", "masked_lm_head": "linear", "pooling": "late",
                  "label_head": "dense", "label_act": "gelu"},
+    # Yang et al. 2025, "Qwen3 Technical Report", section 2; of Qwen3-Embedding and -Reranker as of
+    # the language models.
+    "qwen3": {**_LIKE_LLAMA, "max_position_embeddings": 32768, "attention": "causal",
+              "attention_head_size": 128, "rotary_base": 1000000.0},
+    # Gemma Team 2025, "Gemma 3 Technical Report", section 2; attention as EmbeddingGemma has it
+    # (Schechter Vera et al. 2025, section 2.1).
+    "gemma3": {**_LIKE_LLAMA, "hidden_act": "gelu_approximate", "max_position_embeddings": 2048,
+               "attention_head_size": 256, "score_size": 256, "rotary_base": 1000000.0,
+               "local_attention": 512, "global_attention_every": 6, "first_global_layer": 5,
+               "norm": "rms_norm_plus_one", "norm_position": "both", "scale_embeddings": True},
     # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
     "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,

@@ -14,8 +14,8 @@ import math
 import types
 import typing
 
-from bert_tf.config import Config
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.fields import Config
 from bert_tf.storage import files
 
 REQUIRED = dataclasses.MISSING

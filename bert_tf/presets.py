@@ -23,16 +23,19 @@ PRESETS = {
     "nomic_bert": {"tiny": (2, 128), "base": (12, 768)},
     "gte": {"tiny": (2, 128), **_BASE_AND_LARGE},
     "eurobert": {"tiny": (2, 128), "base": (12, 768), "large": (26, 1152), "xlarge": (32, 2304)},
+    # Qwen3-Embedding 0.6B, 4B and 8B; EmbeddingGemma 300M.
+    "qwen3": {"tiny": (2, 128), "base": (28, 1024), "large": (36, 2560), "xlarge": (36, 4096)},
+    "gemma3": {"tiny": (2, 128), "base": (24, 768)},
 }
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
 VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
                "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005, "mpnet": 30527,
                "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528, "gte": 250048,
-               "eurobert": 128256}
+               "eurobert": 128256, "qwen3": 151669, "gemma3": 262144}
 # Ids of their padding, where that is not 0.
 _PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283,
-                "gte": 1, "eurobert": 128001}
+                "gte": 1, "eurobert": 128001, "qwen3": 151643}
 # What a size has beside its widths.
 _FURTHER = {
     ("albert", "tiny"): {"embedding_size": 64},
@@ -50,6 +53,17 @@ _FURTHER = {
     ("eurobert", "large"): {"num_key_value_heads": 6, "intermediate_size": 4096},
     ("eurobert", "xlarge"): {"num_attention_heads": 18, "num_key_value_heads": 6,
                              "intermediate_size": 6144},
+    ("qwen3", "tiny"): {"num_key_value_heads": 1, "attention_head_size": 64},
+    ("qwen3", "base"): {"num_key_value_heads": 8, "intermediate_size": 3072},
+    # Both have four rows less than the smallest.
+    ("qwen3", "large"): {"num_attention_heads": 32, "num_key_value_heads": 8,
+                         "intermediate_size": 9728, "max_position_embeddings": 40960},
+    ("qwen3", "xlarge"): {"num_attention_heads": 32, "num_key_value_heads": 8,
+                          "intermediate_size": 12288, "max_position_embeddings": 40960,
+                          "masked_lm_head": "linear"},
+    ("gemma3", "tiny"): {"num_key_value_heads": 1, "attention_head_size": 64, "score_size": 64},
+    ("gemma3", "base"): {"num_attention_heads": 3, "num_key_value_heads": 1,
+                         "intermediate_size": 1152},
 }
 # Version 2 of ALBERT trains without dropout (google-research/albert, README).
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -13,7 +13,7 @@ def test_every_size_of_a_family_is_of_that_family(family):
     for name in PRESETS[family]:
         config = preset(family, name, vocab_size=99, hidden_dropout_prob=0.3)
         assert (config.family, config.vocab_size, config.hidden_dropout_prob) == (family, 99, 0.3)
-        if family not in ("modernbert", "eurobert") or name == "tiny":
+        if family not in ("modernbert", "eurobert", "qwen3", "gemma3") or name == "tiny":
             assert config.intermediate_size == 4 * config.hidden_size
 
 
@@ -25,6 +25,11 @@ def test_what_a_published_vocabulary_brings():
     assert (modernbert.padding_id, modernbert.intermediate_size) == (50283, 1152)
     eurobert = preset("eurobert", "xlarge")
     assert (eurobert.key_value_heads, eurobert.head_size, eurobert.padding_id) == (6, 128, 128001)
+    qwen3 = preset("qwen3", "base")
+    assert (qwen3.key_value_heads, qwen3.query_size, qwen3.padding_id) == (8, 2048, 151643)
+    gemma3 = preset("gemma3", "base")
+    assert [layer for layer in range(24) if gemma3.sees_all(layer)] == [5, 11, 17, 23]
+    assert (gemma3.head_size, gemma3.query_size, gemma3.longest) == (256, 768, 2048)
 
 
 @pytest.mark.parametrize(("name", "width", "heads"), [("small", 64, 1), ("base", 256, 4),

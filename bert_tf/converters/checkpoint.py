@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from bert_tf.config import ModelConfig
+from bert_tf.config import ModelConfig, as_list
 from bert_tf.errors import UsageError, explain
 
 _MOST_LAYERS = 10_000
@@ -88,8 +88,7 @@ def parameter_shapes(config, task):
             shapes |= _lstm(f"{config.family}/bilstm/{direction}/lstm_cell", hidden)
     if config.pooling == "dense":
         shapes |= _dense(f"{config.family}/pooler/dense", hidden, hidden)
-    if kind in ("pretraining", "sparse_embedder") or (
-            kind == "language_model" and config.family != "gpt"):
+    if kind in ("pretraining", "sparse_embedder", "language_model"):
         shapes |= _masked_lm_head(config, "cls/predictions")
     if kind == "pretraining" and task.get("sentence_task"):
         name = {"next_sentence": "seq_relationship"}.get(task["sentence_task"],
@@ -109,9 +108,12 @@ def parameter_shapes(config, task):
     if task.get("query_table"):
         shapes["cls/query/term_weights"] = (config.vocab_size,)
     if kind == "embedder" and task.get("dense"):
-        options, layers = task["dense"], 1 if task["combine"] == "sum" else len(task["layers"])
+        layers = 1 if task["combine"] == "sum" else len(task["layers"])
         width = hidden * layers * (2 if task["pooling"] == "mean_max" else 1)
-        shapes |= _dense("cls/pooling/dense", width, options["units"], bias=options["use_bias"])
+        for number, options in enumerate(as_list(task["dense"])):
+            name = f"cls/pooling/dense_{number}" if number else "cls/pooling/dense"
+            shapes |= _dense(name, width, options["units"], bias=options["use_bias"])
+            width = options["units"]
     if kind == "embedder" and task["weighting"]:
         weights = "cls/pooling/term_weights"
         shapes |= {f"{weights}/inverse_document_frequency": (config.vocab_size,),
@@ -138,24 +140,28 @@ def _encoder(config, name):
     if layers > _MOST_LAYERS:
         raise UsageError(explain(f"num_hidden_layers={layers}", f"at most {_MOST_LAYERS}"))
     shapes = _dense(f"{name}/embeddings_project", width, hidden) if width != hidden else {}
-    post, bias = config.norm_position == "post", config.use_bias and config.dense_bias
+    bias, has_beta = config.use_bias and config.dense_bias, _norm_bias(config)
     outer = 2 * inner if config.feed_forward == "gated" else inner
-    # Where LayerNorm stands in a block; none before the first attention of what has one already.
-    norms = ("attention/output", "output") if post else ("attention", "intermediate")
+    # Where LayerNorm stands in a block.
+    after, before = ("attention/output", "output"), ("attention", "intermediate")
+    norms = {"post": after, "pre": before, "both": (*before, *after)}[config.norm_position]
     for layer in range(layers):
         kind = "group" if config.num_hidden_groups else "layer"
         block = f"{name}/encoder/{kind}_{layer}"
         for part in ("query", "key", "value"):
-            shapes |= _dense(f"{block}/attention/self/{part}", hidden,
-                             hidden if part == "query" else config.key_value_size, bias=bias)
-        shapes |= _dense(f"{block}/attention/output/dense", hidden, hidden, bias=bias)
+            own = f"{block}/attention/self/{part}"
+            shapes |= _dense(own, hidden, config.query_size if part == "query" else
+                             config.key_value_size, bias=bias)
+            if config.query_key_norm and part != "value":
+                shapes |= _layer_norm(f"{own}/LayerNorm", config.head_size, has_beta)
+        shapes |= _dense(f"{block}/attention/output/dense", config.query_size, hidden, bias=bias)
         shapes |= _dense(f"{block}/intermediate/dense", hidden, outer, kernel,
                          bias and config.intermediate_bias)
         shapes |= _dense(f"{block}/output/dense", inner, hidden, kernel, bias)
-        for norm in norms if post or layer or not config.embedding_norm else norms[1:]:
-            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, _norm_bias(config))
-    if not post:
-        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, _norm_bias(config))
+        for norm in norms if config.norms_entering(layer) else norms[1:]:
+            shapes |= _layer_norm(f"{block}/{norm}/LayerNorm", hidden, has_beta)
+    if config.norm_position != "post":
+        shapes |= _layer_norm(f"{name}/encoder/LayerNorm", hidden, has_beta)
     if config.first_conv_kernel_size:
         beside = f"{name}/encoder/conv"
         shapes |= _dense(f"{beside}/conv", hidden, hidden, (config.first_conv_kernel_size,))
@@ -178,6 +184,8 @@ def _norm_bias(config):
 
 def _masked_lm_head(config, name):
     width = config.embedding_width
+    if config.masked_lm_head == "tied":
+        return {}
     if config.masked_lm_head == "linear":
         return {f"{name}/output_weights": (config.vocab_size, config.hidden_size)}
     return {**_dense(f"{name}/transform/dense", config.hidden_size, width, bias=config.use_bias),
@@ -229,18 +237,11 @@ def check_expressible(config, read_back, where, labelled=False):
     Raises:
         UsageError: they differ; the first such field is named.
     """
-    stated, held = (_spelled_out(each) for each in (config, read_back))
+    stated, held = (each.spelled_out().to_dict() for each in (config, read_back))
     for name, value in stated.items():
         if value != held[name] and (labelled or name not in ("label_head", "label_act")):
             raise UsageError(explain(f"{name}={value!r} cannot be written to {where}",
                                      repr(held[name])))
-
-
-def _spelled_out(config):
-    """All fields, with those that stand for another one replaced by its value."""
-    return config.replace(embedding_size=config.embedding_width,
-                          num_key_value_heads=config.key_value_heads,
-                          head_act=config.head_activation).to_dict()
 
 
 def check_shapes(expected, found, source):

@@ -1,7 +1,7 @@
 """What of each family every format holds: the table of `convert --list`."""
 
 from bert_tf.converters.hf_classes import MODELS
-from bert_tf.family_defaults import FAMILIES
+from bert_tf.family_defaults import FAMILIES, FAMILY_DEFAULTS
 
 # In the order of `hf_classes` where there are several.
 _NAMES = {"pretraining": "masked LM", "next_sentence": "next sentence",
@@ -28,7 +28,9 @@ def table():
         rows.append((family, "bert_tf", "every task"))
         rows.append(("", "hf", _of_hf(family)))
         if family != "gpt":
-            rows.append(("", "sentence_transformers", "vectors, weights and vectors of tokens"))
+            tied = FAMILY_DEFAULTS[family].get("masked_lm_head") == "tied"
+            rows.append(("", "sentence_transformers", "vectors and vectors of tokens" if tied else
+                         "vectors, weights and vectors of tokens"))
         rows += [("", name, held[family]) for name, held in _OTHERS.items() if family in held]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     return "\n".join(f"{family:{widths[0]}}  {name:{widths[1]}}  {held}".rstrip()

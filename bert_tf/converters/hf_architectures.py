@@ -1,5 +1,8 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
+from bert_tf.converters import hf_causal
+from bert_tf.converters.hf_causal import layer_types
+from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, explain
 
 _NAMED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -10,7 +13,8 @@ _COMMON = {**{key: key for key in _NAMED}, "padding_id": "pad_token_id"}
 KEYS_OF_BERT = {**_COMMON, "type_vocab_size": "type_vocab_size"}
 MODEL_TYPES = {"distilbert": "distilbert", "xlm-roberta": "xlm_roberta", "camembert": "camembert",
                "mpnet": "mpnet", "deberta-v2": "deberta", "modernbert": "modernbert",
-               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte", "eurobert": "eurobert"}
+               "nomic_bert": "nomic_bert", "new": "gte", "gte": "gte", "eurobert": "eurobert",
+               **hf_causal.MODEL_TYPES}
 # Our field -> their key.
 KEYS = {
     "xlm_roberta": KEYS_OF_BERT, "camembert": KEYS_OF_BERT,
@@ -44,6 +48,7 @@ KEYS = {
                  "initializer_range": "initializer_range", "layer_norm_eps": "rms_norm_eps",
                  "padding_id": "pad_token_id", "rotary_base": "rope_theta",
                  "pooling": "classifier_pooling"},
+    **hf_causal.KEYS,
 }
 _BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12,
          "num_attention_heads": 12, "intermediate_size": 3072, "hidden_act": "gelu",
@@ -86,6 +91,7 @@ DEFAULTS = {
                  "num_key_value_heads": 0, "attention_dropout": 0.0,
                  "max_position_embeddings": 8192, "initializer_range": 0.02, "rms_norm_eps": 1e-5,
                  "pad_token_id": 128001, "rope_theta": 10000.0, "classifier_pooling": "late"},
+    **hf_causal.DEFAULTS,
 }
 # Keys with one value that we compute; a file that leaves one out has the first of DEFAULTS.
 ONLY = {
@@ -110,6 +116,7 @@ ONLY = {
             "tie_word_embeddings": True},
     "eurobert": {"attention_bias": False, "mlp_bias": False, "rope_scaling": None,
                  "tie_word_embeddings": False},
+    **hf_causal.ONLY,
 }
 # What such files call the keys, beside today's names or instead of them: NomicBERT's as GPT-2 does.
 _OLD_NAMES = {"eurobert": {"clf_pooling": "classifier_pooling"}, "nomic_bert": {
@@ -131,7 +138,9 @@ _FURTHER = {"deberta": ("attention_head_size",), "nomic_bert": tuple(_OF_NOMIC.s
             "gte": ("auto_map", "rope_scaling", "unpad_inputs", "use_memory_efficient_attention"),
             # How its dense layers were once computed in parts; a dropout that there is none of.
             "eurobert": ("auto_map", "head_dim", "hidden_dropout", "pretraining_tp", "bos_token",
-                         "eos_token", "pad_token", "mask_token")}
+                         "eos_token", "pad_token", "mask_token"),
+            **hf_causal.FURTHER}
+_ROPE_KEYS = ("global_rope_theta", "local_rope_theta")  # of ModernBERT
 
 
 def known(family):
@@ -212,24 +221,13 @@ def _check_head_size(key, stated, source):
 
 def _read_rotary(stated, source):
     _check_head_size("head_dim", stated, source)
-    return {**stated, **_read_rope(stated, source, ("default",))}
-
-
-def _read_rope(stated, source, kinds):
-    """`rope_theta` and what else `rope_parameters` say."""
-    rope = stated.get("rope_parameters") or {}
-    if not isinstance(rope, dict) or rope.get("rope_type", "default") not in kinds:
-        raise UsageError(explain(f"{source}: rope_parameters={rope!r}", "rope_type " + " or ".join(
-            map(repr, kinds)) + " and a rope_theta"))
-    factor = {"rope_factor": rope["factor"]} if rope.get("rope_type") == "linear" and (
-        "factor" in rope) else {}
-    return {"rope_theta": rope.get("rope_theta", stated["rope_theta"]), **factor}
+    return {**stated, **read_rope(stated, source, ("default",))}
 
 
 def _read_gte(stated, source):
     scaling = stated.get("rope_scaling")
     if not scaling:
-        return {**stated, **_read_rope(stated, source, ("default", "linear"))}
+        return {**stated, **read_rope(stated, source, ("default", "linear"))}
     factor = scaling.get("factor") if isinstance(scaling, dict) else None
     size = stated["hidden_size"], stated["num_attention_heads"]
     if (not isinstance(factor, (int, float)) or factor < 1 or scaling.get("type") != "ntk"
@@ -242,17 +240,10 @@ def _read_gte(stated, source):
 
 
 def _read_modernbert(stated, source):
-    stated = dict(stated)
-    rope = stated.get("rope_parameters") or {}
-    for kind, key in (("full_attention", "global_rope_theta"),
-                      ("sliding_attention", "local_rope_theta")):
-        of_kind = rope.get(kind, {}) if isinstance(rope, dict) else None
-        if not isinstance(of_kind, dict) or of_kind.get("rope_type", "default") != "default":
-            raise UsageError(explain(f"{source}: rope_parameters={rope!r}",
-                                     "rope_type 'default' and a rope_theta for each kind of layer"))
-        stated[key] = of_kind.get("rope_theta", stated[key])
+    stated = {**stated, **read_both(stated, source, _ROPE_KEYS)}
+    if stated["local_rope_theta"] is None:
         # Files of older versions have null for: as the layers that see everything.
-        stated[key] = stated["global_rope_theta"] if stated[key] is None else stated[key]
+        stated["local_rope_theta"] = stated["global_rope_theta"]
     every, layers = stated["global_attn_every_n_layers"], stated["num_hidden_layers"]
     named = stated.get("layer_types")
     if named is not None and isinstance(every, int) and every > 0 and isinstance(layers, int):
@@ -260,11 +251,6 @@ def _read_modernbert(stated, source):
         if named != usual:
             raise UsageError(explain(f"{source}: layer_types={named!r}", f"{usual!r}"))
     return stated
-
-
-def layer_types(layers, every):
-    """Their names of the kinds of layers, one that sees everything first."""
-    return ["sliding_attention" if layer % every else "full_attention" for layer in range(layers)]
 
 
 def written(family, values):
@@ -283,11 +269,10 @@ def written(family, values):
     if family == "modernbert":
         further["layer_types"] = layer_types(values["num_hidden_layers"],
                                              values["global_attn_every_n_layers"])
-        further["rope_parameters"] = {
-            "full_attention": {"rope_type": "default",
-                               "rope_theta": values["global_rope_theta"]},
-            "sliding_attention": {"rope_type": "default",
-                                  "rope_theta": values["local_rope_theta"]}}
+        further["rope_parameters"] = write_both(values, _ROPE_KEYS)
+    if family in hf_causal.KEYS:
+        return {**hf_causal.written(family, values),
+                **{key: value for key, value in further.items() if value is not None}}
     if own_code or family == "eurobert":
         theta, factor = values["rope_theta"], values.get("rope_factor", 1.0)
         values = {key: value for key, value in values.items() if not key.startswith("rope_")}
@@ -298,4 +283,5 @@ def written(family, values):
 
 
 _READERS = {"deberta": _read_deberta, "modernbert": _read_modernbert,
-            "nomic_bert": _read_rotary, "eurobert": _read_rotary, "gte": _read_gte}
+            "nomic_bert": _read_rotary, "eurobert": _read_rotary, "gte": _read_gte,
+            "qwen3": hf_causal.read_qwen3, "gemma3": hf_causal.read_gemma3}

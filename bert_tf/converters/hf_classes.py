@@ -22,6 +22,13 @@ def _classes(name, lm_head, questions="qa_outputs."):
     )
 
 
+def _left_to_right(language_model, classifier, encoder):
+    """The rows of models that predict the next token, and whose labels are those of the last."""
+    return (({"task": "language_model"}, language_model, ("lm_head.",)),
+            ({"task": "classifier"}, classifier, ("score.",)),
+            (ENCODER, encoder, ()))
+
+
 # Task, their class for it, and the beginnings of the names of its head's tensors.
 MODELS = {
     "bert": (
@@ -42,11 +49,8 @@ MODELS = {
          ("predictions.", "sop_classifier.")),
         *_classes("Albert", ("predictions.",)),
     ),
-    "gpt": (
-        ({"task": "language_model"}, "OpenAIGPTLMHeadModel", ()),
-        ({"task": "classifier"}, "OpenAIGPTForSequenceClassification", ("score.",)),
-        (ENCODER, "OpenAIGPTModel", ()),
-    ),
+    "gpt": _left_to_right("OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification",
+                          "OpenAIGPTModel"),
     "distilbert": _classes("DistilBert", ("vocab_transform.",)),
     "mpnet": _classes("MPNet", ("lm_head.",)),
     "deberta": _classes("DebertaV2", ("cls.predictions.",)),
@@ -54,6 +58,9 @@ MODELS = {
     # There is no class for questions; the classes of "New" are of files that came with their code.
     "gte": (*_classes("Gte", ("lm_head.",))[:-1], *_classes("New", ("lm_head.",))[:-1]),
     "eurobert": _classes("EuroBert", ("lm_head.",))[:-1],  # neither here
+    "qwen3": _left_to_right("Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3Model"),
+    "gemma3": _left_to_right("Gemma3ForCausalLM", "Gemma3TextForSequenceClassification",
+                             "Gemma3TextModel"),
     # Neither here; the last is of files that came with code of their own.
     "nomic_bert": (*_classes("NomicBert", ("cls.predictions.",))[:-1],
                    (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),

@@ -6,6 +6,7 @@ from bert_tf.converters.checkpoint import check_expressible
 from bert_tf.converters.hf_architectures import BERT_BASE, KEYS_OF_BERT
 from bert_tf.converters.hf_keys import check_keys
 from bert_tf.errors import UsageError, explain
+from bert_tf.family_defaults import FAMILY_DEFAULTS
 
 FAMILIES = {"bert": "bert", "roberta": "roberta", "albert": "albert", "electra": "electra",
             "openai-gpt": "gpt", **hf_architectures.MODEL_TYPES}  # model_type -> family
@@ -54,7 +55,7 @@ _FURTHER_ACTIVATIONS = {"label_act", "first_conv_act"}  # fields
 _GELU_HEADS = ("roberta", "electra", "xlm_roberta", "camembert", "mpnet", "gte")
 _GPT_ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu"}  # of the key `afn`
 # Elsewhere null stands for the default.
-_NULL_IS_A_VALUE = {"local_rope_theta"}
+_NULL_IS_A_VALUE = {"local_rope_theta", "sliding_window"}
 
 
 def family_of(values, source):
@@ -107,7 +108,6 @@ def read_config(values, source, pooled, masked_lm):
     if family == "gpt":
         width = fields["hidden_size"]  # of any type until ModelConfig looks at it
         fields["intermediate_size"] = 4 * width if isinstance(width, int) else width
-        fields["pooling"] = "last"
         if stated.get("embd_pdrop", stated["resid_pdrop"]) != stated["resid_pdrop"]:
             raise UsageError(explain(f"{source}: embd_pdrop={stated['embd_pdrop']!r}",
                                      f"that of resid_pdrop, {stated['resid_pdrop']!r}"))
@@ -116,7 +116,7 @@ def read_config(values, source, pooled, masked_lm):
                                                     "classifier_pooling", stated, source)
         if "label_act" in fields:  # one key for the heads of labels and of masked tokens
             fields["head_act"] = fields["label_act"]
-    else:
+    elif FAMILY_DEFAULTS[family].get("pooling") != "last":
         fields["pooling"] = "dense" if pooled else "first"
     if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
         fields["head_act"] = "gelu"
@@ -135,8 +135,7 @@ def write_config(config, masked_lm, labelled=False):
         UsageError: transformers cannot compute this model; the field is named.
     """
     family = config.family
-    spelled_out = config.replace(embedding_size=config.embedding_width,
-                                 num_key_value_heads=config.key_value_heads)
+    spelled_out = config.spelled_out()
     names = _GPT_ACTIVATIONS if family == "gpt" else _ACTIVATIONS
     theirs = {ours: name for name, ours in reversed(names.items())}
     if config.hidden_act not in theirs:

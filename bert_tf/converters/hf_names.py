@@ -1,6 +1,4 @@
-"""Names of tensors in Hugging Face's files: a table a family, and old spellings."""
-
-import numpy as np
+"""Names of tensors in Hugging Face's files: a table a family."""
 
 from bert_tf.converters.name_table import (
     EXCHANGED,
@@ -9,9 +7,7 @@ from bert_tf.converters.name_table import (
     STACKED,
     TRANSPOSED,
     Row,
-    matches,
 )
-from bert_tf.errors import UsageError, explain
 
 
 def _dense(ours, theirs):
@@ -78,6 +74,25 @@ def _stacked(family, theirs, end="kernel", layout=STACKED):
                      for part in ("query", "key", "value")), theirs, layout)
 
 
+def _like_llama(family, norms):
+    """The rows of an encoder with Llama's names, whose blocks have these `norms`."""
+    return (
+        Row(f"{family}/embeddings/word_embeddings", "model.embed_tokens.weight"),
+        Row(f"{family}/encoder/layer_{{i}}/intermediate/dense/kernel",
+            ("model.layers.{i}.mlp.gate_proj.weight", "model.layers.{i}.mlp.up_proj.weight"),
+            HALVES),
+        *_in_block(family, "model.layers.{i}",
+                   {"attention/self/query": "self_attn.q_proj",
+                    "attention/self/key": "self_attn.k_proj",
+                    "attention/self/value": "self_attn.v_proj",
+                    "attention/output/dense": "self_attn.o_proj", "output/dense": "mlp.down_proj"},
+                   norms),
+        *_layer_norm(f"{family}/encoder/LayerNorm", "model.norm"),
+        Row("cls/predictions/output_weights", "lm_head.weight"),
+    )
+
+
+_HEAD_NORMS = {"attention/self/query": "self_attn.q_norm", "attention/self/key": "self_attn.k_norm"}
 _TRANSFORM = "cls/predictions/transform"
 _BERT_HEAD = (
     *_dense(f"{_TRANSFORM}/dense", "cls.predictions.transform.dense"),
@@ -238,94 +253,23 @@ ROWS = {
         *_label_heads(),
     ),
     "eurobert": (
-        Row("eurobert/embeddings/word_embeddings", "model.embed_tokens.weight"),
-        Row("eurobert/encoder/layer_{i}/intermediate/dense/kernel",
-            ("model.layers.{i}.mlp.gate_proj.weight", "model.layers.{i}.mlp.up_proj.weight"),
-            HALVES),
-        *_in_block("eurobert", "model.layers.{i}",
-                   {"attention/self/query": "self_attn.q_proj",
-                    "attention/self/key": "self_attn.k_proj",
-                    "attention/self/value": "self_attn.v_proj",
-                    "attention/output/dense": "self_attn.o_proj", "output/dense": "mlp.down_proj"},
-                   {"attention": "input_layernorm", "intermediate": "post_attention_layernorm"}),
-        *_layer_norm("eurobert/encoder/LayerNorm", "model.norm"),
-        Row("cls/predictions/output_weights", "lm_head.weight"),
+        *_like_llama("eurobert", {"attention": "input_layernorm",
+                                  "intermediate": "post_attention_layernorm"}),
         *_label_heads("dense"),
+    ),
+    "qwen3": (
+        *_like_llama("qwen3", _HEAD_NORMS | {"attention": "input_layernorm",
+                                             "intermediate": "post_attention_layernorm"}),
+        Row("cls/classifier/output_weights", "score.weight"),
+    ),
+    "gemma3": (
+        *_like_llama("gemma3", _HEAD_NORMS | {
+            "attention": "input_layernorm", "attention/output": "post_attention_layernorm",
+            "intermediate": "pre_feedforward_layernorm", "output": "post_feedforward_layernorm"}),
+        Row("cls/classifier/output_weights", "score.weight"),
     ),
 }
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
     "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
-    "modernbert": "model.", "eurobert": "model."}
-_OLD_PREFIXES = {"nomic_bert": "bert.", "gte": "new."}
-_BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
-         "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
-         "embed_tokens.", "norm.")
-
-
-def _tied_decoder(head, prefix):
-    return {f"{head}.decoder.weight": f"{prefix}.embeddings.word_embeddings.weight",
-            f"{head}.decoder.bias": f"{head}.bias"}
-
-
-# Copies that some files hold beside what they are tied to.
-_TIED = {
-    "bert": _tied_decoder("cls.predictions", "bert"),
-    "roberta": _tied_decoder("lm_head", "roberta"),
-    "xlm_roberta": _tied_decoder("lm_head", "roberta"),
-    "camembert": _tied_decoder("lm_head", "roberta"),
-    "mpnet": _tied_decoder("lm_head", "mpnet"),
-    "deberta": _tied_decoder("cls.predictions", "deberta"),
-    "distilbert": {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
-    "modernbert": {"decoder.weight": "model.embeddings.tok_embeddings.weight"},
-    "electra": {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
-    "albert": {"predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
-               "predictions.decoder.bias": "predictions.bias"},
-    "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
-    "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
-    "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
-    "eurobert": {},
-}
-# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
-_BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
-            "*.inv_freq", "*.cos_cached", "*.sin_cached")
-
-
-def usual_names(tensors, family, folder):
-    """What transformers itself does to names: prefix, gamma and beta, tied copies, buffers.
-
-    Returns: `Tensors` under today's names, and the names of copies and buffers, left out.
-
-    Raises:
-        UsageError: two tensors have one name, or a copy differs from what it is tied to.
-    """
-    prefix, old = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
-    bare = not any(name.startswith((prefix, old)) for name in tensors)
-    names = {}
-    for name in tensors:
-        new = f"{prefix}{name}" if bare and name.startswith(_BARE) else name
-        if new.startswith(old):
-            new = prefix + new.removeprefix(old)
-        for old_end, new_end in ((".gamma", ".weight"), (".beta", ".bias")):
-            if new.endswith(old_end):
-                new = new.removesuffix(old_end) + new_end
-        if new in names:
-            raise UsageError(f"{folder}: {names[new]} and {name} name one tensor")
-        names[new] = name
-    dropped = [names.pop(name) for name in list(names) if matches(name, _BUFFERS)]
-    for copy, original in _TIED[family].items():
-        if copy not in names:
-            continue
-        if original not in names:
-            names[original] = names.pop(copy)
-            continue
-        _check_equal(tensors, names[copy], names[original], folder)
-        dropped.append(names.pop(copy))
-    return tensors.renamed(names), tuple(dropped)
-
-
-def _check_equal(tensors, name, other, folder):
-    if tensors.shapes[name] != tensors.shapes[other] or not np.array_equal(tensors[name],
-                                                                           tensors[other]):
-        raise UsageError(explain(f"{folder}: {name} differs from {other}",
-                                 "equal tensors: our models tie them"))
+    "modernbert": "model.", "eurobert": "model.", "qwen3": "model.", "gemma3": "model."}

@@ -9,11 +9,18 @@ import os
 import numpy as np
 
 from bert_tf.config import ModelConfig
-from bert_tf.converters import hf_config, safetensors_file, tokenizer_files, weight_files
+from bert_tf.converters import (
+    hf_causal,
+    hf_config,
+    safetensors_file,
+    tokenizer_files,
+    weight_files,
+)
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
 from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS
-from bert_tf.converters.hf_names import PREFIXES, ROWS, usual_names
+from bert_tf.converters.hf_names import PREFIXES, ROWS
+from bert_tf.converters.hf_spellings import usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -28,7 +35,8 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "xlm_roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
                "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
-               "gte": "XLMRobertaTokenizer", "eurobert": "PreTrainedTokenizerFast"}
+               "gte": "XLMRobertaTokenizer", "eurobert": "PreTrainedTokenizerFast",
+               "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 
@@ -85,7 +93,8 @@ def _read_model(folder, task=None, further=()):
     values = _read_object(folder)
     family = hf_config.family_of(values, source)
     _refuse_other_pickles(folder)
-    tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder)
+    tensors, dropped = usual_names(weight_files.read_folder(folder), family, folder,
+                                   hf_causal.ties(family, values))
     heads = () if task is None else [f"{head}*" for row in MODELS[family] for head in row[2]]
     task = task or _judge_task(values, family, tensors, source)
     if task["task"] in ("classifier", "tagger"):

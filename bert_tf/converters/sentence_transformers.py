@@ -9,16 +9,23 @@ import dataclasses
 import json
 import os
 
+from bert_tf.config import as_list, as_option
 from bert_tf.converters import (
     hf_safetensors,
     late_interaction,
-    safetensors_file,
     sparse_routes,
     splade,
     static_embedding,
-    weight_files,
 )
-from bert_tf.converters.checkpoint import Checkpoint, Tensors, check_shapes
+from bert_tf.converters.checkpoint import Checkpoint
+from bert_tf.converters.dense_module import (
+    CONFIG,
+    OF_VECTORS,
+    dense_name,
+    read_checked,
+    read_dense,
+    write_dense,
+)
 from bert_tf.errors import UsageError, explain
 from bert_tf.models.find import ABOUT_MODULES, MODULES, MULTI_VECTOR_MASK, SPLADE_POOLING
 from bert_tf.storage import checksums, files
@@ -28,18 +35,14 @@ _OPTIONS = "sentence_bert_config.json"
 # Older folders name it after the model; the first that is there counts.
 _OPTIONS_NAMES = (_OPTIONS, *(f"sentence_{model}_config.json" for model in (
     "roberta", "distilbert", "camembert", "albert", "xlm-roberta")))
-_CONFIG = "config.json"
 # The mode of their Pooling -> ours.
 _POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "sep"}
 _FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
           "pooling_mode_max_tokens": "max", "pooling_mode_lasttoken": "lasttoken",
           "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
           "pooling_mode_weightedmean_tokens": "weightedmean"}
-_ACTIVATIONS = {"Identity": "linear", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu"}
-_DENSE = {"kernel": "linear.weight", "bias": "linear.bias"}
 # Keys that change vectors, and what we compute; null is that as well.
-_VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
-_ONLY = {"Dense": {**_VECTOR, "use_residual": False}, "Normalize": _VECTOR,
+_ONLY = {"Normalize": OF_VECTORS,
          _OPTIONS: {"module_output_name": "token_embeddings",
                     **dict.fromkeys(("processing_kwargs", "processor_kwargs", "tokenizer_args",
                                      "config_kwargs", "config_args"), {})},
@@ -76,7 +79,7 @@ def read(path):
     normalize = kinds[-1] == "Normalize"
     notes = () if normalize else _similarity_notes(about, "cosine")
     if normalize and kinds != late_interaction.MODULES:
-        _read_checked(os.path.join(folders[-1], _CONFIG), _ONLY["Normalize"])
+        read_checked(os.path.join(folders[-1], CONFIG), _ONLY["Normalize"])
     if kinds[0] == _STATIC:
         found = static_embedding.read(folders[0])
         return dataclasses.replace(found, notes=notes, task=found.task | {
@@ -92,8 +95,13 @@ def read(path):
             "special_ids": None, "weighting": None, "normalize": normalize,
             "reading": _reading(folders[0], kinds[0], "feature-extraction", encoder)}
     tensors = encoder.tensors
-    if "Dense" in kinds:
-        task["dense"], tensors = _read_dense(folders[kinds.index("Dense")], config, tensors)
+    layers, width = [], config.hidden_size
+    for folder in (folder for kind, folder in zip(kinds, folders, strict=True) if kind == "Dense"):
+        layer, tensors = read_dense(folder, width, tensors, dense_name(len(layers)))
+        layers.append(layer)
+        width = layer["units"]
+    if layers:
+        task["dense"] = as_option(layers)
     if prompts:
         task["prompts"] = prompts
     return Checkpoint(config, task, tensors, encoder.tokenizer, encoder.dropped,
@@ -111,10 +119,10 @@ def write(checkpoint, path):
                                  "sentence-transformers", "an embedder",
                                  "from_pretrained(folder, 'embedder', …).save_pretrained(NAME)"))
     sparse, static = task["task"] == "sparse_embedder", checkpoint.config.family == "static"
-    several, dense = task["task"] == "multi_vector_embedder", task.get("dense")
+    several, dense = task["task"] == "multi_vector_embedder", as_list(task.get("dense"))
     names = late_interaction.MODULES if several else [
         "MLMTransformer", SPLADE_POOLING] if sparse else [_STATIC] if static else [
-        "Transformer", "Pooling", *(["Dense"] if dense else ())]
+        "Transformer", "Pooling", *["Dense"] * len(dense)]
     names = [*names, *(["Normalize"] if task.get("normalize") else ())]
     routed = bool(task.get("query_table"))
     places = [*sparse_routes.WRITTEN["document"]] if routed else [
@@ -146,7 +154,8 @@ def write(checkpoint, path):
             "prompts": task.get("prompts") or {}, "default_prompt_name": None,
             **({"model_type": "SparseEncoder", "similarity_fn_name": "dot"} if sparse else {}),
             **(late_interaction.about_of(checkpoint) if several else {})})
-        for name, place in zip(names[1:], places[1:], strict=True):
+        width = checkpoint.config.hidden_size
+        for number, (name, place) in enumerate(zip(names[1:], places[1:], strict=True)):
             folder = files.make_folder(os.path.join(temporary, place))
             if several:
                 late_interaction.write_module(name, folder, checkpoint)
@@ -154,11 +163,13 @@ def write(checkpoint, path):
             if name == SPLADE_POOLING:
                 splade.write_pooling(folder, checkpoint)
             if name == "Pooling":
-                files.write_json(os.path.join(folder, _CONFIG), {
+                files.write_json(os.path.join(folder, CONFIG), {
                     "word_embedding_dimension": checkpoint.config.hidden_size,
                     **{flag: mode == theirs for flag, theirs in _FLAGS.items()}})
             if name == "Dense":
-                _write_dense(folder, dense, checkpoint.config.hidden_size, checkpoint.tensors)
+                layer = dense[number - 1]  # after Pooling
+                write_dense(folder, layer, width, checkpoint.tensors, dense_name(number - 1))
+                width = layer["units"]
     return []
 
 
@@ -171,13 +182,13 @@ def _read_modules(path, source):
     if not right:
         raise UsageError(explain(f"{source} names no modules", "a list of type and path"))
     kinds = [module["type"].rpartition(".")[2] for module in modules]
-    usual = ["Transformer", "Pooling", "Dense", "Normalize"]
-    encoder = kinds[:2] == usual[:2] and kinds == [kind for kind in usual if kind in kinds]
+    usual = ["Transformer", "Pooling", *["Dense"] * kinds.count("Dense"), "Normalize"]
+    encoder = kinds in (usual, usual[:-1])
     others = [[_STATIC], [_STATIC, "Normalize"], *([kind, SPLADE_POOLING] for kind in _TASKS),
               [sparse_routes.ROUTER], late_interaction.MODULES, late_interaction.PYLATE_MODULES]
     if not encoder and kinds not in others:
         raise UsageError(explain(f"{source}: the modules {', '.join(kinds)}",
-                                 "Transformer, Pooling, perhaps Dense, perhaps Normalize; "
+                                 "Transformer, Pooling, perhaps some Dense, perhaps Normalize; "
                                  "StaticEmbedding, perhaps Normalize; Transformer and "
                                  f"{SPLADE_POOLING}; {sparse_routes.ROUTER}; or Transformer and "
                                  f"Dense, perhaps {MULTI_VECTOR_MASK} and Normalize"))
@@ -188,18 +199,8 @@ def _read_modules(path, source):
                    for module in modules]
 
 
-def _read_checked(source, only):
-    """The object in a file, `{}` where there is none; UsageError for a key with another value than
-    the one that `only` has."""
-    values = files.read_json_object(source) if files.exists(source) else {}
-    for key, right in only.items():
-        if values.get(key) not in (None, right):
-            raise UsageError(explain(f"{source}: {key}={values[key]!r}", json.dumps(right)))
-    return values
-
-
 def _read_pooling(folder, config, prompts):
-    source = os.path.join(folder, _CONFIG)
+    source = os.path.join(folder, CONFIG)
     values = files.read_json_object(source)
     modes = [mode for flag, mode in _FLAGS.items() if values.get(flag)]
     stated = values.get("pooling_mode")
@@ -235,7 +236,7 @@ def _reading(folder, kind, task, encoder, lengths=False):
             other.
     """
     source = _options_of(folder)
-    values = _read_checked(source, _ONLY[_OPTIONS] | (
+    values = read_checked(source, _ONLY[_OPTIONS] | (
         {} if lengths else dict.fromkeys(late_interaction.LENGTHS)))
     stated = values.get("transformer_task") or _TASKS[kind]
     if stated != task:
@@ -243,7 +244,7 @@ def _reading(folder, kind, task, encoder, lengths=False):
     if values.get("do_lower_case") and not _lowers(encoder.tokenizer):
         raise UsageError(explain(f"{source}: do_lower_case=True", "false, or a tokenizer that "
                                  "makes lower case itself"))
-    told = _read_checked(os.path.join(folder, tokenizer_config.NAME), {"truncation_side": "right"})
+    told = read_checked(os.path.join(folder, tokenizer_config.NAME), {"truncation_side": "right"})
     described = os.path.join(folder, tokenizer_json.NAME)
     direction = told.get("truncation_side") or tokenizer_json.stated_truncation(described).get(
         "direction", "Right")
@@ -265,44 +266,8 @@ def _lowers(folder):
     return folder is not None and getattr(load_tokenizer(folder), "lower_case", False)
 
 
-def _read_dense(folder, config, tensors):
-    """The option `dense` of a `SentenceEmbedder`, and all tensors with those of the layer."""
-    source = os.path.join(folder, _CONFIG)
-    values = _read_checked(source, _ONLY["Dense"])
-    act = str(values.get("activation_function", "Tanh")).rpartition(".")[2]
-    units, bias = values.get("out_features"), values.get("bias", True)
-    if act not in _ACTIVATIONS:
-        raise UsageError(explain(f"{source}: activation_function={act!r}",
-                                 f"one of {', '.join(_ACTIVATIONS)}"))
-    if type(units) is not int or units < 1 or type(bias) is not bool:
-        raise UsageError(explain(f"{source}: out_features={units!r}, bias={bias!r}",
-                                 "an integer from 1 on, and true or false"))
-    theirs = weight_files.read_folder(folder)
-    shapes = {"linear.weight": (units, config.hidden_size), "linear.bias": (units,)}
-    check_shapes({name: shapes[name] for name in list(shapes)[:2 if bias else 1]},
-                 theirs.shapes, folder)
-    names = {f"cls/pooling/dense/{ours}": name for ours, name in _DENSE.items() if name in theirs}
-    dense_shapes = {ours: theirs.shapes[name][::-1] for ours, name in names.items()}
-    return ({"units": units, "act": _ACTIVATIONS[act], "use_bias": bias},
-            Tensors(tensors.shapes | dense_shapes,
-                    lambda name: theirs[names[name]].T if name in names else tensors[name]))
-
-
-def _write_dense(folder, dense, width, tensors):
-    act = next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == dense["act"])
-    module = "linear" if act == "Identity" else "activation"
-    files.write_json(os.path.join(folder, _CONFIG), {
-        "in_features": width, "out_features": dense["units"], "bias": dense["use_bias"],
-        "activation_function": f"torch.nn.modules.{module}.{act}"})
-    names = {theirs: f"cls/pooling/dense/{ours}" for ours, theirs in _DENSE.items()}
-    names = {theirs: ours for theirs, ours in names.items() if ours in tensors}
-    safetensors_file.write_file(os.path.join(folder, safetensors_file.FILE), Tensors(
-        {theirs: tensors.shapes[ours][::-1] for theirs, ours in names.items()},
-        lambda theirs: tensors[names[theirs]].T))
-
-
 def _read_prompts(source):
-    values = _read_checked(source, _ONLY[ABOUT_MODULES])
+    values = read_checked(source, _ONLY[ABOUT_MODULES])
     if values.get("default_prompt_name") is not None:
         raise UsageError(explain(
             f"{source}: default_prompt_name={values['default_prompt_name']!r}", "null",

@@ -30,7 +30,8 @@ def stacked(checkpoint, times):
     def load(name):
         source = layer.sub(lambda match: f"{match[1]}{int(match[2]) % count}/", name)
         if source not in checkpoint.tensors:
-            return np.full(shapes[name], name.endswith("/gamma"), np.float32)
+            ones = name.endswith("/gamma") and config.norm != "rms_norm_plus_one"
+            return np.full(shapes[name], ones, np.float32)
         return checkpoint.tensors[source]
 
     return dataclasses.replace(checkpoint, config=deeper, tensors=Tensors(shapes, load))

@@ -143,12 +143,13 @@ class Distiller(keras.Model):
 
 
 def _last_relations(encoder, states):
-    """Return the last layer's queries, keys and values, float32 `[b, seq_length, hidden]`."""
+    """Return the last layer's queries, keys and values, float32 `[b, seq_length, …]`."""
     attention = encoder.backbone.encoder.blocks[-1].attention
     entering = states[-2] if attention.layer_norm is None else attention.layer_norm(states[-2])
     own = attention.self_attention
-    return [tf.cast(dense(tf.cast(entering, own.compute_dtype)), tf.float32)
-            for dense in (own.query, own.key, own.value)]
+    entering = tf.cast(entering, own.compute_dtype)
+    return [tf.cast(of_tokens(entering), tf.float32)
+            for of_tokens in (own.queries, own.keys, own.value)]
 
 
 def _relation_heads(teacher, student, asked):
@@ -158,7 +159,7 @@ def _relation_heads(teacher, student, asked):
         UsageError: they do not divide the widths of either's queries, keys and values.
     """
     widths = [width for config in (teacher, student)
-              for width in (config.hidden_size, config.key_value_size)]
+              for width in (config.query_size, config.key_value_size)]
     if asked is None:
         return max(heads for heads in range(1, teacher.num_attention_heads + 1)
                    if not any(width % heads for width in widths))

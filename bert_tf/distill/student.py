@@ -55,11 +55,11 @@ def student_config(teacher, options):
     if teacher.num_hidden_groups > 1:
         raise UsageError(f"the teacher's layers share {teacher.num_hidden_groups} sets of weights: "
                          "which of them are left out cannot be chosen; try --hidden_size")
-    every = teacher.global_attention_every if teacher.local_attention else 1
-    if any((new % every == 0) != (old % every == 0) for new, old in enumerate(kept)):
+    if any(teacher.sees_all(new) != teacher.sees_all(old) for new, old in enumerate(kept)):
         raise UsageError(explain(
-            f"layers {' '.join(map(str, kept))} of a teacher of which every {every}th layer sees "
-            "all of the text, the others a window", "layers of these kinds in this order",
+            f"layers {' '.join(map(str, kept))} of a teacher of which every "
+            f"{teacher.global_attention_every}th layer sees all of the text, the others a window",
+            "layers of these kinds in this order",
             f"--keep_layers {' '.join(map(str, range(len(kept))))}"))
     return teacher.replace(num_hidden_layers=len(kept)), kept
 
@@ -68,8 +68,12 @@ def _narrower(teacher, width, layers):
     if width >= teacher.hidden_size:
         raise UsageError(explain(f"--hidden_size {width} of a teacher of {teacher.hidden_size}",
                                  "a smaller number"))
-    size = next((size for size in (teacher.head_size, _HEAD_SIZE) if width % size == 0), width)
-    heads, group = width // size, teacher.num_attention_heads // teacher.key_value_heads
+    if teacher.attention_head_size:
+        heads = max(1, round(teacher.num_attention_heads * width / teacher.hidden_size))
+    else:
+        heads = width // next((size for size in (teacher.head_size, _HEAD_SIZE)
+                               if width % size == 0), width)
+    group = teacher.num_attention_heads // teacher.key_value_heads
     return teacher.replace(
         hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers,
         num_key_value_heads=0 if heads % group else heads // group,

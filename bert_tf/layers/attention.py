@@ -12,6 +12,7 @@ from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.layer import Layer
 from bert_tf.layers.layout import as_called, as_tokens
 from bert_tf.layers.local_attention import in_window, window_adder
+from bert_tf.layers.norm import norm_layer
 from bert_tf.layers.rotary import rotated
 from bert_tf.randomness import draw_scope
 from bert_tf.shapes import sizes_of
@@ -19,23 +20,23 @@ from bert_tf.shapes import sizes_of
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SelfAttention(Layer):
-    """softmax(query keyᵀ / √(score_terms head_size) + adder) value, per head.
+    """softmax(query keyᵀ / √(score_terms score_size) + adder) value, per head.
 
     Call: `hidden [batch, from, hidden]`, `adder` float `[batch, 1, from or 1, to]` ->
-    `context [batch, from, hidden]`; with `return_attention_probs=True`
+    `context [batch, from, heads × head_size]`; with `return_attention_probs=True`
     `(context, attention_probs [batch, heads, from, to])`, both in the compute type. The
     probabilities are those before dropout.
     Instead of an adder a `layout` may be given, with `hidden [tokens, hidden]`: then `context` is
-    of the same shape and `attention_probs` a list, an item for each rectangle. With
-    `first_only=True` only the first token of every row asks: `context [batch, hidden]`, in the
+    `[tokens, …]` as well and `attention_probs` a list, an item for each rectangle. With
+    `first_only=True` only the first token of every row asks: `context [batch, …]`, in the
     order of `layout.first`. `relative`, which `RelativeBias` or `RelativeEmbeddings` made of the
     layout, adds to the scores.
 
     With fewer heads of keys and values, each serves several heads of queries, side by side.
 
     Args:
-        hidden_size: width of the input and the output.
-        num_attention_heads: heads; divides `hidden_size`.
+        hidden_size: width of the input, and of the output where `head_size` is not given.
+        num_attention_heads: heads; divides `hidden_size`, but where `head_size` is given.
         dropout: rate on the attention probabilities.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layers have one.
@@ -46,39 +47,60 @@ class SelfAttention(Layer):
         score_terms: of how many products a score is the sum.
         num_key_value_heads: heads of keys and values, a divisor of `num_attention_heads`; 0 for as
             many.
+        head_size: width of a head; 0 for `hidden_size / num_attention_heads`.
+        score_size: by whose square root scores are divided; 0 for the width of a head.
+        query_key_norm: arguments of `norm_layer` for each head of queries and of keys (Henry et
+            al. 2020, "Query-Key Normalization for Transformers"), before they are turned; None for
+            no such.
 
     Raises:
-        UsageError: `hidden_size` is not a multiple of `num_attention_heads`.
+        UsageError: `hidden_size` is not a multiple of `num_attention_heads` and there is no
+            `head_size`.
     """
 
     def __init__(self, hidden_size, num_attention_heads, dropout=0.0, initializer_range=0.02,
                  seed=None, use_bias=True, window=0, rotary_base=0.0, score_terms=1,
-                 rotary_factor=1.0, num_key_value_heads=0, **kwargs):
+                 rotary_factor=1.0, num_key_value_heads=0, head_size=0, score_size=0,
+                 query_key_norm=None, **kwargs):
         super().__init__(**kwargs)
-        if hidden_size % num_attention_heads:
+        if hidden_size % num_attention_heads and not head_size:
             raise UsageError(explain(f"hidden_size={hidden_size}",
                                      f"a multiple of num_attention_heads={num_attention_heads}"))
         self.hidden_size = hidden_size
+        self.head_size = head_size or hidden_size // num_attention_heads
         self.num_attention_heads = num_attention_heads
         self.num_key_value_heads = num_key_value_heads or num_attention_heads
         self.reach = window // 2
         self.rotary_base = rotary_base
         self.rotary_factor = rotary_factor
-        self.scale = (score_terms * hidden_size // num_attention_heads) ** -0.5
+        self.scale = (score_terms * (score_size or self.head_size)) ** -0.5
         self.initializer_range = initializer_range
         self.seed = seed
-        key_value_size = hidden_size // num_attention_heads * self.num_key_value_heads
+        key_value_size = self.head_size * self.num_key_value_heads
         self.query, self.key, self.value = (
             Dense(width, initializer_range, seed, use_bias=use_bias, name=name,
                   dtype=self.dtype_policy)
-            for name, width in (("query", hidden_size), ("key", key_value_size),
+            for name, width in (("query", self.query_size), ("key", key_value_size),
                                 ("value", key_value_size)))
+        self.query_norm = self.key_norm = None
+        if query_key_norm is not None:
+            self.query_norm, self.key_norm = (
+                norm_layer(**query_key_norm, dtype=self.dtype_policy) for _ in range(2))
         self.dropout = Dropout(dropout, seed, name="dropout", dtype=self.dtype_policy)
 
+    @property
+    def query_size(self):
+        """Width of queries and of the context, of all heads."""
+        return self.head_size * self.num_attention_heads
+
     def build(self, hidden_shape, adder_shape=None):
-        """Create the three dense layers."""
+        """Create the three dense layers, and the norms."""
         for layer in (self.query, self.key, self.value):
             layer.build(hidden_shape)
+        for dense, norm in ((self.query, self.query_norm), (self.key, self.key_norm)):
+            if norm is not None:
+                with keras.name_scope(dense.name):
+                    norm.build((None, self.head_size))
         self.dropout.build((None, self.num_attention_heads, None, None))
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
@@ -88,14 +110,15 @@ class SelfAttention(Layer):
         num_heads = self.num_attention_heads
         # Where no gradient is taken and nothing added TensorFlow fuses the scale with the scores.
         scaled = training or relative is not None
-        query = self.query(own.first(tokens) if first_only else tokens)
+        query = self.queries(own.first(tokens) if first_only else tokens)
         query = (own.first_heads if first_only else own.heads)(
             self.scaled(query) if scaled else query, num_heads)
-        key, value = own.with_past(*(own.heads(dense(tokens), self.num_key_value_heads)
-                                     for dense in (self.key, self.value)))
+        key, value = (own.heads(projected, self.num_key_value_heads)
+                      for projected in (self.keys(tokens), self.value(tokens)))
         if self.rotary_base:
-            query, key = ([rotated(part, self.rotary_base, self.rotary_factor) for part in parts]
-                          for parts in (query, key))
+            query, key = ([rotated(part, self.rotary_base, self.rotary_factor, own.positions)
+                           for part in parts] for parts in (query, key))
+        key, value = own.with_past(key, value)
         if self.num_key_value_heads < num_heads:
             key, value = ([_repeated(part, num_heads) for part in parts] for parts in (key, value))
         attend = functools.partial(self._attend, scaled=scaled, training=training)
@@ -115,6 +138,14 @@ class SelfAttention(Layer):
         context = own.merge_first(contexts) if first_only else own.merge(contexts)
         context, probs = as_called(context, probs, own, layout, first_only)
         return (context, probs) if return_attention_probs else context
+
+    def queries(self, tokens):
+        """The queries of `tokens […, hidden]`, `[…, query_size]`, before they are turned."""
+        return _normalized(self.query(tokens), self.query_norm, self.head_size)
+
+    def keys(self, tokens):
+        """The keys likewise, `[…, key_value_heads × head_size]`."""
+        return _normalized(self.key(tokens), self.key_norm, self.head_size)
 
     def scaled(self, query):
         """The projected `query`, scaled as the scores are."""
@@ -144,6 +175,13 @@ class SelfAttention(Layer):
         attention_probs = tf.nn.softmax(scores)
         weights = self.dropout(attention_probs, training=training)
         return tf.matmul(weights, value), attention_probs
+
+
+def _normalized(projected, norm, size):
+    """`projected […, heads × size]`, each head by itself."""
+    if norm is None:
+        return projected
+    return tf.reshape(norm(tf.reshape(projected, [-1, size])), sizes_of(projected))
 
 
 def _repeated(heads, count):

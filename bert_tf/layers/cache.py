@@ -55,6 +55,7 @@ class NextTokens(Padded):
         self.past = []
         self._before = list(past)
         self._position = position
+        self.positions = position[:, tf.newaxis]
 
     def tokens(self, values):
         """`[batch, width, …]` -> the new tokens' `[batch, …]`."""

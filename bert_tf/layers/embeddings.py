@@ -35,12 +35,14 @@ class Embeddings(Layer):
         layer_norm_eps: added to the variance.
         initializer_range: standard deviation of the truncated normal.
         seed: seed of the initial tables, see `initializers.truncated_normal`.
+        scale: whether word embeddings are multiplied by the square root of `width`, rounded to the
+            compute type (Vaswani et al. 2017, section 3.4).
     """
 
     def __init__(self, vocab_size, width, max_position_embeddings=512, type_vocab_size=2,
                  position_embedding="learned", padding_id=None, norm="layer_norm",
                  use_bias=True, dropout=0.0, layer_norm_eps=1e-12, initializer_range=0.02,
-                 seed=None, **kwargs):
+                 seed=None, scale=False, **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.width = width
@@ -51,6 +53,7 @@ class Embeddings(Layer):
         self.layer_norm_eps = layer_norm_eps
         self.initializer_range = initializer_range
         self.seed = seed
+        self.scale = scale
         self.layer_norm = None
         if norm is not None:
             self.layer_norm = norm_layer(norm, layer_norm_eps, use_bias, self.dtype_policy)
@@ -94,6 +97,10 @@ class Embeddings(Layer):
                                            f"input_word_ids has too many positions; {most}")
         own = layout or Padded(None, sizes_of(input_word_ids))
         embeddings = self._rows(own.tokens(input_word_ids))
+        if self.scale:
+            # As of the checkpoints that have it: in bfloat16 √768 is 27.75.
+            embeddings *= tf.cast(tf.constant(self.width ** 0.5, self.compute_dtype),
+                                  embeddings.dtype)
         if self.type_vocab_size:
             embeddings += self._types(own.tokens(input_type_ids))
         if self.position_embedding != "none":

@@ -70,7 +70,7 @@ class Intermediate(Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Output(Layer):
-    """Dense layer and dropout, then LayerNorm of the sum with the residual.
+    """Dense layer and dropout, then LayerNorm of the sum with the residual, or before it.
 
     Ends both halves of a block: after self-attention and after `Intermediate`.
 
@@ -86,12 +86,14 @@ class Output(Layer):
         use_bias: whether the dense layer has one, and LayerNorm.
         dense_bias: whether the dense layer has it then.
         norm: kind of LayerNorm, see `norm_layer`.
+        norm_first: whether LayerNorm comes before the residual is added.
     """
 
     def __init__(self, hidden_size, dropout=0.0, layer_norm_eps=1e-12, kernel_size=None,
                  initializer_range=0.02, seed=None, use_bias=True, dense_bias=True,
-                 norm="layer_norm", **kwargs):
+                 norm="layer_norm", norm_first=False, **kwargs):
         super().__init__(**kwargs)
+        self.norm_first = norm_first
         self.dense = _dense_or_conv(hidden_size, kernel_size, initializer_range, seed,
                                     use_bias and dense_bias, self.dtype_policy)
         self.kernel_size = kernel_size
@@ -111,8 +113,11 @@ class Output(Layer):
     def call(self, inputs, residual, training=False, layout=None):
         """Map `[…, in]` to `[…, hidden]` and add the residual; of tokens with their `layout`."""
         args = (inputs,) if self.kernel_size is None else (inputs, layout.sequence_ids)
-        hidden = self.dropout(self.dense(*args), training=training, layout=layout) + residual
-        return hidden if self.layer_norm is None else self.layer_norm(hidden)
+        hidden = self.dropout(self.dense(*args), training=training, layout=layout)
+        if self.layer_norm is None:
+            return hidden + residual
+        return (self.layer_norm(hidden) + residual if self.norm_first
+                else self.layer_norm(hidden + residual))
 
 
 def _dense_or_conv(units, kernel_size, initializer_range, seed, use_bias, dtype):

@@ -25,6 +25,8 @@ class Padded:
             `[batch, 1, 1, 1]` of 0 and 1.
     """
 
+    positions = None  # of what `heads` gives in its rows, int32 `[rows, …]`; None: 0, 1, 2, …
+
     def __init__(self, adder, shape, causal=False):
         self.batch, self.seq_length = shape
         self.causal = causal

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from bert_tf.errors import UsageError, explain
 from bert_tf.layers.activations import activation
 from bert_tf.layers.dense import Dense, unflatten
 from bert_tf.layers.gather import gather_rows
@@ -49,7 +50,8 @@ class Transform(Layer):
 class MaskedLMHead(Layer):
     """Logits over the vocabulary at the masked positions, from the word embeddings themselves.
 
-    A `linear` one has a matrix of its own, and no transform and no bias.
+    A `linear` one has a matrix of its own, and no transform and no bias; a `tied` one nothing but
+    the word embeddings.
 
     The masked positions are gathered first, so that only they are transformed and decoded.
 
@@ -64,35 +66,47 @@ class MaskedLMHead(Layer):
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
         use_bias: whether the dense layer and LayerNorm have one.
-        linear: whether it is a `linear` one, whose logits are of the input's width.
+        kind: one of `config.MASKED_LM_HEADS`.
     """
 
     def __init__(self, vocab_size, hidden_size, hidden_act="gelu", layer_norm_eps=1e-12,
-                 initializer_range=0.02, seed=None, use_bias=True, linear=False, **kwargs):
+                 initializer_range=0.02, seed=None, use_bias=True, kind="transform", **kwargs):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
+        self.kind = kind
         self.initializer_range = initializer_range
         self.seed = seed
         self.output_weights = self.output_bias = None
-        self.transform = None if linear else Transform(
-            hidden_size, hidden_act, layer_norm_eps, initializer_range, seed, use_bias,
-            name="transform", dtype=self.dtype_policy)
+        self.transform = None
+        if kind == "transform":
+            self.transform = Transform(hidden_size, hidden_act, layer_norm_eps, initializer_range,
+                                       seed, use_bias, name="transform", dtype=self.dtype_policy)
 
     @classmethod
     def of_model(cls, config, seed, dtype, name="predictions"):
-        """Return the head of a `ModelConfig`, not built yet; `dtype` is a Keras policy."""
+        """Return the head of a `ModelConfig`, not built yet; `dtype` is a Keras policy.
+
+        Raises:
+            UsageError: the embeddings have another width than the layers, and are all of the head.
+        """
+        kind = config.masked_lm_head
+        if kind == "tied" and config.embedding_width != config.hidden_size:
+            raise UsageError(explain(
+                f"embedding_size={config.embedding_size} with masked_lm_head='tied', which decodes "
+                "with the word embeddings alone", f"hidden_size={config.hidden_size}"))
         return cls(config.vocab_size, config.embedding_width, config.head_activation,
                    config.layer_norm_eps, config.initializer_range, seed, config.use_bias,
-                   config.masked_lm_head == "linear", name=name, dtype=dtype)
+                   kind, name=name, dtype=dtype)
 
     def build(self, sequence_output_shape, masked_lm_positions_shape=None,
               word_embeddings_shape=None):
         """Create the transform and `output_bias [vocab]`, or `output_weights [vocab, in]`."""
-        if self.transform is None:
+        if self.kind == "linear":
             self.output_weights = self.add_weight(
                 name="output_weights", shape=(self.vocab_size, sequence_output_shape[-1]),
                 initializer=truncated_normal(self.initializer_range, self.seed,
                                              f"{self.path}/output_weights"))
+        if self.transform is None:
             return
         self.transform.build((None, sequence_output_shape[-1]))
         self.output_bias = self.add_weight(name="output_bias", shape=(self.vocab_size,),
@@ -111,11 +125,12 @@ class MaskedLMHead(Layer):
     def decoded(self, inputs, word_embeddings, training=False):
         """Return what logits are made of: `hidden […, width]` and a table `[vocab, width]`, whose
         products they are, and a bias float32 `[vocab]` or None."""
+        if self.kind == "linear":
+            word_embeddings = tf.convert_to_tensor(self.output_weights)
+        table = tf.cast(word_embeddings, self.compute_dtype)
         if self.transform is None:
-            inputs = tf.cast(inputs, self.compute_dtype)
-            return inputs, tf.cast(tf.convert_to_tensor(self.output_weights), inputs.dtype), None
-        return (self.transform(inputs, training=training),
-                tf.cast(word_embeddings, self.compute_dtype),
+            return tf.cast(inputs, self.compute_dtype), table, None
+        return (self.transform(inputs, training=training), table,
                 tf.convert_to_tensor(self.output_bias))
 
     def _gather(self, sequence_output, positions):

@@ -21,21 +21,25 @@ class RMSNorm(Layer):
 
     Args:
         epsilon: added to the mean square.
+        plus_one: whether it is scaled by `1 + gamma`, which begins as 0.
     """
 
-    def __init__(self, epsilon=1e-5, **kwargs):
+    def __init__(self, epsilon=1e-5, plus_one=False, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
+        self.plus_one = plus_one
 
     def build(self, input_shape):
         """Create `gamma` of width `input_shape[-1]`."""
-        self.gamma = self.add_weight(name="gamma", shape=(input_shape[-1],), initializer="ones",
-                                     autocast=False, dtype="float32")
+        self.gamma = self.add_weight(
+            name="gamma", shape=(input_shape[-1],),
+            initializer="zeros" if self.plus_one else "ones", autocast=False, dtype="float32")
 
     def call(self, inputs):
         """Normalize `[…, D]`."""
         tokens, gamma = flatten(inputs, self.gamma.shape[0]), tf.convert_to_tensor(self.gamma)
         epsilon = tf.constant(self.epsilon)
+        gamma = 1.0 + gamma if self.plus_one else gamma
 
         @own_gradient
         def normalize(tokens, gamma):
@@ -77,5 +81,6 @@ def norm_layer(norm, epsilon, use_bias, dtype):
         dtype: Keras policy.
     """
     options = {"name": "LayerNorm", "dtype": dtype}
-    return (RMSNorm(epsilon, **options) if norm == "rms_norm"
-            else LayerNorm(epsilon, use_bias, **options))
+    if norm == "layer_norm":
+        return LayerNorm(epsilon, use_bias, **options)
+    return RMSNorm(epsilon, norm == "rms_norm_plus_one", **options)

@@ -165,7 +165,7 @@ class PaddingFree:
             self._known_moves[num_heads] = into, back, spared
         return self._known_moves[num_heads]
 
-    merge_first, with_past = Padded.merge_first, Padded.with_past
+    merge_first, with_past, positions = Padded.merge_first, Padded.with_past, Padded.positions
 
     @property
     def of_first(self):

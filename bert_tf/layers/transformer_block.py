@@ -21,7 +21,8 @@ class Attention(Layer):
         dropout: rate after the output layer.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
-        norm_position: `post`, LayerNorm after the residual; `pre`, before the attention; `none`.
+        norm_position: `post`, LayerNorm after the residual; `pre`, before the attention; `both`,
+            before it and after the output layer, before the residual; `none`.
         use_bias: whether dense layers and LayerNorm have one.
         dense_bias: whether the dense layers have it then.
         options: further ones of `SelfAttention`, a dict.
@@ -33,23 +34,23 @@ class Attention(Layer):
                  use_bias=True, options=None, dense_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
         self.layer_norm = None
-        if norm_position == "pre":
+        if norm_position in ("pre", "both"):
             self.layer_norm = norm_layer(norm, layer_norm_eps, use_bias, self.dtype_policy)
         self.self_attention = SelfAttention(hidden_size, num_attention_heads, attention_dropout,
                                             initializer_range, seed, use_bias and dense_bias,
                                             **(options or {}),
                                             name="self", dtype=self.dtype_policy)
         self.attention_output = Output(
-            hidden_size, dropout, layer_norm_eps if norm_position == "post" else None, None,
-            initializer_range, seed, use_bias, dense_bias, norm, name="output",
-            dtype=self.dtype_policy)
+            hidden_size, dropout, layer_norm_eps if norm_position in ("post", "both") else None,
+            None, initializer_range, seed, use_bias, dense_bias, norm, norm_position == "both",
+            name="output", dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the layers."""
         if self.layer_norm is not None:
             self.layer_norm.build(hidden_shape)
         self.self_attention.build(hidden_shape)
-        self.attention_output.build(hidden_shape)
+        self.attention_output.build((*hidden_shape[:-1], self.self_attention.query_size))
 
     def call(self, hidden, adder=None, training=False, return_attention_probs=False,
              first_only=False, layout=None, relative=None):
@@ -85,7 +86,9 @@ class TransformerBlock(Layer):
         dropout: rate after each output layer.
         layer_norm_eps: added to the variance.
         initializer_range, seed: see `Dense`.
-        norm_position: of LayerNorm, `post`, after each residual, or `pre`, before each half.
+        norm_position: of LayerNorm, `post`, after each residual, `pre`, before each half, or
+            `both`, before each half and after it, before the residual is added (Ding et al. 2021,
+            "CogView", section 2.4).
         use_bias: whether dense layers and LayerNorms have one.
         dense_bias: whether the dense layers have it then.
         intermediate_bias: whether the one of the intermediate layer has it then.
@@ -101,7 +104,7 @@ class TransformerBlock(Layer):
                  gated=False, attention_norm=True, attention=None, dense_bias=True,
                  intermediate_bias=True, norm="layer_norm", **kwargs):
         super().__init__(**kwargs)
-        post = norm_position == "post"
+        after, before = norm_position in ("post", "both"), norm_position in ("pre", "both")
         self.attention = Attention(hidden_size, num_attention_heads, attention_dropout, dropout,
                                    layer_norm_eps, initializer_range, seed,
                                    norm_position if attention_norm else "none", use_bias,
@@ -109,12 +112,13 @@ class TransformerBlock(Layer):
                                    dtype=self.dtype_policy)
         self.intermediate = Intermediate(intermediate_size, hidden_act, kernel_size,
                                          initializer_range, seed, use_bias, gated,
-                                         None if post else layer_norm_eps,
+                                         layer_norm_eps if before else None,
                                          dense_bias and intermediate_bias, norm,
                                          name="intermediate", dtype=self.dtype_policy)
-        self.block_output = Output(hidden_size, dropout, layer_norm_eps if post else None,
+        self.block_output = Output(hidden_size, dropout, layer_norm_eps if after else None,
                                    kernel_size, initializer_range, seed, use_bias, dense_bias,
-                                   norm, name="output", dtype=self.dtype_policy)
+                                   norm, norm_position == "both", name="output",
+                                   dtype=self.dtype_policy)
 
     def build(self, hidden_shape, adder_shape=None):
         """Create the three layers."""

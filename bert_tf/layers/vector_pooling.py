@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from bert_tf.config import ACTIVATIONS
+from bert_tf.config import ACTIVATIONS, as_list, as_option
 from bert_tf.errors import UsageError, check_choice, explain
 from bert_tf.layers.activations import activation
 from bert_tf.layers.dense import Dense
@@ -17,8 +17,8 @@ _OVER_TOKENS = ("mean", "max", "mean_max")
 
 @keras.saving.register_keras_serializable("bert_tf")
 class VectorPooling(keras.Layer):
-    """Layers are combined first, then tokens are pooled, then the vector may pass a dense layer
-    and is normalised.
+    """Layers are combined first, then tokens are pooled, then the vector may pass dense layers and
+    is normalised.
 
     Call: `states`, a list of float `[b, seq_length, hidden]` (those of `layers`, see
     `layer_numbers`), `input_word_ids` and `input_mask` int `[b, seq_length]`, and for `cls_pooled`
@@ -47,7 +47,8 @@ class VectorPooling(keras.Layer):
         weighting: weights of the tokens in the mean, see `TermWeighting`; None is a plain mean.
         normalize: divide the vector by its Euclidean length.
         dense: None, or `{"units", "act", "use_bias"}` of a dense layer on the pooled vector; `act`
-            is `linear` or one of `config.ACTIVATIONS`.
+            is `linear` or one of `config.ACTIVATIONS`. A list of such dicts for one after the
+            other.
 
     Raises:
         UsageError: the options do not fit each other.
@@ -66,14 +67,12 @@ class VectorPooling(keras.Layer):
         self.special_ids = None if special_ids is None else tuple(map(int, special_ids))
         self.normalize = normalize
         self.weighting = check_choice("weighting", weighting, (None, *WEIGHTINGS))
-        self.dense_options = dense
+        self.dense_options = as_list(dense)
         self._check()
-        self.dense = self.term_weights = None
-        if dense is not None:
-            self.dense = Dense(dense["units"], use_bias=dense["use_bias"], name="dense",
-                               dtype=self.dtype_policy)
-            act = dense["act"]
-            self.activation = tf.identity if act == "linear" else activation(act)
+        self.term_weights = None
+        self.dense = [Dense(options["units"], use_bias=options["use_bias"],
+                            name=f"dense_{number}" if number else "dense", dtype=self.dtype_policy)
+                      for number, options in enumerate(self.dense_options)]
         if weighting is not None:
             self.term_weights = TermWeighting(vocab_size, weighting, name="term_weights",
                                               dtype=self.dtype_policy)
@@ -90,12 +89,12 @@ class VectorPooling(keras.Layer):
             raise UsageError(explain("mask_specials without a tokenizer to know them from",
                                      "special_ids=(id of [CLS], id of [SEP])",
                                      "preprocessor=TextPreprocessor(tokenizer)"))
-        if self.dense_options is not None:
+        for options in self.dense_options:
             expected = ("units", "act", "use_bias")
-            if set(self.dense_options) != set(expected):
-                raise UsageError(explain(f"dense={self.dense_options!r}",
-                                         f"a dict of {', '.join(expected)}"))
-            check_choice("act", self.dense_options["act"], ("linear", *ACTIVATIONS))
+            if not isinstance(options, dict) or set(options) != set(expected):
+                raise UsageError(explain(f"dense={options!r}",
+                                         f"a dict of {', '.join(expected)}, or a list of them"))
+            check_choice("act", options["act"], ("linear", *ACTIVATIONS))
             if self.pooling == "none":
                 raise UsageError(explain(f"dense with {pooling}", "one vector a text"))
         if self.pooling == "cls_pooled" and self.layer_numbers != (self.num_hidden_layers,):
@@ -107,9 +106,12 @@ class VectorPooling(keras.Layer):
         """Create the weights of the tokens, if any."""
         if self.term_weights is not None:
             self.term_weights.build()
-        if self.dense is not None:
+        if self.dense:
             state = states_shape[0] if isinstance(states_shape[0], (list, tuple)) else states_shape
-            self.dense.build((None, self.width_factor * state[-1]))
+            width = self.width_factor * state[-1]
+            for dense in self.dense:
+                dense.build((None, width))
+                width = dense.units
 
     def compute_output_shape(self, states_shape, input_word_ids_shape=None,
                              input_mask_shape=None, pooled_output_shape=None):
@@ -120,7 +122,7 @@ class VectorPooling(keras.Layer):
 
     def width(self, hidden_size):
         """Length of a vector of an encoder of `hidden_size`."""
-        return self.dense.units if self.dense is not None else self.width_factor * hidden_size
+        return self.dense[-1].units if self.dense else self.width_factor * hidden_size
 
     @property
     def width_factor(self):
@@ -134,15 +136,17 @@ class VectorPooling(keras.Layer):
                 "combine": self.combine, "mask_specials": self.mask_specials,
                 "special_ids": self.special_ids and list(self.special_ids),
                 "weighting": self.weighting, "normalize": self.normalize,
-                **({} if self.dense is None else {"dense": dict(self.dense_options)})}
+                **({"dense": as_option(self.dense_options)} if self.dense else {})}
 
     def call(self, states, input_word_ids, input_mask, pooled_output=None):
         """Pool a batch."""
         states = [tf.cast(state, tf.float32) for state in states]
         hidden = tf.concat(states, -1) if self.combine == "concat" else tf.add_n(states)
         vectors = self._pool(hidden, input_word_ids, input_mask, pooled_output)
-        if self.dense is not None:
-            vectors = self.activation(self.dense(vectors))
+        for dense, options in zip(self.dense, self.dense_options, strict=True):
+            vectors = dense(vectors)
+            if options["act"] != "linear":
+                vectors = activation(options["act"])(vectors)
         return self.normalized(vectors)
 
     def normalized(self, vectors):

@@ -25,8 +25,9 @@ class Backbone(Adaptable, keras.Layer):
 
     RoBERTa (Liu et al. 2019), ALBERT (Lan et al. 2020), ELECTRA (Clark et al. 2020), GPT (Radford
     et al. 2018), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020), DeBERTa (He et al. 2021),
-    ModernBERT (Warner et al. 2024), EuroBERT (Boizard et al. 2025) and others are values of the
-    configuration's fields, see `FAMILY_DEFAULTS`; so is a `static` one without layers.
+    ModernBERT (Warner et al. 2024), EuroBERT (Boizard et al. 2025), Qwen3 (Yang et al. 2025), Gemma
+    3 (Gemma Team 2025) and others are values of the configuration's fields, see `FAMILY_DEFAULTS`;
+    so is a `static` one without layers.
 
     Call: a dict of `input_word_ids`, `input_mask`, `input_type_ids`, int32
     `[batch, seq_length]` -> a dict, all float32 whatever the compute type:
@@ -68,7 +69,7 @@ class Backbone(Adaptable, keras.Layer):
             config.type_vocab_size, config.position_embedding,
             config.padding_id if config.positions_from_padding else None,
             config.norm if config.embedding_norm else None, config.use_bias, **common,
-            name="embeddings", dtype=self.dtype_policy)
+            scale=config.scale_embeddings, name="embeddings", dtype=self.dtype_policy)
         self.embeddings_project = None
         if config.embedding_width != config.hidden_size:
             self.embeddings_project = Dense(config.hidden_size, **of_all,
@@ -252,18 +253,20 @@ class _TokenEmbedding(keras.layers.ReversibleEmbedding):
 def _layers(config):
     """What each layer of the stack has of its own: options of `TransformerBlock`."""
     rotary = config.relative_position == "rotary"
+    norm = {"norm": config.norm, "epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
     layers = []
     for layer in range(config.num_hidden_groups or config.num_hidden_layers):
-        local = config.local_attention and layer % config.global_attention_every
+        local = not config.sees_all(layer)
         base = config.local_rotary_base if local else config.rotary_base
         layers.append({
-            # What enters the first layer may be normalized already.
-            "attention_norm": (config.norm_position == "post" or layer > 0
-                               or not config.embedding_norm),
+            "attention_norm": config.norms_entering(layer),
             "attention": {"window": config.local_attention if local else 0,
                           "rotary_base": base if rotary else 0.0,
                           "rotary_factor": config.rotary_factor,
                           "num_key_value_heads": config.num_key_value_heads,
+                          "head_size": config.attention_head_size,
+                          "score_size": config.score_size,
+                          "query_key_norm": norm if config.query_key_norm else None,
                           "score_terms": 3 if config.relative_position == "disentangled" else 1}})
     return layers
 
@@ -281,7 +284,7 @@ def _relative(config, options):
 def _final_norm(config):
     """LayerNorm at the end of a stack whose layers have theirs at the beginning."""
     return ({"norm": config.norm, "epsilon": config.layer_norm_eps, "use_bias": config.use_bias}
-            if config.norm_position == "pre" else None)
+            if config.norm_position != "post" else None)
 
 
 def _neighbours(config, options):

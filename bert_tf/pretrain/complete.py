@@ -33,11 +33,16 @@ FAMILY_OBJECTIVES = {
     "nomic_bert": ("mlm",),
     "gte": ("mlm",),
     "eurobert": ("mlm",),
+    "qwen3": ("lm",),
+    "gemma3": ("mlm", "lm"),
 }
+# With `lm` these read from left to right: "LTR & No NSP" of the BERT paper, section 5.1; what
+# EmbeddingGemma was before.
+_BOTH_WAYS = ("bert", "gemma3")
 _NOT_OF_FAMILY = {
     "rtd": "a discriminator and its generator are a pair of ELECTRA's or DeBERTa's",
-    "lm": "only bert and gpt have a left-to-right form",
-    "mlm": "gpt sees the text before a token only",
+    "lm": "only bert, gpt, qwen3 and gemma3 have a left-to-right form",
+    "mlm": "gpt and qwen3 see the text before a token only",
     "mlm+nsp": "the family has no sentence task",
     "mlm+sop": "the family has no sentence task",
 }
@@ -181,8 +186,7 @@ def _model_config(options):
     else:
         options = _filled(options, preset="tiny")
         config = preset(options.family or _usual_family(options), options.preset)
-        if config.family == "bert" and options.objective == "lm":
-            # "LTR & No NSP" of the BERT paper, section 5.1.
+        if config.family in _BOTH_WAYS and options.objective == "lm":
             config = config.replace(attention="causal", pooling="last")
         if options.recipe:
             config = config.replace(**recipe.MODEL)

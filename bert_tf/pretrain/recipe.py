@@ -49,7 +49,7 @@ class Size:
         """The size of a `ModelConfig`; layers that share weights count once."""
         layers = config.num_hidden_groups or config.num_hidden_layers
         width, matrices = config.hidden_size, 3 if config.feed_forward == "gated" else 2
-        attention = 2 * width * (width + config.key_value_size)
+        attention = 2 * width * (config.query_size + config.key_value_size)
         feed_forward = matrices * config.conv_kernel_size * width * config.intermediate_size
         return cls(name, config.num_hidden_layers, width, layers * (attention + feed_forward),
                    tokens)

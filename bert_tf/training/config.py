@@ -3,8 +3,8 @@
 import dataclasses
 import math
 
-from bert_tf.config import Config
 from bert_tf.errors import UsageError, check_choice, explain
+from bert_tf.fields import Config
 
 OPTIMIZERS = ("adamw", "lamb", "lion", "muon")
 # What an optimizer's paper recommends instead of the defaults below.

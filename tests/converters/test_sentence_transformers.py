@@ -160,6 +160,37 @@ def test_dense_and_prompts(folder, tmp_path, bias):
     assert again.task["prompts"] == {"query": "query: "}
 
 
+def test_two_dense_layers(folder, tmp_path):
+    """As EmbeddingGemma has them: without biases, one wider than the states."""
+    random = np.random.default_rng(0)
+    layers = [random.normal(0, 0.3, shape).astype("float32") for shape in ((40, 36), (20, 40))]
+    changed = folder({"modules.json": lambda modules: [
+        *modules, _module("Dense", "2_Dense"), _module("Dense", "3_Dense")]})
+    for number, layer in enumerate(layers, 2):
+        (changed / f"{number}_Dense").mkdir()
+        (changed / f"{number}_Dense" / "config.json").write_text(json.dumps({
+            "in_features": layer.shape[1], "out_features": layer.shape[0], "bias": False,
+            "activation_function": "torch.nn.modules.linear.Identity"}))
+        save_file({"linear.weight": layer}, changed / f"{number}_Dense" / "model.safetensors")
+    texts, means = vectors_of(changed)
+    model = embedder_of(changed, tmp_path)
+    plain = [i for i, text in enumerate(texts) if not any(token in text for token in SPECIAL)]
+    np.testing.assert_allclose(model.embed([texts[i] for i in plain]),
+                               means[plain] @ layers[0].T @ layers[1].T, rtol=0, atol=1e-5)
+    model.save_pretrained(str(tmp_path / "again"))
+    checkpoint = ours.read(str(tmp_path / "again"))
+    sentence_transformers.write(checkpoint, str(tmp_path / "back"))
+    for number, layer in enumerate(layers, 2):
+        np.testing.assert_array_equal(load_file(
+            tmp_path / "back" / f"{number}_Dense" / "model.safetensors")["linear.weight"], layer)
+    again = sentence_transformers.read(str(tmp_path / "back"))
+    assert again.task["dense"] == [{"units": units, "act": "linear", "use_bias": False}
+                                   for units in (40, 20)]
+    checkpoint.task["dense"][1]["act"] = "silu"
+    with pytest.raises(UsageError, match="act='silu' of a dense layer cannot be written"):
+        sentence_transformers.write(checkpoint, str(tmp_path / "other"))
+
+
 def test_what_sentence_transformers_6_states_besides(folder):
     changed = folder({"sentence_bert_config.json": _with(
         transformer_task="feature-extraction", module_output_name="token_embeddings",

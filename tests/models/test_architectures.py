@@ -44,7 +44,7 @@ def losses(model, data, steps=2):
     pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("family", [
     "modernbert", *(pytest.param(family, marks=pytest.mark.long) for family in (
-        *LIKE_BERT, "mpnet", "deberta", "nomic_bert", "gte", "eurobert"))])
+        *LIKE_BERT, "mpnet", "deberta", "nomic_bert", "gte", "eurobert", "gemma3"))])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -63,7 +63,7 @@ def test_deberta_learns_to_tell_replaced_tokens():
 
 
 @pytest.mark.parametrize("family", families("bert", "albert", "deberta", "modernbert",
-                                             "nomic_bert", "gte", "eurobert"))
+                                             "nomic_bert", "gte", "eurobert", "qwen3", "gemma3"))
 def test_a_checkpoints_names_and_shapes_are_the_models(family):
     config = tiny(family)
     model = build_encoder(config, seed=1)
@@ -124,6 +124,14 @@ def test_probabilities_and_blocks_agree():
     ({"num_key_value_heads": 4}, "num_key_value_heads=4; expected 0, or a divisor of num_att"),
     ({"num_key_value_heads": 1, "relative_position": "disentangled", "position_buckets": 4,
       "max_relative_position": 6}, "num_key_value_heads=1 with relative_position='disentangled'"),
+    ({"attention_head_size": 6, "relative_position": "disentangled", "position_buckets": 4,
+      "max_relative_position": 6}, "attention_head_size=6 with relative_position='disentangled'"),
+    ({"query_key_norm": True, "relative_position": "disentangled", "position_buckets": 4,
+      "max_relative_position": 6}, "query_key_norm=True with relative_position='disentangled'"),
+    ({"attention_head_size": -1}, "attention_head_size=-1; expected at least 0"),
+    ({"relative_position": "rotary", "attention_head_size": 5}, "heads of 5; expected an even"),
+    ({"first_global_layer": 1}, "first_global_layer=1; expected 0 to global_attention_every - 1"),
+    ({"norm_position": "both", "num_hidden_groups": 1}, "num_hidden_groups=1"),
 ])
 def test_contradictions_are_refused(changes, message):
     with pytest.raises(UsageError, match=message):

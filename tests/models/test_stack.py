@@ -24,7 +24,11 @@ def tiny(family, **changes):
     own = {"albert": {"embedding_size": 8}, "electra": {"embedding_size": 8},
            "mpnet": {"position_buckets": 8, "max_relative_position": 6},
            "deberta": {"position_buckets": 4, "max_relative_position": 6},
-           "modernbert": {"local_attention": 4}, "eurobert": {"num_key_value_heads": 1}}
+           "modernbert": {"local_attention": 4}, "eurobert": {"num_key_value_heads": 1},
+           "qwen3": {"num_key_value_heads": 1, "attention_head_size": 6},
+           "gemma3": {"num_key_value_heads": 1, "attention_head_size": 6, "score_size": 4,
+                      "local_attention": 4, "global_attention_every": 2,
+                      "first_global_layer": 1}}
     return ModelConfig.from_dict({**SIZES, "family": family, **own.get(family, {}), **changes})
 
 
@@ -61,7 +65,9 @@ def test_half_precision(family, policy):
     want, got = model(INPUTS), half(INPUTS)
     for a, b in zip(tf.nest.flatten(got), tf.nest.flatten(want), strict=True):
         assert a.dtype == tf.float32 and np.isfinite(a).all()
-        np.testing.assert_allclose(a, b, atol=0.15)
+        # At padding that has nothing in its window adders alone decide, of which little is left.
+        real = {2: 1, 3: MASK[..., None], 4: MASK[:, None, :, None]}[len(a.shape)]
+        np.testing.assert_allclose(a * real, b * real, atol=0.15)
     for probs in got["attention_probs"]:
         hidden = np.triu(np.ones((9, 9)), 1) + (1 - MASK[:, None, None, :]) > 0
         # A token of padding may have nothing else within its window.
@@ -134,9 +140,11 @@ def test_poolings(family):
         {"feed_forward": "conv", "conv_kernel_size": 3})])
 def test_the_pooled_output_alone(family, changes):
     """It is the same vector, and the same gradients come from it."""
-    if {"gpt": "conv_kernel_size", "modernbert": "num_hidden_groups",
-            "eurobert": "num_hidden_groups"}.get(family) in changes:
-        changes = {}  # refused: a convolution looks ahead, layers with LayerNorm before them differ
+    refused = {"gpt": ("conv_kernel_size",), "modernbert": ("num_hidden_groups",),
+               "eurobert": ("num_hidden_groups",), "gemma3": ("num_hidden_groups",),
+               "qwen3": ("num_hidden_groups", "conv_kernel_size")}
+    if changes.keys() & {*refused.get(family, ())}:
+        changes = {}  # a convolution looks ahead, layers with LayerNorm before them differ
     if "conv_kernel_size" in changes:
         changes |= dict.fromkeys(("use_bias", "dense_bias", "intermediate_bias"), True)
     model = build_encoder(tiny(family, **changes), seed=1)

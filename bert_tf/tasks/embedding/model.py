@@ -40,7 +40,7 @@ class SentenceEmbedder(VectorModel):
         encoder: a `ModelConfig` or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
         pooling, layers, combine, mask_specials, weighting, normalize: see `VectorPooling`. With a
             `weighting` the model cannot be called before `set_term_weights`.
-        dense: of `VectorPooling`: a dense layer on the pooled vector.
+        dense: of `VectorPooling`: a dense layer on the pooled vector, or several.
         prompts: `{name: text}`, what `embed` may put before each text, such as `"query: "`.
         special_ids: ids of the tokens that `mask_specials` leaves out; None for `[CLS]` and
             `[SEP]` of the preprocessor's tokenizer.

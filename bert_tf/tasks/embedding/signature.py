@@ -101,8 +101,9 @@ def served_pooling(model, tokenizer, options=None, term_weights=None):
     if own is None or options:
         given = {"special_ids": special_ids_of(tokenizer)} | (own.options() if own else {})
         pooling = make_pooling(model.config, **{**given, **options})
-        if own is not None and own.dense is not None:
-            pooling.dense.set_weights(own.dense.get_weights())
+        if own is not None:
+            for dense, given in zip(pooling.dense, own.dense, strict=True):
+                dense.set_weights(given.get_weights())
     else:
         pooling = own
     if pooling.term_weights is None:

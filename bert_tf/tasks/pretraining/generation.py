@@ -80,8 +80,8 @@ def _compiled(model, options, run):
 
 def _can_be_cached(config):
     """Return whether a position depends on those before it through keys and values alone."""
-    return (config.feed_forward != "conv" and config.relative_position == "none"
-            and not config.local_attention)
+    return (config.feed_forward != "conv" and not config.local_attention
+            and config.relative_position in ("none", "rotary"))
 
 
 def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, temperature, seeds,

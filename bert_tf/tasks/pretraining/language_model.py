@@ -5,8 +5,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.layers.cache import Prompts
-from bert_tf.layers.dense import unflatten
-from bert_tf.layers.mlm_head import MaskedLMHead, decode
+from bert_tf.layers.mlm_head import MaskedLMHead
 from bert_tf.layers.pooling import last_token
 from bert_tf.models.families import build_encoder
 from bert_tf.tasks.base.objective import Objective, weighed
@@ -20,8 +19,9 @@ from bert_tf.tokenization.texts import check_batch_size, text_list
 class LanguageModel(Objective):
     """An encoder that reads from left to right and predicts the next token at every position.
 
-    GPT decodes with its word embeddings and nothing else. Every other family is the "LTR & No
-    NSP" of the BERT paper (section 5.1): the head that predicts masked tokens, at every position.
+    GPT, Qwen3 and Gemma 3 decode with their word embeddings and nothing else. Every other family is
+    the "LTR & No NSP" of the BERT paper (section 5.1): the head that predicts masked tokens, at
+    every position.
 
     Call: a batch, a dict of int32 `input_word_ids`, `input_mask` and, where there are several
     segments, `input_type_ids`, `[b, seq_length]`; other keys are left alone. Returns a dict of
@@ -37,8 +37,8 @@ class LanguageModel(Objective):
         seed: integer seed of the initial weights, see `build_encoder`.
 
     Raises:
-        UsageError: a position would see what it is to predict, or the embeddings of a GPT have
-            another width than its layers.
+        UsageError: a position would see what it is to predict, or embeddings that decode have
+            another width than the layers.
     """
 
     saved_as = "language_model"
@@ -51,12 +51,10 @@ class LanguageModel(Objective):
         self.config = config
         self.seed = seed
         self.encoder = build_encoder(config, dtype=self.dtype_policy, seed=seed)
-        self.head = None
-        if config.family != "gpt":
-            self.head = MaskedLMHead.of_model(config, seed, self.dtype_policy)
-            # Built here for its path, as in `Pretrainer`.
-            with keras.name_scope("cls"):
-                self.head.build((None, None, config.hidden_size))
+        self.head = MaskedLMHead.of_model(config, seed, self.dtype_policy)
+        # Built here for its path, as in `Pretrainer`.
+        with keras.name_scope("cls"):
+            self.head.build((None, None, config.hidden_size))
         self.built = True
 
     def call(self, batch, training=False):
@@ -124,11 +122,8 @@ class LanguageModel(Objective):
 
     def decode(self, hidden, training=False):
         """Compute logits float32 `[…, vocab]` of what follows encoded tokens `[…, hidden]`."""
-        table = self.encoder.backbone.embeddings.table()
-        if self.head is not None:
-            return self.head(hidden, None, table, training=training)
-        hidden, table = (tf.cast(value, self.compute_dtype) for value in (hidden, table))
-        return unflatten(decode(hidden, table), hidden)
+        return self.head(hidden, None, self.encoder.backbone.embeddings.table(),
+                         training=training)
 
     def _encode(self, batch, training=False):
         return self.encoder(_inputs(batch), training=training)["sequence_output"]
@@ -161,7 +156,3 @@ def _check(config):
     if config.bilstm:
         raise UsageError("a language model with bilstm=True would see the tokens that it is to "
                          "predict: the LSTM reads backwards too; it is for fine-tuning")
-    if config.family == "gpt" and config.embedding_width != config.hidden_size:
-        raise UsageError(explain(
-            f"embedding_size={config.embedding_size} with family='gpt', which decodes with its "
-            "word embeddings alone", f"hidden_size={config.hidden_size}"))

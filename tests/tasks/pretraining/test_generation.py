@@ -18,6 +18,8 @@ GPT = ModelConfig.from_dict({
     "family": "gpt", "vocab_size": 23, "hidden_size": 16, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 8,
     "initializer_range": 0.6, "padding_id": 0})
+ROTARY = {"position_embedding": "none", "relative_position": "rotary", "query_key_norm": True,
+          "num_key_value_heads": 1, "attention_head_size": 6}
 PROMPTS = [[5, 6, 7], [9], [3, 3, 4, 5, 8]]
 
 
@@ -137,10 +139,13 @@ def test_inside_a_graph_with_everything_an_argument(model):
         {"family": "roberta", "attention": "causal", "type_vocab_size": 1,
          "max_position_embeddings": 9},
         {"family": "albert", "attention": "causal", "type_vocab_size": 2, "embedding_size": 8,
-         "position_embedding": "sinusoidal", "num_hidden_groups": 1},
+         "position_embedding": "sinusoidal", "num_hidden_groups": 1,
+         "masked_lm_head": "transform"},
         {"family": "bert", "attention": "causal", "type_vocab_size": 2,
-         "feed_forward": "conv"}))],
-    ids=["gpt", "positions_from_padding", "shared_layers", "conv"])
+         "feed_forward": "conv"},
+        {"family": "gemma3", **ROTARY, "local_attention": 4,
+         "global_attention_every": 2})), {"family": "qwen3", **ROTARY}],
+    ids=["gpt", "positions_from_padding", "shared_layers", "conv", "window", "rotary"])
 def test_kept_keys_and_values_change_nothing(changes):
     """The same tokens as by runs over whole rows: within the window, into it and beyond it."""
     model = LanguageModel(ModelConfig.from_dict({

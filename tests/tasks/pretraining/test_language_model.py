@@ -73,7 +73,7 @@ def test_heads_are_those_of_the_papers():
 @pytest.mark.parametrize(("config", "message"), [
     (LTR.replace(attention="bidirectional"), "would see the tokens.*try|expected attention="),
     (LTR.replace(bilstm=True), "bilstm=True would see"),
-    (GPT.replace(embedding_size=8), "embedding_size=8 with family='gpt'")])
+    (GPT.replace(embedding_size=8), "embedding_size=8 with masked_lm_head='tied'")])
 def test_what_would_see_its_own_answer_is_refused(config, message):
     with pytest.raises(UsageError, match=message):
         LanguageModel(config)

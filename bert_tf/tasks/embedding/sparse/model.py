@@ -18,8 +18,6 @@ from bert_tf.tasks.embedding.sparse.flops import regularizer
 from bert_tf.tasks.embedding.sparse.options import SparseLoss
 from bert_tf.tasks.embedding.vector_model import VectorModel
 
-_HEADLESS = ("gpt", "static")  # families without a head that predicts masked tokens
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SparseEmbedder(VectorModel):
@@ -68,7 +66,7 @@ class SparseEmbedder(VectorModel):
                  query_table=None, **kwargs):
         super().__init__(encoder, dtype, seed, preprocessor, training_loss, name=name, **kwargs)
         config = self.config
-        if config.family in _HEADLESS:
+        if config.family == "static" or config.masked_lm_head == "tied":
             raise UsageError(explain(f"weights of tokens by a model of family {config.family!r}, "
                                      "which has no masked-LM head", "another family"))
         self.pooling = check_choice("pooling", pooling, POOLINGS)

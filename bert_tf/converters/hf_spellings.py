@@ -1,0 +1,88 @@
+"""Spellings of names in Hugging Face's files: prefixes, copies of what is tied, buffers."""
+
+import numpy as np
+
+from bert_tf.converters.hf_names import PREFIXES
+from bert_tf.converters.name_table import matches
+from bert_tf.errors import UsageError, explain
+
+_OLD_PREFIXES = {"nomic_bert": "bert.", "gte": "new."}
+_BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
+         "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
+         "embed_tokens.", "norm.")
+
+
+def _tied_decoder(head, prefix):
+    return {f"{head}.decoder.weight": f"{prefix}.embeddings.word_embeddings.weight",
+            f"{head}.decoder.bias": f"{head}.bias"}
+
+
+# Copies that some files hold beside what they are tied to.
+_TIED = {
+    "bert": _tied_decoder("cls.predictions", "bert"),
+    "roberta": _tied_decoder("lm_head", "roberta"),
+    "xlm_roberta": _tied_decoder("lm_head", "roberta"),
+    "camembert": _tied_decoder("lm_head", "roberta"),
+    "mpnet": _tied_decoder("lm_head", "mpnet"),
+    "deberta": _tied_decoder("cls.predictions", "deberta"),
+    "distilbert": {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
+    "modernbert": {"decoder.weight": "model.embeddings.tok_embeddings.weight"},
+    "electra": {"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
+    "albert": {"predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
+               "predictions.decoder.bias": "predictions.bias"},
+    "gpt": {"lm_head.weight": "transformer.tokens_embed.weight"},
+    "nomic_bert": _tied_decoder("cls.predictions", "nomic_bert"),
+    "gte": {"lm_head.decoder.weight": "gte.embeddings.word_embeddings.weight"},
+    "eurobert": {},
+    "qwen3": {"lm_head.weight": "model.embed_tokens.weight"},
+    "gemma3": {"lm_head.weight": "model.embed_tokens.weight"},
+}
+# Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
+_BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
+            "*.inv_freq", "*.cos_cached", "*.sin_cached")
+
+
+def usual_names(tensors, family, folder, tied=True):
+    """What transformers itself does to names: prefix, gamma and beta, tied copies, buffers.
+
+    Args:
+        tensors: `Tensors` of the file.
+        family: of the model in it.
+        folder: where it is, for messages.
+        tied: whether what may be a copy is one.
+
+    Returns: `Tensors` under today's names, and the names of copies and buffers, left out.
+
+    Raises:
+        UsageError: two tensors have one name, or a copy differs from what it is tied to.
+    """
+    prefix, old = PREFIXES[family], _OLD_PREFIXES.get(family, PREFIXES[family])
+    bare = not any(name.startswith((prefix, old)) for name in tensors)
+    names = {}
+    for name in tensors:
+        new = f"{prefix}{name}" if bare and name.startswith(_BARE) else name
+        if new.startswith(old):
+            new = prefix + new.removeprefix(old)
+        for old_end, new_end in ((".gamma", ".weight"), (".beta", ".bias")):
+            if new.endswith(old_end):
+                new = new.removesuffix(old_end) + new_end
+        if new in names:
+            raise UsageError(f"{folder}: {names[new]} and {name} name one tensor")
+        names[new] = name
+    dropped = [names.pop(name) for name in list(names) if matches(name, _BUFFERS)]
+    for copy, original in _TIED[family].items():
+        if copy not in names or not tied:
+            continue
+        if original not in names:
+            names[original] = names.pop(copy)
+            continue
+        _check_equal(tensors, names[copy], names[original], folder)
+        dropped.append(names.pop(copy))
+    return tensors.renamed(names), tuple(dropped)
+
+
+def _check_equal(tensors, name, other, folder):
+    if tensors.shapes[name] != tensors.shapes[other] or not np.array_equal(tensors[name],
+                                                                           tensors[other]):
+        raise UsageError(explain(f"{folder}: {name} differs from {other}",
+                                 "equal tensors: our models tie them"))
