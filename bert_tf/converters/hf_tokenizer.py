@@ -50,8 +50,10 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         files.write_json(os.path.join(folder, NAME), to_json(ours))
     vocabulary = ours.vocabulary
     names = dict(zip(hf_options.ROLES, vocabulary.special_tokens, strict=True))
-    if not vocabulary.final_separator:
+    if vocabulary.as_if_alone:
         names |= {"bos_token": names["cls_token"], "eos_token": names.pop("sep_token")}
+    if not vocabulary.initial_token:
+        del names["bos_token"], names["cls_token"]
     if _knows_all(ours):
         del names["unk_token"]
     if not vocabulary.pair_types:
@@ -127,21 +129,14 @@ def _template(vocabulary):
         return {"Sequence": {"id": name, "type_id": kind}}
 
     second = int(vocabulary.pair_types)
-    if not vocabulary.final_separator:
-        single = [special(cls), segment("A")]
-        return {"type": "TemplateProcessing", "single": single,
-                "pair": [*single, special(cls, second), segment("B", second)],
-                "special_tokens": _of_template(vocabulary, cls)}
-    single = [special(cls), segment("A"), special(sep)]
+    before, after = [cls] * vocabulary.initial_token, [sep] * vocabulary.final_separator
+    single = [*map(special, before), segment("A"), *map(special, after)]
+    between = [special(token, second) for token in before] if vocabulary.as_if_alone else (
+        [special(sep)] * (vocabulary.pair_separators - 1))
     return {"type": "TemplateProcessing", "single": single, "pair": [
-        *single, *[special(sep)] * (vocabulary.pair_separators - 1), segment("B", second),
-        special(sep, second)],
-        "special_tokens": _of_template(vocabulary, cls, sep)}
-
-
-def _of_template(vocabulary, *tokens):
-    return {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
-            for token in tokens}
+        *single, *between, segment("B", second), *(special(token, second) for token in after)],
+        "special_tokens": {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
+                           for token in (*before, *after)}}
 
 
 def _word_piece(ours):

@@ -9,6 +9,7 @@ lookup table and no cache that grows.
 
 import os
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -18,7 +19,7 @@ from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.base import BaseTokenizer, valid_text
 from bert_tf.tokenization.normalization import WHITE_SPACE
 from bert_tf.tokenization.offsets import before_nfc, whole_characters
-from bert_tf.tokenization.pair_merges import PairMerges, WholeWords
+from bert_tf.tokenization.pair_merges import PairMerges, WholeWords, bytes_first
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     check_boolean,
@@ -36,6 +37,7 @@ END_OF_WORD = "</w>"  # in the vocabulary of GPT-1
 _PAIR_SEPARATORS = 2  # <s> a </s></s> b </s>
 _VERSION = "#version"
 _WHITE = frozenset(chr(point) for first, last in WHITE_SPACE for point in range(first, last + 1))
+_FIRST_OF_WHITE = frozenset(character.encode()[:1] for character in _WHITE)
 
 
 class BytePairTokenizer(BaseTokenizer):
@@ -72,30 +74,32 @@ class BytePairTokenizer(BaseTokenizer):
             continues=lambda token: token[:1] != "Ġ" and token not in special_tokens,
             **vocabulary))
         self.normalize_nfc = normalize_nfc
-        self.merges = [tuple(pair) for pair in merges]
         self.add_prefix_space = add_prefix_space
         self.pattern, self._pattern = pattern, WordPattern(pattern)
         self.ignore_merges = ignore_merges
         ids = {token: index for index, token in enumerate(tokens)}
-        alphabet = byte_alphabet()
-        byte_of = {character: bytes([byte]) for byte, character in enumerate(alphabet)}
         added = {each.token: each.special for each in self.vocabulary.added_tokens}
-        self._bytes = tf.constant([
-            (b"" if added[token] else token.encode()) if token in added else
-            b"".join(byte_of.get(character, character.encode()) for character in token)
-            for token in tokens])
-        self._joined = PairMerges([ids.get(character, self.vocabulary.unk_id)
-                                   for character in alphabet], ids, self.merges, source)
-        written = self._bytes.numpy().tolist()
+        written = [(b"" if added[token] else token.encode()) if token in added else
+                   _bytes_of(token) for token in tokens]
+        self._bytes = tf.constant(written)
+        # Not as an attribute, which TensorFlow would wrap, pair by pair.
+        self._joined = PairMerges(bytes_first(
+            [ids.get(character, self.vocabulary.unk_id) for character in byte_alphabet()]), ids,
+            [*map(tuple, merges)], source)
         # A byte that no piece stands for is one unknown piece.
         self._lengths = tf.constant([len(piece) or int(number == self.vocabulary.unk_id)
                                      for number, piece in enumerate(written)], tf.int64)
-        self._after_white = tf.constant([_white_before(piece) for piece in written], tf.int64)
-        self._whole = None
+        self._after_white = tf.constant([*map(_white_before, written)], tf.int64)
+        self._split = self._joined.pieces
         if ignore_merges:
-            self._whole = WholeWords([piece if token not in added and byte_of.keys() >= {*token}
-                                      else b"" for token, piece in zip(
-                                          tokens, written, strict=True)], self._joined)
+            words = np.flatnonzero([token not in added and _ALPHABET.issuperset(token)
+                                    for token in tokens])
+            self._split = WholeWords(self._bytes, words, self._joined).pieces
+
+    @property
+    def merges(self):
+        """Pairs of pieces, the first to be joined first: list of pairs of str."""
+        return self._joined.merges
 
     @property
     def options(self):
@@ -150,8 +154,7 @@ class BytePairTokenizer(BaseTokenizer):
         text = self._prepared(text)
         words, rows = self._pattern.words(text)
         words, places = tf.unique(words)
-        split = self._joined.pieces if self._whole is None else self._whole.pieces
-        pieces = tf.gather(split(words), places)
+        pieces = tf.gather(self._split(words), places)
         pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
                                                    validate=False)
         return pieces.merge_dims(1, 2)
@@ -196,8 +199,22 @@ def byte_alphabet():
             for byte in range(256)]
 
 
+_ALPHABET = frozenset(byte_alphabet())
+_BYTE_OF = {ord(character): byte for byte, character in enumerate(byte_alphabet())}
+
+
+def _bytes_of(token):
+    """The bytes that a piece stands for; a character of no byte stands for itself."""
+    if _ALPHABET.issuperset(token):
+        return token.translate(_BYTE_OF).encode("latin-1")
+    return b"".join(bytes([_BYTE_OF[ord(character)]]) if character in _ALPHABET else
+                    character.encode() for character in token)
+
+
 def _white_before(piece):
     """Bytes of the white space that a piece has before a word."""
+    if piece[:1] not in _FIRST_OF_WHITE:
+        return 0
     text = piece.decode(errors="replace")
     before_word = text[:1] in _WHITE and text[1:2] not in _WHITE
     return len(text[0].encode()) if len(text) > 1 and (text[0] == " " or before_word) else 0

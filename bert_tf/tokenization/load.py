@@ -149,9 +149,10 @@ def _load_folder(path):
     json_path = os.path.join(path, tokenizer_json.NAME)
     if "python_only" in config:
         return library.LibraryTokenizer.load(path)
-    if not _is_ours(config) and _has_json(path):
+    values = None if _is_ours(config) else tokenizer_json.read_values(json_path)
+    if values is not None:
         try:
-            return tokenizer_json.read_tokenizer(json_path, config)
+            return tokenizer_json.read_tokenizer(json_path, config, values)
         except tokenizer_json.UnknownRules as error:
             return library.LibraryTokenizer.of_json(json_path, config, str(error))
     kind = TOKENIZERS[names] if names else sentence_piece.SentencePieceTokenizer

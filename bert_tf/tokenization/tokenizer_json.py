@@ -46,7 +46,13 @@ class _Description:
 
 def is_tokenizer_json(path):
     """Whether there is such a file; keras-hub has another of the same name."""
-    return files.exists(path) and "model" in files.read_json_object(path)
+    return read_values(path) is not None
+
+
+def read_values(path):
+    """What a `tokenizer.json` has, a dict; None where there is none."""
+    values = files.read_json_object(path) if files.exists(path) else {}
+    return values if "model" in values else None
 
 
 def stated_truncation(path):
@@ -54,12 +60,13 @@ def stated_truncation(path):
     return files.exists(path) and files.read_json_object(path).get("truncation") or {}
 
 
-def read_tokenizer(path, config):
+def read_tokenizer(path, config, values=None):
     """The tokenizer that a `tokenizer.json` describes.
 
     Args:
         path: the file.
         config: dict, the `tokenizer_config.json` beside it, `{}` where there is none.
+        values: what `read_values` read; None where it has not.
 
     Returns: Tokenizer, BytePairTokenizer or SentencePieceTokenizer.
 
@@ -68,7 +75,7 @@ def read_tokenizer(path, config):
         UnknownRules: it has rules that none of ours has; the first is named.
         UsageError: it contradicts itself.
     """
-    values = files.read_json_object(path)
+    values = files.read_json_object(path) if values is None else values
     model = values.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
     if kind is None and isinstance(model, dict):  # before tokenizers 0.10
@@ -110,11 +117,12 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    cls, sep, separators, types = read_template(values.get("post_processor"), tokens, path)
-    final = sep is not None
+    cls, sep, around = read_template(values.get("post_processor"), tokens, path)
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
-    if not final:  # what ends a text that is written
+    if sep is None:  # what ends a text that is written
         sep = hf_options.token(config, "eos_token", path)
+    if cls is None:  # what would begin one
+        cls = hf_options.token(config, "bos_token", path) or sep
     unknown = model.get("unk_token")
     if model.get("unk_id") is not None:
         unknown = model["vocab"][_natural(model, "unk_id")][0]
@@ -124,22 +132,25 @@ def _special(values, model, tokens, config, path):
         usual = [name for name in _ROLE_NAMES.get(role, ()) if name in tokens]
         names[role] = found.get(role) or stated[role] or (usual[0] if usual else None)
     if names["unk_token"] is None and model["type"] == "BPE":
-        names["unk_token"] = _spare(values, model, names)
+        names["unk_token"] = _spare(values, names) if _has_bytes(model) else None
+    if names["mask_token"] is None and not around.get("initial_token", True):
+        names["mask_token"] = _spare(values, names)  # of a model that never had any
     for role, name in names.items():
         if name is None:
             raise UnknownRules(f"{path}: nothing says which token is the {role}")
-    return {"special_tokens": tuple(names.values()), "pair_separators": separators,
-            "pair_types": types and hf_options.has_types(config),
-            **({} if final else {"final_separator": False})}
+    return {"special_tokens": tuple(names.values()), **around,
+            "pair_types": around["pair_types"] and hf_options.has_types(config)}
 
 
-def _spare(values, model, names):
-    """A token for what is unknown in bytes that all have a piece, and so nothing: a special one
-    without a role, or that of padding. None where there may be something."""
+def _has_bytes(model):
+    """Whether each byte has a piece, so that nothing is unknown."""
     from bert_tf.tokenization.byte_pair import byte_alphabet
 
-    if not model["vocab"].keys() >= {*byte_alphabet()}:
-        return None
+    return model["vocab"].keys() >= {*byte_alphabet()}
+
+
+def _spare(values, names):
+    """A token for a role that nothing plays: a special one without a role, or that of padding."""
     return next((entry["content"] for entry in values.get("added_tokens") or []
                  if entry.get("special") and entry["content"] not in names.values()),
                 names["pad_token"])
@@ -217,10 +228,10 @@ def _word_piece(values, model, config, description):
 
 
 def _byte_pair(values, model, _, description):
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+    from bert_tf.tokenization.byte_pair import BytePairTokenizer
 
     path = description.path
-    if not model["vocab"].keys() >= {*byte_alphabet()} and (
+    if not _has_bytes(model) and (
             model.get("unk_token") is None or model.get("fuse_unk")):
         raise UnknownRules(explain(
             f"{path}: bytes without a piece, which are left out or taken together",
@@ -232,9 +243,8 @@ def _byte_pair(values, model, _, description):
         raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
                                    "none, or NFC"))
     pattern, level = _read_words(values.get("pre_tokenizer"), path)
-    merges = [_pair(pair, path) for pair in model["merges"]]
     return BytePairTokenizer(
-        description.tokens, merges, bool(level.get("add_prefix_space")), path, bool(normalizers),
+        description.tokens, _read_merges(model["merges"], path), bool(level.get("add_prefix_space")), path, bool(normalizers),
         pattern, bool(model.get("ignore_merges")), **description.special)
 
 
@@ -251,7 +261,7 @@ def _read_words(pre_tokenizer, path):
     pattern = next((name for name, known in EXPRESSIONS.items() if known == expression), None)
     if pattern is None:
         raise UnknownRules(explain(f"{path}: Split with the pattern {split['pattern']!r}",
-                                   "that of GPT-2 or of Llama 3"))
+                                   "that of GPT-2, of Llama 3 or of Qwen 2"))
     for name, found, right in (
             ("behavior", split["behavior"], "Isolated"), ("invert", split.get("invert"), False),
             ("use_regex", level.get("use_regex", True), False),
@@ -323,10 +333,11 @@ def _expect(path, name, found, expected):
         raise UnknownRules(explain(f"{path}: {name}={found!r}", repr(expected)))
 
 
-def _pair(pair, path):
-    """A merge: two pieces."""
-    pair = pair.split(" ") if isinstance(pair, str) else pair
-    if not isinstance(pair, list) or len(pair) != 2 or not all(
-            isinstance(piece, str) for piece in pair):
-        raise UsageError(explain(f"{path}: the merge {pair!r}", "two pieces"))
-    return tuple(pair)
+def _read_merges(merges, path):
+    """The merges, list of pairs of str."""
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]
+    for merge, pair in zip(merges, pairs, strict=True):
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+                and isinstance(pair[1], str)):
+            raise UsageError(explain(f"{path}: the merge {merge!r}", "two pieces"))
+    return pairs

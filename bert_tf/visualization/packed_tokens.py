@@ -54,7 +54,8 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
     found[own] = np.concatenate(ids)[packed[own] - edges[0]]
     places[own] = np.concatenate(offsets)[packed[own] - edges[0]]
     first_kept = np.sum(own & (packed < edges[1]))
-    second = np.arange(len(packed)) > first_kept + vocabulary.pair_separators
+    second = np.arange(len(packed)) >= (
+        vocabulary.initial_token + first_kept + vocabulary.pair_separators)
     segments = np.int32(second & (text_pair is not None))
     tokens = [vocabulary.tokens[each] for each in found]
     return {"ids": found, "tokens": tokens, "segments": segments,
