@@ -1,9 +1,10 @@
-"""Joins the bytes of words pair by pair, as byte-pair encoding does, inside the graph."""
+"""Joins the symbols of words pair by pair, as byte-pair encoding does, inside the graph."""
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
+from bert_tf.tokenization.string_table import StringTable
 
 # So often all words go through the loop; those that are not finished then go on by themselves.
 _OFTEN = 12
@@ -169,25 +170,45 @@ class WholeWords:
     """
 
     def __init__(self, written, ids, joined):
-        self._written, self._joined = written, joined
-        keys = _key(tf.gather(written, ids)).numpy()
-        order = np.argsort(keys)
-        self._ids, self._keys = tf.constant(ids[order], tf.int32), tf.constant(keys[order])
+        self._table, self._joined = StringTable(written, ids), joined
 
     def pieces(self, words):
         """See `PairMerges.pieces`."""
-        keys = _key(words)
-        place = tf.minimum(tf.searchsorted(self._keys, keys), len(self._keys) - 1)
-        found = tf.gather(self._ids, place)
-        whole = tf.gather(self._written, found) == words
+        found, whole = self._table.find(words)
         ids = tf.RaggedTensor.from_row_lengths(
             tf.boolean_mask(found, whole), tf.cast(whole, tf.int64), validate=False)
         return tf.concat([ids, self._joined.pieces(tf.where(whole, "", words))], axis=1)
 
 
-def _key(words):
-    """Return int64 `[n]`, of 2^63 numbers one for each word."""
-    return tf.strings.to_hash_bucket_fast(words, np.iinfo(np.int64).max)
+def characters_first(ids, byte_ids):
+    """The `first` of `PairMerges` that begins with characters, or the bytes of those without an id.
+
+    Args:
+        ids: `{code point: id}`.
+        byte_ids: of each of the 256 bytes; where a character of one byte has an id, anything.
+    """
+    known = tf.constant(sorted(ids), tf.int32)
+    known_ids = tf.constant([ids[point] for point in sorted(ids)], tf.int32)
+    byte_ids = tf.constant(byte_ids, tf.int32)
+
+    def first(words):
+        characters = tf.strings.unicode_decode(words, "UTF-8")
+        points = characters.values
+        place = tf.minimum(tf.searchsorted(known, points), tf.size(known) - 1)
+        is_known = tf.gather(known, place) == points
+        sizes = 1 + tf.add_n([tf.cast(points >= least, tf.int32)
+                              for least in (0x80, 0x800, 0x10000)])  # in UTF-8
+        counts = tf.where(is_known, 1, sizes)
+        source = tf.repeat(tf.range(tf.size(points)), counts)
+        inside = tf.range(tf.size(source)) - tf.gather(tf.cumsum(counts, exclusive=True), source)
+        raw = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)
+        symbols = tf.where(
+            tf.gather(is_known, source), tf.gather(known_ids, tf.gather(place, source)),
+            tf.gather(byte_ids, tf.gather(
+                raw, tf.gather(tf.cumsum(sizes, exclusive=True), source) + inside)))
+        return symbols, tf.reduce_sum(characters.with_values(counts), axis=1)
+
+    return first
 
 
 def _merge_table(ids, merges, source):

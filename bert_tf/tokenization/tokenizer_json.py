@@ -12,6 +12,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.json_template import UnknownRules, read_template, steps_of
+from bert_tf.tokenization.pair_files import read_pairs
 from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
 from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
@@ -25,8 +26,9 @@ ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
             {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
-
-
+# What Gemma and Llama 2 do with blanks, and Llama 2 before.
+BLANKS_SHOWN = {"type": "Replace", "pattern": {"String": " "}, "content": _METASPACE}
+PREPENDED = {"type": "Prepend", "prepend": _METASPACE}
 # After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
 KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
@@ -68,7 +70,7 @@ def read_tokenizer(path, config, values=None):
         config: dict, the `tokenizer_config.json` beside it, `{}` where there is none.
         values: what `read_values` read; None where it has not.
 
-    Returns: Tokenizer, BytePairTokenizer or SentencePieceTokenizer.
+    Returns: Tokenizer, BytePairTokenizer, CharacterPairTokenizer or SentencePieceTokenizer.
 
     Raises:
         BertTfError: the file is damaged.
@@ -231,21 +233,51 @@ def _byte_pair(values, model, _, description):
     from bert_tf.tokenization.byte_pair import BytePairTokenizer
 
     path = description.path
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        _expect(path, name, model.get(name) or None, None)
+    if model.get("byte_fallback"):
+        return _character_pair(values, model, description)
     if not _has_bytes(model) and (
             model.get("unk_token") is None or model.get("fuse_unk")):
         raise UnknownRules(explain(
             f"{path}: bytes without a piece, which are left out or taken together",
             "a piece for each, or unk_token and fuse_unk=false"))
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
-        _expect(path, name, model.get(name) or None, None)
     normalizers = [step["type"] for step in steps_of(values.get("normalizer"), "normalizers")]
     if normalizers not in ([], ["NFC"]):
         raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
                                    "none, or NFC"))
     pattern, level = _read_words(values.get("pre_tokenizer"), path)
     return BytePairTokenizer(
-        description.tokens, _read_merges(model["merges"], path), bool(level.get("add_prefix_space")), path, bool(normalizers),
-        pattern, bool(model.get("ignore_merges")), **description.special)
+        description.tokens, read_pairs(model["merges"], path),
+        bool(level.get("add_prefix_space")), path, bool(normalizers), pattern,
+        bool(model.get("ignore_merges")), **description.special)
+
+
+def _character_pair(values, model, description):
+    from bert_tf.tokenization.character_pair import CharacterPairTokenizer, missing_bytes
+
+    path = description.path
+    _expect(path, "ignore_merges", model.get("ignore_merges") or None, None)
+    missing = missing_bytes(model["vocab"])
+    if missing:
+        raise UnknownRules(explain(f"{path}: byte_fallback without the pieces "
+                                   f"{' '.join(missing[:4])}", "a piece for each byte"))
+    steps = steps_of(values.get("normalizer"), "normalizers")
+    if steps not in ([BLANKS_SHOWN], [PREPENDED, BLANKS_SHOWN]):
+        raise UnknownRules(explain(
+            f"{path}: byte_fallback and the normalizers {', '.join(s['type'] for s in steps)}",
+            f"Replace of ' ' by {_METASPACE!r}, Prepend perhaps before it"))
+    words = values.get("pre_tokenizer")
+    if words is not None:  # there are no blanks any more at which it would split
+        _expect(path, "pre_tokenizer", words["type"], "Split")
+        _expect(path, "pattern", words["pattern"], {"String": " "})
+        _expect(path, "invert", words.get("invert", False), False)
+    for entry in values.get("added_tokens") or []:
+        if entry.get("normalized") and not entry.get("special"):
+            raise UnknownRules(f"{path}: the added token {entry['content']!r} is looked for in "
+                               "normalized text")
+    return CharacterPairTokenizer(description.tokens, read_pairs(model["merges"], path),
+                                  len(steps) == 2, path, **description.special)
 
 
 def _read_words(pre_tokenizer, path):
@@ -331,13 +363,3 @@ def _natural(model, key):
 def _expect(path, name, found, expected):
     if found != expected:
         raise UnknownRules(explain(f"{path}: {name}={found!r}", repr(expected)))
-
-
-def _read_merges(merges, path):
-    """The merges, list of pairs of str."""
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]
-    for merge, pair in zip(merges, pairs, strict=True):
-        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
-                and isinstance(pair[1], str)):
-            raise UsageError(explain(f"{path}: the merge {merge!r}", "two pieces"))
-    return pairs

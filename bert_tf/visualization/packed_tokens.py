@@ -96,9 +96,9 @@ def _tokenize(tokenizer, text):
 
 def _labels(tokenizer, ids, tokens, sources):
     """Return how tokens are shown; `sources` are the parts of the text that they come from."""
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer
+    from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 
-    if not isinstance(tokenizer, BytePairTokenizer):
+    if not isinstance(tokenizer, PairTokenizer):
         return [unicodedata.normalize("NFC", token) for token in tokens]
     pieces = tokenizer.detokenize(ids[:, np.newaxis]).numpy().tolist()
     # A byte 10xxxxxx continues a character that began in the piece before.
