@@ -6,6 +6,8 @@
 Only core TensorFlow ops are used, and no state: no lookup table and no cache that grows.
 """
 
+import itertools
+import math
 import os
 
 import numpy as np
@@ -76,6 +78,7 @@ class CharacterPairTokenizer(PairTokenizer):
             [ids.get(piece, self.vocabulary.unk_id) for piece in BYTES]), ids,
             [*map(tuple, merges)], source)
         self._neighbours = tf.constant(_neighbours([left + right for left, right in joined.merges]))
+        self._run = _run_length(joined.merges)
         byte_of = {piece: bytes([byte]) for byte, piece in enumerate(BYTES)}
         special = {each.token for each in self.vocabulary.added_tokens if each.special}
         self._use(joined, joined.pieces, [
@@ -135,9 +138,21 @@ class CharacterPairTokenizer(PairTokenizer):
         key = left * (1 << _POINT_BITS) + right
         place = tf.minimum(tf.searchsorted(self._neighbours, key), tf.size(self._neighbours) - 1)
         together = (tf.gather(self._neighbours, place) == key) & (rows[1:] == rows[:-1])
-        places = tf.where(tf.concat([tf.ones_like(rows[:1], tf.bool), ~together], axis=0))[:, 0]
+        begins = tf.concat([tf.ones_like(rows[:1], tf.bool), ~together], axis=0)
+        if self._run:
+            begins |= self._within_run(points, rows)
+        places = tf.where(begins)[:, 0]
         words = tf.RaggedTensor.from_row_starts(points, places, validate=False)
         return tf.strings.unicode_encode(words, "UTF-8"), tf.gather(rows, places)
+
+    def _within_run(self, points, rows):
+        """Whether that many blanks, or a multiple, are right before one in its run: bool `[k]`."""
+        blank, place = points == ord(BLANK), tf.range(tf.size(points))
+        begun = blank & tf.concat([tf.ones_like(blank[:1]),
+                                   ~blank[:-1] | (rows[1:] != rows[:-1])], axis=0)
+        inside = place - tf.gather(tf.concat([[0], tf.boolean_mask(place, begun)], axis=0),
+                                   tf.cumsum(tf.cast(begun, tf.int32)))
+        return blank & ~begun & (inside % self._run == 0)
 
     def _normalized(self, text):
         return tf.strings.regex_replace(text, " ", BLANK)
@@ -151,6 +166,39 @@ def missing_bytes(pieces):
     needs none."""
     return [piece for byte, piece in enumerate(BYTES)
             if piece not in pieces and not (byte < 0x80 and chr(byte) in pieces)]
+
+
+def _run_length(merges):
+    """After how many blanks, from the beginning of a run, each run of them may be split; else 0.
+
+    So many as the longest piece of blanks has, where it stands before whatever other blanks there
+    are, nothing is joined to it, and no blank to something else before all blanks are joined. Gemma
+    joins blanks one by one, in which no part of a run is like another.
+    """
+    numbers = [number for number, (left, right) in enumerate(merges)
+               if BLANK in left or BLANK in right]
+    ranks = {tuple(map(len, merges[number])): number for number in numbers
+             if not "".join(merges[number]).strip(BLANK)}
+    if not ranks or max(ranks.values()) > numbers[len(ranks) - 1]:
+        return 0
+    longest = max(map(sum, ranks))
+    if any(BLANK * longest in merges[number] for number in numbers):
+        return 0
+    return longest * all(_joined_run(longest + more, ranks) == [longest, more]
+                         for more in range(1, longest + 1))
+
+
+def _joined_run(length, ranks):
+    """Return the lengths of the pieces of a run of blanks; `ranks` are those of pairs of lengths.
+    """
+    run = [1] * length
+    while True:
+        pairs = [*itertools.pairwise(run)]
+        best = min(pairs, key=lambda pair: ranks.get(pair, math.inf), default=None)
+        if best not in ranks:
+            return run
+        place = pairs.index(best)
+        run[place:place + 2] = [sum(best)]
 
 
 def _neighbours(pieces):

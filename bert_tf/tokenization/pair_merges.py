@@ -30,7 +30,8 @@ class PairMerges:
         self.merges = merges
         self._first = first
         self._size, self._count = len(ids), len(merges)
-        self._merge_keys, self._merge_ranks, self._merged = _merge_table(ids, merges, source)
+        (self._merge_keys, self._merge_ranks, self._merged,
+         self._one_by_one) = _merge_table(ids, merges, source)
 
     def pieces(self, words):
         """Pieces of words, string `[n]`: RaggedTensor int32 `[n, (pieces)]`."""
@@ -81,10 +82,17 @@ class PairMerges:
         return rank, tf.gather(tf.math.segment_min(rank, rows), rows)
 
     def _merge_once(self, symbols, places, rows):
-        """Join in every word all places of the pair that comes first in `merges`."""
+        """Join in every word the pair that comes first in `merges`: all its places, or the first
+        one, where what it makes may be joined before the others."""
         none = self._count
-        rank, best = self._ranks(symbols, tf.gather(rows, places))
+        rows = tf.gather(rows, places)
+        rank, best = self._ranks(symbols, rows)
         chosen = (rank == best) & (rank < none)
+        if self._one_by_one is not None:
+            number = tf.cumsum(tf.cast(chosen, tf.int32))
+            is_first = number - 1 == tf.gather(tf.math.segment_min(
+                number - tf.cast(chosen, tf.int32), rows), rows)
+            chosen &= is_first | ~tf.gather(self._one_by_one, tf.minimum(rank, none - 1))
         # Neighbours are chosen where a piece repeats; of `aaa` only the first two are joined.
         opens = chosen & ~tf.roll(chosen, 1, 0)
         position = tf.range(tf.size(symbols))
@@ -212,7 +220,8 @@ def characters_first(ids, byte_ids):
 
 
 def _merge_table(ids, merges, source):
-    """Pairs of ids sorted as one number, int64 `[m]`, the rank of each and what a rank makes."""
+    """Pairs of ids sorted as one number, int64 `[m]`, the rank of each, what a rank makes, and of
+    each rank whether that is part of a pair with a lower one, bool `[m]`; None where none is."""
     if not merges:
         raise UsageError(explain(f"no merges for {source}", "at least one pair of pieces"))
     left, right, merged = (np.array(column, np.int64) for column in (
@@ -227,5 +236,10 @@ def _merge_table(ids, merges, source):
                                  f"entry of {source}", "the merges that belong to this vocabulary"))
     # Of a pair that is there twice the later counts, as where a dict is filled in order.
     keys, from_end = np.unique((left * len(ids) + right)[::-1], return_index=True)
-    return (tf.constant(keys), tf.constant(len(merges) - 1 - from_end, tf.int32),
-            tf.constant(merged, tf.int32))
+    ranks = len(merges) - 1 - from_end
+    used = np.full(len(ids), len(merges))  # the lowest rank of a pair with each piece
+    for part in (left, right):
+        np.minimum.at(used, part[ranks], ranks)
+    one_by_one = used[merged] < np.arange(len(merges))
+    return (tf.constant(keys), tf.constant(ranks, tf.int32), tf.constant(merged, tf.int32),
+            tf.constant(one_by_one) if one_by_one.any() else None)

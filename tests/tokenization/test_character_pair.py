@@ -164,6 +164,29 @@ def test_trimmed(both):
     assert smaller.options == ours.options
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_runs_of_blanks(tmp_path, ordered):
+    """Gemma's longest ones come first, so that they are joined one by one from the left."""
+    values = json.loads(learned("words").to_str())
+    pieces, merges = values["model"]["vocab"], values["model"]["merges"]
+    for length in range(2, 6):
+        pieces.setdefault("▁" * length, len(pieces))
+    values["model"]["merges"] = [
+        *(["▁" * left, "▁" * (length - left)] for length in (5, 4, 3, 2)
+          for left in reversed(range(1, length))),
+        *(pair for pair in map(list, merges) if "".join(pair).strip("▁"))]
+    if not ordered:
+        values["model"]["merges"].append(["▁" * 5, "a"])
+        pieces["▁" * 5 + "a"] = len(pieces)
+    library, ours = tokenizers.Tokenizer.from_str(json.dumps(values)), load(tmp_path, values)
+    assert ours._run == (5 if ordered else 0)
+    texts = [f"{before}{' ' * count}{after}" for count in range(40) for before in ("", "b", "</b>")
+             for after in ("", "a", "the", "</b>", "\n")]
+    texts.append(" " * 3000 if ordered else " " * 300)
+    graph = tf.function(ours.tokenize, autograph=False)
+    assert graph(tf.constant(texts)).to_list() == ids_of(library, texts)
+
+
 def _without_byte(values):
     vocabulary = values["model"]["vocab"]
     vocabulary["other"] = vocabulary.pop("<0xC3>")
