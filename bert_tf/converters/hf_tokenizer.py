@@ -5,12 +5,26 @@ import os
 
 from bert_tf.errors import NoTextError
 from bert_tf.storage import files
-from bert_tf.tokenization import byte_pair, hf_options, sentence_piece, tokenizer
+from bert_tf.tokenization import (
+    byte_pair,
+    character_pair,
+    hf_options,
+    sentence_piece,
+    tokenizer,
+)
 from bert_tf.tokenization.library import LibraryTokenizer
 from bert_tf.tokenization.load import load_tokenizer
+from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 from bert_tf.tokenization.sentence_piece_model import read_model
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG
-from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HANGUL, NAME
+from bert_tf.tokenization.tokenizer_json import (
+    ALBERT_QUOTES,
+    BLANKS_SHOWN,
+    DEBERTA,
+    KEEPS_HANGUL,
+    NAME,
+    PREPENDED,
+)
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 # The class of transformers that reads `tokenizer.json` and nothing else.
@@ -50,8 +64,10 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         files.write_json(os.path.join(folder, NAME), to_json(ours))
     vocabulary = ours.vocabulary
     names = dict(zip(hf_options.ROLES, vocabulary.special_tokens, strict=True))
-    if not vocabulary.final_separator:
+    if vocabulary.as_if_alone:
         names |= {"bos_token": names["cls_token"], "eos_token": names.pop("sep_token")}
+    if not vocabulary.initial_token:
+        del names["bos_token"], names["cls_token"]
     if _knows_all(ours):
         del names["unk_token"]
     if not vocabulary.pair_types:
@@ -62,7 +78,7 @@ def write_tokenizer(source, folder, tokenizer_class, longest):
         # What they have no name for is passed over there, and comes back with the rest.
         if ours.pretokenize:
             stated["pretokenize"] = ours.pretokenize
-    elif isinstance(ours, byte_pair.BytePairTokenizer):
+    elif isinstance(ours, PairTokenizer):
         stated["add_prefix_space"] = ours.add_prefix_space
     elif isinstance(ours, sentence_piece.SentencePieceTokenizer):
         stated |= {name: value for name, value in ours.options.items()
@@ -82,6 +98,7 @@ def to_json(ours):
     numbers and private-use characters differ.
     """
     make = {tokenizer.Tokenizer: _word_piece, byte_pair.BytePairTokenizer: _byte_pair,
+            character_pair.CharacterPairTokenizer: _character_pair,
             sentence_piece.SentencePieceTokenizer: _unigram}[type(ours)]
     vocabulary = ours.vocabulary
     return {"version": "1.0", "truncation": None, "padding": None,
@@ -127,21 +144,14 @@ def _template(vocabulary):
         return {"Sequence": {"id": name, "type_id": kind}}
 
     second = int(vocabulary.pair_types)
-    if not vocabulary.final_separator:
-        single = [special(cls), segment("A")]
-        return {"type": "TemplateProcessing", "single": single,
-                "pair": [*single, special(cls, second), segment("B", second)],
-                "special_tokens": _of_template(vocabulary, cls)}
-    single = [special(cls), segment("A"), special(sep)]
+    before, after = [cls] * vocabulary.initial_token, [sep] * vocabulary.final_separator
+    single = [*map(special, before), segment("A"), *map(special, after)]
+    between = [special(token, second) for token in before] if vocabulary.as_if_alone else (
+        [special(sep)] * (vocabulary.pair_separators - 1))
     return {"type": "TemplateProcessing", "single": single, "pair": [
-        *single, *[special(sep)] * (vocabulary.pair_separators - 1), segment("B", second),
-        special(sep, second)],
-        "special_tokens": _of_template(vocabulary, cls, sep)}
-
-
-def _of_template(vocabulary, *tokens):
-    return {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
-            for token in tokens}
+        *single, *between, segment("B", second), *(special(token, second) for token in after)],
+        "special_tokens": {token: {"id": token, "ids": [vocabulary.id(token)], "tokens": [token]}
+                           for token in (*before, *after)}}
 
 
 def _word_piece(ours):
@@ -190,6 +200,28 @@ def _byte_pair(ours):
                       "fuse_unk": False, "byte_fallback": False,
                       "ignore_merges": ours.ignore_merges,
                       "vocab": ids, "merges": [list(pair) for pair in ours.merges]}}
+
+
+def _character_pair(ours):
+    spaced = ours.add_prefix_space
+    stripped = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if spaced else []
+    blank = {"String": " "}
+    return {"normalizer": {"type": "Sequence", "normalizers": [PREPENDED, BLANKS_SHOWN]} if (
+                spaced) else BLANKS_SHOWN,
+            # As Gemma's files have it; there are no blanks left at which it would split.
+            "pre_tokenizer": None if spaced else {
+                "type": "Split", "pattern": blank, "behavior": "MergedWithPrevious",
+                "invert": False},
+            "decoder": {"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": {"String": character_pair.BLANK}, "content": " "},
+                {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
+            "model": {"type": "BPE", "dropout": None,
+                      "unk_token": ours.vocabulary.special_tokens[1],
+                      "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                      "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
+                      "vocab": {token: number for number, token in
+                                enumerate(ours.vocabulary.tokens)},
+                      "merges": [list(pair) for pair in ours.merges]}}
 
 
 def _unigram(ours):

@@ -10,7 +10,7 @@ import keras_hub
 from bert_tf.converters.tokenizer_files import VOCABULARY, word_piece_notes
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tokenization import byte_pair, sentence_piece
+from bert_tf.tokenization import pair_files, sentence_piece
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
@@ -24,8 +24,8 @@ _KINDS = {"bert": Tokenizer, "electra": Tokenizer, "roberta": BytePairTokenizer,
 # Their file -> our name for it, by family.
 _WORD_PIECE = {"vocabulary.txt": VOCABULARY}
 _FILES = {"bert": _WORD_PIECE, "electra": _WORD_PIECE,
-          "roberta": {"vocabulary.json": byte_pair.VOCABULARY_NAME,
-                      "merges.txt": byte_pair.MERGES_NAME},
+          "roberta": {"vocabulary.json": pair_files.VOCABULARY_NAME,
+                      "merges.txt": pair_files.MERGES_NAME},
           "albert": {"vocabulary.spm": sentence_piece.MODEL_NAME}}
 # Options of their WordPiece tokenizer that ours knows one value of.
 _ONLY = {"split": True, "split_on_cjk": True, "suffix_indicator": "##", "oov_token": "[UNK]"}

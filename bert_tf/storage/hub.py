@@ -32,7 +32,7 @@ _DESCRIPTIONS = (
     "metadata.json", "artifact.metadata", "preprocessor.json", "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
     "vocab.json", "vocabulary.txt", "vocabulary.json", "vocabulary.spm", "merges.txt",
-    "spiece.model", "sentencepiece.bpe.model", "spm.model")
+    "merges.json", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 _WEIGHTS = (*_SAFETENSORS, "model.weights.h5", "model.index", "model.data-*")
 # Where a folder has no safetensors.

@@ -9,16 +9,24 @@ lookup table and no cache that grows.
 
 import os
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
-from bert_tf.tokenization.base import BaseTokenizer, valid_text
-from bert_tf.tokenization.normalization import WHITE_SPACE
-from bert_tf.tokenization.offsets import before_nfc, whole_characters
-from bert_tf.tokenization.pair_merges import PairMerges, WholeWords
+from bert_tf.tokenization.base import valid_text
+from bert_tf.tokenization.offsets import before_nfc
+from bert_tf.tokenization.pair_files import (
+    MERGES_NAME,
+    VERSION,
+    VOCABULARY_NAME,
+    read_merges,
+    read_tokens,
+)
+from bert_tf.tokenization.pair_merges import PairMerges, WholeWords, bytes_first
+from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG_NAME
 from bert_tf.tokenization.tokenizer_config import (
     check_boolean,
@@ -29,16 +37,12 @@ from bert_tf.tokenization.tokenizer_config import (
 from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.tokenization.word_patterns import EXPRESSIONS, WordPattern
 
-VOCABULARY_NAME = "vocab.json"
-MERGES_NAME = "merges.txt"
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 END_OF_WORD = "</w>"  # in the vocabulary of GPT-1
 _PAIR_SEPARATORS = 2  # <s> a </s></s> b </s>
-_VERSION = "#version"
-_WHITE = frozenset(chr(point) for first, last in WHITE_SPACE for point in range(first, last + 1))
 
 
-class BytePairTokenizer(BaseTokenizer):
+class BytePairTokenizer(PairTokenizer):
     """Byte-level BPE (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners",
     section 2.2; rules of openai/gpt-2 `src/encoder.py`).
 
@@ -72,30 +76,24 @@ class BytePairTokenizer(BaseTokenizer):
             continues=lambda token: token[:1] != "Ġ" and token not in special_tokens,
             **vocabulary))
         self.normalize_nfc = normalize_nfc
-        self.merges = [tuple(pair) for pair in merges]
         self.add_prefix_space = add_prefix_space
         self.pattern, self._pattern = pattern, WordPattern(pattern)
         self.ignore_merges = ignore_merges
         ids = {token: index for index, token in enumerate(tokens)}
-        alphabet = byte_alphabet()
-        byte_of = {character: bytes([byte]) for byte, character in enumerate(alphabet)}
         added = {each.token: each.special for each in self.vocabulary.added_tokens}
-        self._bytes = tf.constant([
-            (b"" if added[token] else token.encode()) if token in added else
-            b"".join(byte_of.get(character, character.encode()) for character in token)
-            for token in tokens])
-        self._joined = PairMerges([ids.get(character, self.vocabulary.unk_id)
-                                   for character in alphabet], ids, self.merges, source)
-        written = self._bytes.numpy().tolist()
-        # A byte that no piece stands for is one unknown piece.
-        self._lengths = tf.constant([len(piece) or int(number == self.vocabulary.unk_id)
-                                     for number, piece in enumerate(written)], tf.int64)
-        self._after_white = tf.constant([_white_before(piece) for piece in written], tf.int64)
-        self._whole = None
+        written = [(b"" if added[token] else token.encode()) if token in added else
+                   _bytes_of(token) for token in tokens]
+        joined = PairMerges(bytes_first(
+            [ids.get(character, self.vocabulary.unk_id) for character in byte_alphabet()]), ids,
+            [*map(tuple, merges)], source)
+        split = joined.pieces
         if ignore_merges:
-            self._whole = WholeWords([piece if token not in added and byte_of.keys() >= {*token}
-                                      else b"" for token, piece in zip(
-                                          tokens, written, strict=True)], self._joined)
+            words = np.flatnonzero([token not in added and _ALPHABET.issuperset(token)
+                                    for token in tokens])
+            split = WholeWords(tf.constant(written), words, joined).pieces
+        # A byte that no piece stands for is one unknown piece.
+        self._use(joined, split, written, [len(piece) or int(number == self.vocabulary.unk_id)
+                                           for number, piece in enumerate(written)], 1)
 
     @property
     def options(self):
@@ -106,24 +104,17 @@ class BytePairTokenizer(BaseTokenizer):
                 **({"ignore_merges": True} if self.ignore_merges else {}),
                 **vocabulary_options(self.vocabulary, SPECIAL_TOKENS, _PAIR_SEPARATORS)}
 
-    def words(self, text):
-        """The words of all texts, each of which is split into pieces by itself: string `[words]`.
-
-        Args:
-            text: string `[n]`.
-        """
-        return self._pattern.words(self._prepared(valid_text(text)))[0]
-
-    def detokenize(self, ids):
-        """The text of pieces `[n, tokens]`, ragged or not: string `[n]`; special ones vanish."""
-        return tf.strings.reduce_join(tf.gather(self._bytes, ids), axis=-1)
+    @property
+    def alphabet(self):
+        """See `PairTokenizer.alphabet`: the bytes."""
+        return byte_alphabet()
 
     def save(self, folder):
         """Write `vocab.json`, `merges.txt` and `tokenizer_config.json`."""
         tokens = self.vocabulary.tokens
         files.write_json(os.path.join(folder, VOCABULARY_NAME),
                          {token: index for index, token in enumerate(tokens)})
-        files.write_text(os.path.join(folder, MERGES_NAME), f"{_VERSION}: 0.2\n" + "".join(
+        files.write_text(os.path.join(folder, MERGES_NAME), f"{VERSION}: 0.2\n" + "".join(
             f"{left} {right}\n" for left, right in self.merges))
         files.write_json(os.path.join(folder, CONFIG_NAME), self.options)
 
@@ -137,45 +128,23 @@ class BytePairTokenizer(BaseTokenizer):
             UsageError: one that contradicts itself.
         """
         path = os.path.join(folder, VOCABULARY_NAME)
-        tokens = _read_tokens(path)
+        tokens = read_tokens(path)
         if any(token.endswith(END_OF_WORD) for token in tokens):
             raise NoTextError(explain(
                 f"{path} is not of bytes: its pieces end in {END_OF_WORD}, as GPT-1's do",
                 "the byte-level vocabulary of RoBERTa",
                 "token ids made by that model's own tokenizer"))
-        return cls(tokens, _read_merges(os.path.join(folder, MERGES_NAME)), source=path,
+        return cls(tokens, read_merges(os.path.join(folder, MERGES_NAME)), source=path,
                    **read_options(os.path.join(folder, CONFIG_NAME)))
 
-    def _tokenize(self, text):
-        text = self._prepared(text)
-        words, rows = self._pattern.words(text)
-        words, places = tf.unique(words)
-        split = self._joined.pieces if self._whole is None else self._whole.pieces
-        pieces = tf.gather(split(words), places)
-        pieces = tf.RaggedTensor.from_value_rowids(pieces, rows, tf.size(text, tf.int64),
-                                                   validate=False)
-        return pieces.merge_dims(1, 2)
+    def _words(self, text):
+        return self._pattern.words(self._prepared(text))
 
-    def _tokenize_with_offsets(self, text):
-        """As `tokenize_with_offsets`; a piece that is but the blank of `add_prefix_space` comes
-        from no character."""
-        composed = tf_text.normalize_utf8(text, "NFC") if self.normalize_nfc else text
-        ids = self._tokenize(text)
-        # The pieces of all texts, joined, are the texts; but for the blank put before one.
-        lengths = tf.gather(self._lengths, ids.values)
-        ends = tf.cumsum(lengths)
-        starts = ends - lengths
-        rows = ids.value_rowids()
-        before = tf.gather(tf.concat([starts, [0]], axis=0), ids.row_starts())
-        size = tf.reduce_sum(ids.with_values(lengths), axis=1)
-        before += size - tf.cast(tf.strings.length(composed), tf.int64)
-        starts += tf.gather(self._after_white, ids.values)
-        starts, ends = (ids.with_values(tf.maximum(offsets - tf.gather(before, rows), 0))
-                        for offsets in (starts, ends))
-        starts, ends = whole_characters(composed, starts, ends)
-        if self.normalize_nfc:
-            starts, ends = (before_nfc(text, composed, offsets) for offsets in (starts, ends))
-        return ids, starts, ends
+    def _normalized(self, text):
+        return tf_text.normalize_utf8(text, "NFC") if self.normalize_nfc else text
+
+    def _original(self, text, normalized, offsets):
+        return before_nfc(text, normalized, offsets) if self.normalize_nfc else offsets
 
     def _prepared(self, text):
         """The text that is split into words: string `[n]`."""
@@ -196,36 +165,16 @@ def byte_alphabet():
             for byte in range(256)]
 
 
-def _white_before(piece):
-    """Bytes of the white space that a piece has before a word."""
-    text = piece.decode(errors="replace")
-    before_word = text[:1] in _WHITE and text[1:2] not in _WHITE
-    return len(text[0].encode()) if len(text) > 1 and (text[0] == " " or before_word) else 0
+_ALPHABET = frozenset(byte_alphabet())
+_BYTE_OF = {ord(character): byte for byte, character in enumerate(byte_alphabet())}
 
 
-def _read_tokens(path):
-    """The pieces of a `vocab.json` in the order of their ids."""
-    ids = files.read_json(path)
-    if not isinstance(ids, dict) or sorted(
-            value if type(value) is int else -1 for value in ids.values()) != list(
-            range(len(ids))):
-        raise UsageError(explain(f"{path} gives no piece for some ids",
-                                 "an object of pieces and the ids 0, 1, 2, …, each once"))
-    return sorted(ids, key=ids.get)
-
-
-def _read_merges(path):
-    """The pairs in a `merges.txt`, a pair a line."""
-    merges = []
-    for number, line in enumerate(files.read_lines(path), 1):
-        if not line or (number == 1 and line.startswith(_VERSION)):
-            continue
-        pair = line.split(" ")
-        if len(pair) != 2:
-            raise UsageError(explain(f"{path} line {number}: {line!r}",
-                                     "two pieces with a blank between"))
-        merges.append(tuple(pair))
-    return merges
+def _bytes_of(token):
+    """The bytes that a piece stands for; a character of no byte stands for itself."""
+    if _ALPHABET.issuperset(token):
+        return token.translate(_BYTE_OF).encode("latin-1")
+    return b"".join(bytes([_BYTE_OF[ord(character)]]) if character in _ALPHABET else
+                    character.encode() for character in token)
 
 
 def read_options(path):

@@ -10,7 +10,8 @@ _CLASSES = {"MPNetTokenizer": ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")}
 CHARACTERS_PER_WORD = 100  # of a word at most
 _TYPES = "token_type_ids"
 _OURS = ("pretokenize", "normalization", "max_characters_per_word", "special_tokens",
-         "pair_separators", "pair_types", "added_tokens", "final_separator")
+         "pair_separators", "pair_types", "added_tokens", "final_separator", "initial_token",
+         "initial_again")
 
 
 def word_piece(config, path):

@@ -17,9 +17,8 @@ def steps_of(step, key):
 
 
 def read_template(processor, tokens, path):
-    """Return `(cls, sep, separators between segments, whether the second has type 1)`.
-
-    `sep` is None where nothing stands at the end, and the second segment begins as the first.
+    """Return `(cls, sep, around)`: the tokens, None of one that stands nowhere, and a dict of how
+    they stand around segments, arguments of `Vocabulary`.
 
     Args:
         processor: the value of `post_processor`.
@@ -37,24 +36,40 @@ def read_template(processor, tokens, path):
         bert = kind == "BertProcessing"
         pairs = [steps[0]["cls"], steps[0]["sep"]]
         _check_ids({name: [number] for name, number in pairs}, tokens, path)
-        return pairs[0][0], pairs[1][0], 1 if bert else 2, bert
-    if kind == "TemplateProcessing":
-        single, pair = ([_item(item) for item in steps[0][name]] for name in ("single", "pair"))
-        cls, sep = single[0][0], single[-1][0]
-        if single == [(cls, 0), ("A", 0)] and pair in (
-                [*single, (cls, kind), ("B", kind)] for kind in (0, 1)):
-            _check_ids({cls: steps[0]["special_tokens"][cls]["ids"]}, tokens, path)
-            return cls, None, 1, False
-        between = [(sep, 0)] * (len(pair) - 4)
-        last = pair[-1][1]
-        if single == [(cls, 0), ("A", 0), (sep, 0)] and len(between) in (1, 2) and pair == [
-                (cls, 0), ("A", 0), *between, ("B", last), (sep, last)] and last in (0, 1):
-            _check_ids({name: steps[0]["special_tokens"][name]["ids"] for name in (cls, sep)},
-                       tokens, path)
-            return cls, sep, len(between), last == 1
-    raise UnknownRules(explain(f"{path}: a post_processor of another form",
-                               "cls a sep, and cls a sep b sep or cls a sep sep b sep; or cls a, "
-                               "and cls a cls b"))
+        return pairs[0][0], pairs[1][0], {"pair_separators": 1 if bert else 2, "pair_types": bert}
+    found = _read_forms(steps[0]) if kind == "TemplateProcessing" else None
+    if found is None:
+        raise UnknownRules(explain(f"{path}: a post_processor of another form",
+                                   "cls a sep, and cls a sep b sep or cls a sep sep b sep; or one "
+                                   "of cls a sep, cls a and a sep, and the same again for b"))
+    _check_ids({name: steps[0]["special_tokens"][name]["ids"] for name in found[:2]
+                if name is not None}, tokens, path)
+    return found
+
+
+def _read_forms(template):
+    """What `read_template` returns, of a `TemplateProcessing`; None of forms that are not known."""
+    single, pair = ([_item(item) for item in template[name]] for name in ("single", "pair"))
+    if ("A", 0) not in single:
+        return None
+    place, last = single.index(("A", 0)), pair[-1][1]
+    before, after = single[:place], single[place + 1:]
+    if len(before) > 1 or len(after) > 1 or not single[1:] or {kind for _, kind in single} != {0}:
+        return None
+    cls, sep = (part[0][0] if part else None for part in (before, after))
+    second = [(name, last) for name in (*(name for name, _ in before), "B",
+                                        *(name for name, _ in after))]
+    if pair == single + second and last in (0, 1):  # each as if it was alone, no types
+        if not after:
+            return cls, None, {"pair_separators": 1, "pair_types": False, "final_separator": False}
+        if not before:
+            return None, sep, {"pair_separators": 1, "pair_types": False, "initial_token": False}
+        return cls, sep, {"pair_separators": 2, "pair_types": False, "initial_again": True}
+    between = [(sep, 0)] * (len(pair) - 4)
+    if before and after and len(between) in (1, 2) and last in (0, 1) and pair == [
+            (cls, 0), ("A", 0), *between, ("B", last), (sep, last)]:
+        return cls, sep, {"pair_separators": len(between), "pair_types": last == 1}
+    return None
 
 
 def _check_ids(numbers, tokens, path):

@@ -7,8 +7,10 @@ from bert_tf.errors import NoTextError, UsageError, explain
 from bert_tf.storage import checksums, files, hub
 from bert_tf.tokenization import (
     byte_pair,
+    character_pair,
     classic_models,
     library,
+    pair_files,
     sentence_piece,
     tokenizer,
     tokenizer_config,
@@ -19,7 +21,9 @@ from bert_tf.tokenization import (
 TOKENIZERS = {
     (tokenizer.VOCABULARY_NAME,): tokenizer.Tokenizer,
     (sentence_piece.MODEL_NAME,): sentence_piece.SentencePieceTokenizer,
-    (byte_pair.VOCABULARY_NAME, byte_pair.MERGES_NAME): byte_pair.BytePairTokenizer,
+    (pair_files.VOCABULARY_NAME, pair_files.MERGES_NAME): byte_pair.BytePairTokenizer,
+    (pair_files.VOCABULARY_NAME,
+     pair_files.JSON_MERGES_NAME): character_pair.CharacterPairTokenizer,
     (tokenizer_json.NAME,): library.LibraryTokenizer,
 }
 # The classes of transformers whose rules without a `tokenizer.json` a kind has.
@@ -60,14 +64,15 @@ def load_tokenizer(path, lower_case=None, strip_accents=None, pretokenize=None):
     Args:
         path: folder with `tokenizer.json`; or `vocab.txt` (WordPiece); or `spiece.model`,
             `sentencepiece.bpe.model` or `spm.model` (SentencePiece); or `vocab.json` and
-            `merges.txt` (byte-level BPE). Or such a file itself; or the name of a repository of the
-            Hugging Face Hub, of which only these files are downloaded.
+            `merges.txt` (byte-level BPE) or `merges.json` (BPE of characters). Or such a file
+            itself; or the name of a repository of the Hugging Face Hub, of which only these files
+            are downloaded.
         lower_case, strip_accents, pretokenize: of a WordPiece vocabulary, a file of any name,
             beside which nothing states them (None: false). Elsewhere they may but agree.
 
     Returns:
-        Tokenizer, SentencePieceTokenizer, BytePairTokenizer, or a LibraryTokenizer, which no graph
-        can hold.
+        Tokenizer, SentencePieceTokenizer, BytePairTokenizer, CharacterPairTokenizer, or a
+        LibraryTokenizer, which no graph can hold.
 
     Raises:
         BertTfError: a file is damaged.
@@ -149,9 +154,10 @@ def _load_folder(path):
     json_path = os.path.join(path, tokenizer_json.NAME)
     if "python_only" in config:
         return library.LibraryTokenizer.load(path)
-    if not _is_ours(config) and _has_json(path):
+    values = None if _is_ours(config) else tokenizer_json.read_values(json_path)
+    if values is not None:
         try:
-            return tokenizer_json.read_tokenizer(json_path, config)
+            return tokenizer_json.read_tokenizer(json_path, config, values)
         except tokenizer_json.UnknownRules as error:
             return library.LibraryTokenizer.of_json(json_path, config, str(error))
     kind = TOKENIZERS[names] if names else sentence_piece.SentencePieceTokenizer

@@ -2,7 +2,8 @@
 
 RoBERTa, whose vocabulary says so, has two separators between them and knows no segments:
 `<s> a </s></s> b </s>` (fairseq `examples/roberta`). With Llama 3's, as EuroBERT has it, nothing is
-at the end: `<bos> a`, `<bos> a <bos> b`.
+at the end, `<bos> a <bos> b`; with Qwen's nothing at the beginning, `a <eos> b <eos>`; with Gemma's
+each segment is as if it was alone, `<bos> a <eos> <bos> b <eos>`.
 """
 
 import tensorflow as tf
@@ -48,8 +49,12 @@ def pack(vocabulary, segments, seq_length, fixed=True):
     total = special + tf.add_n(lengths)
     # Not by ragged operations, each of which is some fifty of TensorFlow's.
     longest = seq_length if fixed else tf.maximum(tf.reduce_max(total), 0)  # 0 without rows
-    position, begin = tf.range(tf.cast(longest, tf.int64)), 1
-    ids = vocabulary.between_id
+    position, begin = tf.range(tf.cast(longest, tf.int64)), int(vocabulary.initial_token)
+    ids = tf.constant(vocabulary.sep_id)  # at the end, if anywhere
+    if len(segments) == 2:
+        between = begin + lengths[0][:, tf.newaxis]
+        for place, token in enumerate(vocabulary.between_ids):
+            ids = tf.where(position == between + place, token, ids)
     for segment, length in zip(segments, lengths, strict=True):
         inside = (position >= begin) & (position < begin + length[:, tf.newaxis])
         place = segment.row_starts()[:, tf.newaxis] + position - begin
@@ -59,8 +64,11 @@ def pack(vocabulary, segments, seq_length, fixed=True):
         ids = tf.where(inside, tokens, ids)
         begin += length[:, tf.newaxis] + separators
     real = position < total[:, tf.newaxis]
-    ids = tf.where(position == 0, vocabulary.cls_id, tf.where(real, ids, vocabulary.pad_id))
-    second = real & (position > lengths[0][:, tf.newaxis] + separators) & vocabulary.pair_types
+    ids = tf.where(real, ids, vocabulary.pad_id)
+    if vocabulary.initial_token:
+        ids = tf.where(position == 0, vocabulary.cls_id, ids)
+    second = real & vocabulary.pair_types & (
+        position >= lengths[0][:, tf.newaxis] + vocabulary.initial_token + separators)
     return {"input_word_ids": ids, "input_mask": tf.cast(real, tf.int32),
             "input_type_ids": tf.cast(second, tf.int32)}
 
@@ -74,10 +82,11 @@ def join(vocabulary, first, second=None):
 
     Returns: `(ids, types)`, lists of int.
     """
+    begin = [vocabulary.cls_id] * vocabulary.initial_token
     last = [vocabulary.sep_id] * vocabulary.final_separator
     if second is None:
-        ids = [vocabulary.cls_id, *first, *last]
+        ids = [*begin, *first, *last]
         return ids, [0] * len(ids)
-    before = [vocabulary.cls_id, *first, *[vocabulary.between_id] * vocabulary.pair_separators]
+    before = [*begin, *first, *vocabulary.between_ids]
     after = [*second, *last]
     return before + after, [0] * len(before) + [int(vocabulary.pair_types)] * len(after)

@@ -5,6 +5,7 @@ import re
 import tensorflow as tf
 
 from bert_tf.tokenization import normalization
+from bert_tf.tokenization.string_table import StringTable
 
 # The body of a regular expression's class.
 WHITE_SPACE = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}"
@@ -26,7 +27,8 @@ class WrittenTokens(tf.Module):
     def __init__(self, vocabulary, added_tokens):
         super().__init__(name="written_tokens")
         tokens = sorted(added_tokens, key=lambda added: -len(added.token))
-        self._tokens = tf.constant([added.token for added in tokens])
+        self._table = StringTable(tf.constant([added.token for added in tokens]),
+                                  range(len(tokens)))
         self._ids = tf.constant([vocabulary.id(added.token) for added in tokens], tf.int32)
         stripping, others = ("|".join(re.escape(added.token) for added in tokens
                                       if added.lstrip == lstrip) or _NOTHING
@@ -50,19 +52,19 @@ class WrittenTokens(tf.Module):
         values = parts.values
         dropped = tf.strings.substr(values, 0, 1) == _DROPPED
         lengths = tf.cast(tf.strings.length(values), tf.int64) - tf.cast(dropped, tf.int64)
-        written = values[:, tf.newaxis] == self._tokens
-        is_token = tf.reduce_any(written, axis=1)
+        number, is_token = self._table.find(values)
         inner = tokenize(tf.where(is_token | dropped, "", values))
         begins = tf.cumsum(lengths, exclusive=True)
         begins -= tf.gather(tf.gather(tf.concat([begins, [0]], 0), parts.row_starts()),
                             parts.value_rowids())
-        outer = (self._ids, begins[:, tf.newaxis], (begins + lengths)[:, tf.newaxis])
+        outer = (tf.gather(self._ids, number), begins, begins + lengths)
         joined = []
         for place, values_inside in enumerate(inner):
             if place:  # offsets in a part
                 values_inside += begins[:, tf.newaxis]
-            whole = tf.ragged.boolean_mask(
-                tf.broadcast_to(outer[place], tf.shape(written)), written)
+            whole = tf.RaggedTensor.from_row_lengths(
+                tf.boolean_mask(outer[place], is_token), tf.cast(is_token, tf.int64),
+                validate=False)
             joined.append(parts.with_values(tf.concat([whole, values_inside], axis=1))
                           .merge_dims(1, 2))
         return tuple(joined)

@@ -41,7 +41,7 @@ _OPTIONS = {"lower_case": "true or false", "strip_accents": "true or false",
             "max_characters_per_word": f"1 to {MOST_CHARACTERS}"}
 _REMOVED = "\x01"  # which no normalized text has
 _OF_VOCABULARY = ("special_tokens", "pair_separators", "pair_types", "added_tokens",
-                  "final_separator")
+                  "final_separator", "initial_token", "initial_again")
 
 
 class Tokenizer(BaseTokenizer):

@@ -11,6 +11,8 @@ from bert_tf.tokenization.vocabulary import AddedToken, default_added_tokens
 NAME = "tokenizer_config.json"
 MAP = "special_tokens_map.json"  # of transformers 4: special tokens by their roles
 ROLES = ("pad", "unk", "cls", "sep", "mask")
+# Where special tokens stand around segments, and what is usual.
+_AROUND = {"final_separator": True, "initial_token": True, "initial_again": False}
 
 
 def vocabulary_options(vocabulary, special_tokens, pair_separators):
@@ -29,8 +31,8 @@ def vocabulary_options(vocabulary, special_tokens, pair_separators):
         options["pair_separators"] = vocabulary.pair_separators
     if vocabulary.pair_types != (vocabulary.pair_separators == 1):
         options["pair_types"] = vocabulary.pair_types
-    if not vocabulary.final_separator:
-        options["final_separator"] = False
+    options |= {name: getattr(vocabulary, name) for name, usual in _AROUND.items()
+                if getattr(vocabulary, name) != usual}
     if vocabulary.added_tokens != default_added_tokens(vocabulary.special_tokens):
         options["added_tokens"] = [added._asdict() for added in vocabulary.added_tokens]
     return options
@@ -55,7 +57,7 @@ def read_vocabulary_options(config, path):
         if type(options["pair_separators"]) is not int or options["pair_separators"] not in (1, 2):
             raise UsageError(explain(
                 f"{path}: pair_separators={options['pair_separators']!r}", "1 or 2"))
-    for name in ("pair_types", "final_separator"):
+    for name in ("pair_types", *_AROUND):
         if name in config:
             options[name] = config.pop(name)
             check_boolean(options[name], name, path)

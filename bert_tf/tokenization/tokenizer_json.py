@@ -12,6 +12,7 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options
 from bert_tf.tokenization.json_template import UnknownRules, read_template, steps_of
+from bert_tf.tokenization.pair_files import read_pairs
 from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
 from bert_tf.tokenization.vocabulary import Vocabulary
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
@@ -25,8 +26,9 @@ ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
             {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
-
-
+# What Gemma and Llama 2 do with blanks, and Llama 2 before.
+BLANKS_SHOWN = {"type": "Replace", "pattern": {"String": " "}, "content": _METASPACE}
+PREPENDED = {"type": "Prepend", "prepend": _METASPACE}
 # After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
 KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
@@ -46,7 +48,13 @@ class _Description:
 
 def is_tokenizer_json(path):
     """Whether there is such a file; keras-hub has another of the same name."""
-    return files.exists(path) and "model" in files.read_json_object(path)
+    return read_values(path) is not None
+
+
+def read_values(path):
+    """What a `tokenizer.json` has, a dict; None where there is none."""
+    values = files.read_json_object(path) if files.exists(path) else {}
+    return values if "model" in values else None
 
 
 def stated_truncation(path):
@@ -54,21 +62,22 @@ def stated_truncation(path):
     return files.exists(path) and files.read_json_object(path).get("truncation") or {}
 
 
-def read_tokenizer(path, config):
+def read_tokenizer(path, config, values=None):
     """The tokenizer that a `tokenizer.json` describes.
 
     Args:
         path: the file.
         config: dict, the `tokenizer_config.json` beside it, `{}` where there is none.
+        values: what `read_values` read; None where it has not.
 
-    Returns: Tokenizer, BytePairTokenizer or SentencePieceTokenizer.
+    Returns: Tokenizer, BytePairTokenizer, CharacterPairTokenizer or SentencePieceTokenizer.
 
     Raises:
         BertTfError: the file is damaged.
         UnknownRules: it has rules that none of ours has; the first is named.
         UsageError: it contradicts itself.
     """
-    values = files.read_json_object(path)
+    values = files.read_json_object(path) if values is None else values
     model = values.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
     if kind is None and isinstance(model, dict):  # before tokenizers 0.10
@@ -110,11 +119,12 @@ def _damage_named(path):
 
 
 def _special(values, model, tokens, config, path):
-    cls, sep, separators, types = read_template(values.get("post_processor"), tokens, path)
-    final = sep is not None
+    cls, sep, around = read_template(values.get("post_processor"), tokens, path)
     stated = dict(zip(hf_options.ROLES, hf_options.special_tokens(config, path), strict=True))
-    if not final:  # what ends a text that is written
+    if sep is None:  # what ends a text that is written
         sep = hf_options.token(config, "eos_token", path)
+    if cls is None:  # what would begin one
+        cls = hf_options.token(config, "bos_token", path) or sep
     unknown = model.get("unk_token")
     if model.get("unk_id") is not None:
         unknown = model["vocab"][_natural(model, "unk_id")][0]
@@ -124,22 +134,25 @@ def _special(values, model, tokens, config, path):
         usual = [name for name in _ROLE_NAMES.get(role, ()) if name in tokens]
         names[role] = found.get(role) or stated[role] or (usual[0] if usual else None)
     if names["unk_token"] is None and model["type"] == "BPE":
-        names["unk_token"] = _spare(values, model, names)
+        names["unk_token"] = _spare(values, names) if _has_bytes(model) else None
+    if names["mask_token"] is None and not around.get("initial_token", True):
+        names["mask_token"] = _spare(values, names)  # of a model that never had any
     for role, name in names.items():
         if name is None:
             raise UnknownRules(f"{path}: nothing says which token is the {role}")
-    return {"special_tokens": tuple(names.values()), "pair_separators": separators,
-            "pair_types": types and hf_options.has_types(config),
-            **({} if final else {"final_separator": False})}
+    return {"special_tokens": tuple(names.values()), **around,
+            "pair_types": around["pair_types"] and hf_options.has_types(config)}
 
 
-def _spare(values, model, names):
-    """A token for what is unknown in bytes that all have a piece, and so nothing: a special one
-    without a role, or that of padding. None where there may be something."""
+def _has_bytes(model):
+    """Whether each byte has a piece, so that nothing is unknown."""
     from bert_tf.tokenization.byte_pair import byte_alphabet
 
-    if not model["vocab"].keys() >= {*byte_alphabet()}:
-        return None
+    return model["vocab"].keys() >= {*byte_alphabet()}
+
+
+def _spare(values, names):
+    """A token for a role that nothing plays: a special one without a role, or that of padding."""
     return next((entry["content"] for entry in values.get("added_tokens") or []
                  if entry.get("special") and entry["content"] not in names.values()),
                 names["pad_token"])
@@ -217,25 +230,54 @@ def _word_piece(values, model, config, description):
 
 
 def _byte_pair(values, model, _, description):
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+    from bert_tf.tokenization.byte_pair import BytePairTokenizer
 
     path = description.path
-    if not model["vocab"].keys() >= {*byte_alphabet()} and (
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        _expect(path, name, model.get(name) or None, None)
+    if model.get("byte_fallback"):
+        return _character_pair(values, model, description)
+    if not _has_bytes(model) and (
             model.get("unk_token") is None or model.get("fuse_unk")):
         raise UnknownRules(explain(
             f"{path}: bytes without a piece, which are left out or taken together",
             "a piece for each, or unk_token and fuse_unk=false"))
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
-        _expect(path, name, model.get(name) or None, None)
     normalizers = [step["type"] for step in steps_of(values.get("normalizer"), "normalizers")]
     if normalizers not in ([], ["NFC"]):
         raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
                                    "none, or NFC"))
     pattern, level = _read_words(values.get("pre_tokenizer"), path)
-    merges = [_pair(pair, path) for pair in model["merges"]]
     return BytePairTokenizer(
-        description.tokens, merges, bool(level.get("add_prefix_space")), path, bool(normalizers),
-        pattern, bool(model.get("ignore_merges")), **description.special)
+        description.tokens, read_pairs(model["merges"], path),
+        bool(level.get("add_prefix_space")), path, bool(normalizers), pattern,
+        bool(model.get("ignore_merges")), **description.special)
+
+
+def _character_pair(values, model, description):
+    from bert_tf.tokenization.character_pair import CharacterPairTokenizer, missing_bytes
+
+    path = description.path
+    _expect(path, "ignore_merges", model.get("ignore_merges") or None, None)
+    missing = missing_bytes(model["vocab"])
+    if missing:
+        raise UnknownRules(explain(f"{path}: byte_fallback without the pieces "
+                                   f"{' '.join(missing[:4])}", "a piece for each byte"))
+    steps = steps_of(values.get("normalizer"), "normalizers")
+    if steps not in ([BLANKS_SHOWN], [PREPENDED, BLANKS_SHOWN]):
+        raise UnknownRules(explain(
+            f"{path}: byte_fallback and the normalizers {', '.join(s['type'] for s in steps)}",
+            f"Replace of ' ' by {_METASPACE!r}, Prepend perhaps before it"))
+    words = values.get("pre_tokenizer")
+    if words is not None:  # there are no blanks any more at which it would split
+        _expect(path, "pre_tokenizer", words["type"], "Split")
+        _expect(path, "pattern", words["pattern"], {"String": " "})
+        _expect(path, "invert", words.get("invert", False), False)
+    for entry in values.get("added_tokens") or []:
+        if entry.get("normalized") and not entry.get("special"):
+            raise UnknownRules(f"{path}: the added token {entry['content']!r} is looked for in "
+                               "normalized text")
+    return CharacterPairTokenizer(description.tokens, read_pairs(model["merges"], path),
+                                  len(steps) == 2, path, **description.special)
 
 
 def _read_words(pre_tokenizer, path):
@@ -251,7 +293,7 @@ def _read_words(pre_tokenizer, path):
     pattern = next((name for name, known in EXPRESSIONS.items() if known == expression), None)
     if pattern is None:
         raise UnknownRules(explain(f"{path}: Split with the pattern {split['pattern']!r}",
-                                   "that of GPT-2 or of Llama 3"))
+                                   "that of GPT-2, of Llama 3 or of Qwen 2"))
     for name, found, right in (
             ("behavior", split["behavior"], "Isolated"), ("invert", split.get("invert"), False),
             ("use_regex", level.get("use_regex", True), False),
@@ -321,12 +363,3 @@ def _natural(model, key):
 def _expect(path, name, found, expected):
     if found != expected:
         raise UnknownRules(explain(f"{path}: {name}={found!r}", repr(expected)))
-
-
-def _pair(pair, path):
-    """A merge: two pieces."""
-    pair = pair.split(" ") if isinstance(pair, str) else pair
-    if not isinstance(pair, list) or len(pair) != 2 or not all(
-            isinstance(piece, str) for piece in pair):
-        raise UsageError(explain(f"{path}: the merge {pair!r}", "two pieces"))
-    return tuple(pair)

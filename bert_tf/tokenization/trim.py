@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
-from bert_tf.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from bert_tf.tokenization.byte_pair import BytePairTokenizer
+from bert_tf.tokenization.character_pair import CharacterPairTokenizer
 from bert_tf.tokenization.morphemes import pretokenize
 from bert_tf.tokenization.new_pieces import longest_pieces
 from bert_tf.tokenization.sentence_piece import WORD, SentencePieceTokenizer
@@ -129,10 +130,10 @@ def _trim_word_piece(tokenizer, kept):
     return tokenizer.with_tokens([tokens[number] for number in kept]), np.array(kept)
 
 
-def _trim_byte_pair(tokenizer, kept):
+def _trim_pairs(tokenizer, kept):
     """Keep the bytes, and every pair from which a kept piece is made, with its parts."""
     vocabulary = tokenizer.vocabulary
-    kept |= {vocabulary.id(byte) for byte in byte_alphabet()}
+    kept |= {*map(vocabulary.id, tokenizer.alphabet)}
     tokens = {vocabulary.tokens[number] for number in kept}
     makes = {}
     for pair in tokenizer.merges:
@@ -145,10 +146,12 @@ def _trim_byte_pair(tokenizer, kept):
         waiting += [part for pair in makes.get(token, ()) for part in pair if part not in tokens]
     kept = [number for number, token in enumerate(vocabulary.tokens) if token in tokens]
     merges = [pair for pair in tokenizer.merges if "".join(pair) in tokens]
-    return BytePairTokenizer(
+    rules = {"normalize_nfc": tokenizer.normalize_nfc, "pattern": tokenizer.pattern,
+             "ignore_merges": tokenizer.ignore_merges} if (
+                 type(tokenizer) is BytePairTokenizer) else {}
+    return type(tokenizer)(
         [vocabulary.tokens[number] for number in kept], merges, tokenizer.add_prefix_space,
-        normalize_nfc=tokenizer.normalize_nfc, pattern=tokenizer.pattern,
-        ignore_merges=tokenizer.ignore_merges, **vocabulary.special), np.array(kept)
+        **rules, **vocabulary.special), np.array(kept)
 
 
 def _trim_sentence_piece(tokenizer, kept):
@@ -174,5 +177,5 @@ def _trim_sentence_piece(tokenizer, kept):
         **tokenizer.vocabulary.special, **tokenizer.flags), np.array(kept)
 
 
-_TRIMS = {Tokenizer: _trim_word_piece, BytePairTokenizer: _trim_byte_pair,
-          SentencePieceTokenizer: _trim_sentence_piece}
+_TRIMS = {Tokenizer: _trim_word_piece, BytePairTokenizer: _trim_pairs,
+          CharacterPairTokenizer: _trim_pairs, SentencePieceTokenizer: _trim_sentence_piece}

@@ -45,6 +45,10 @@ class Vocabulary:
             going away.
         final_separator: whether a text ends with a separator; where it does not, the second segment
             of a pair begins as the first does: `<bos> a <bos> b`.
+        initial_token: whether a text begins with the token that is said to; where it does not, the
+            separator alone marks it: `a <eos> b <eos>`.
+        initial_again: whether the second of two `pair_separators` is that token:
+            `<bos> a <eos> <bos> b <eos>`.
 
     Raises:
         UsageError: a special or an added token is missing, or an entry is empty or there twice.
@@ -52,11 +56,19 @@ class Vocabulary:
 
     def __init__(self, tokens, source="the vocabulary", special_tokens=SPECIAL_TOKENS,
                  continues=lambda token: token.startswith(CONTINUATION_PREFIX), pair_separators=1,
-                 pair_types=None, added_tokens=None, final_separator=True):
+                 pair_types=None, added_tokens=None, final_separator=True, initial_token=True,
+                 initial_again=False):
         self.tokens = list(tokens)
         self.special_tokens = tuple(special_tokens)
         self.pair_separators = pair_separators
         self.final_separator = final_separator
+        self.initial_token, self.initial_again = initial_token, initial_again
+        if not (initial_token or final_separator) or initial_again and not (
+                initial_token and final_separator and pair_separators == 2):
+            raise UsageError(explain(
+                f"{source}: initial_token={initial_token}, final_separator={final_separator}, "
+                f"initial_again={initial_again}, pair_separators={pair_separators}",
+                "a token before a text or after it; both, and 2 separators, for initial_again"))
         self.pair_types = pair_separators == 1 if pair_types is None else pair_types
         self.added_tokens = default_added_tokens(self.special_tokens) if (
             added_tokens is None) else tuple(added_tokens)
@@ -100,16 +112,26 @@ class Vocabulary:
         """What is special here: arguments of the class, and of those of tokenizers."""
         return {"special_tokens": self.special_tokens, "pair_separators": self.pair_separators,
                 "pair_types": self.pair_types, "added_tokens": self.added_tokens,
-                "final_separator": self.final_separator}
+                "final_separator": self.final_separator, "initial_token": self.initial_token,
+                "initial_again": self.initial_again}
 
     def num_special(self, segments=1):
         """How many special tokens there are with one or two segments."""
-        return 1 + self.final_separator + (self.pair_separators if segments == 2 else 0)
+        return self.initial_token + self.final_separator + (
+            self.pair_separators if segments == 2 else 0)
 
     @property
-    def between_id(self):
-        """Id of what stands between two segments."""
-        return self.sep_id if self.final_separator else self.cls_id
+    def as_if_alone(self):
+        """Whether each segment of a pair has the special tokens that it has alone, as models have
+        it that read from left to right."""
+        return not (self.final_separator and self.initial_token) or self.initial_again
+
+    @property
+    def between_ids(self):
+        """Ids of what stands between two segments, as many as `pair_separators`."""
+        if self.initial_again:
+            return [self.sep_id, self.cls_id]
+        return [self.sep_id if self.final_separator else self.cls_id] * self.pair_separators
 
     def with_tokens(self, tokens):
         """Return a vocabulary of other pieces, `tokens`, among them what is special here."""

@@ -21,6 +21,7 @@ EXPRESSIONS = {
     "llama3": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
               r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
+EXPRESSIONS["qwen2"] = EXPRESSIONS["llama3"].replace(r"\p{N}{1,3}", r"\p{N}")
 _LONG_S = "\u017f"  # which is an s in another case
 
 
@@ -33,8 +34,10 @@ class WordPattern(tf.Module):
 
     def __init__(self, pattern):
         super().__init__(name="word_pattern")
-        self._starts = {"gpt2": _gpt2, "llama3": _llama3}[
-            check_choice("pattern", pattern, EXPRESSIONS)]
+        self._starts = {
+            "gpt2": _gpt2, "llama3": functools.partial(_llama3, digits=3),
+            "qwen2": functools.partial(_llama3, digits=1),
+        }[check_choice("pattern", pattern, EXPRESSIONS)]
         firsts, kinds = _character_kinds()
         self._firsts, self._kinds = tf.constant(firsts), tf.constant(kinds)
 
@@ -73,8 +76,8 @@ def _gpt2(code_points, kind, first):
     return starts | tf.roll(short, 2, 0) | tf.roll(long, 3, 0)
 
 
-def _llama3(code_points, kind, first):
-    """Return where words begin, as `_gpt2`.
+def _llama3(code_points, kind, first, digits):
+    """Return where words begin, as `_gpt2`; of numbers after every so many `digits`.
 
     Letters take the one character before them, but for a line break or a number. Several that are
     none of these keep together, as does one after a blank, which goes with them; line breaks after
@@ -100,10 +103,10 @@ def _llama3(code_points, kind, first):
     starts_other = begins & (first | (previous != _BLANK))
     joins = tf.where(white, ~newline, alone & starts_other) & ~last
     starts_letter = begins & (first | ~tf.roll(joins, 1, 0))
-    begun = tf.gather(tf.boolean_mask(place, begins), tf.cumsum(tf.cast(begins, tf.int32)) - 1)
+    begun = _of_run(begins, place)
     starts = tf.where(white, starts_white, tf.where(
         kind == _LETTER, starts_letter, tf.where(
-            other, starts_other, (place - begun) % 3 == 0)))
+            other, starts_other, (place - begun) % digits == 0)))
     short, long = _endings(code_points, starts & alone, last, lambda letters: (
         letters + letters.upper() + (_LONG_S if "s" in letters else "")))
     return starts | tf.roll(short, 2, 0) | tf.roll(long, 3, 0)
@@ -134,10 +137,8 @@ def _endings(code_points, starts, last, cases):
 def _character_kinds():
     """Ranges of characters of one kind: first code points int32 `[r]` and kinds int32 `[r]`."""
     kinds = np.full(sys.maxunicode + 1, _OTHER, np.int32)
-    for code_point in range(len(kinds)):
-        category = unicodedata.category(chr(code_point))[0]
-        if category in "LN":
-            kinds[code_point] = _LETTER if category == "L" else _NUMBER
+    categories = np.array([*map(unicodedata.category, map(chr, range(len(kinds))))], "S1")
+    kinds[categories == b"L"], kinds[categories == b"N"] = _LETTER, _NUMBER
     for first, last in normalizing.WHITE_SPACE:
         kinds[first:last + 1] = _WHITE
     kinds[ord(" ")] = _BLANK

@@ -54,7 +54,8 @@ def packed_tokens(tokenizer, text, text_pair=None, max_length=128):
     found[own] = np.concatenate(ids)[packed[own] - edges[0]]
     places[own] = np.concatenate(offsets)[packed[own] - edges[0]]
     first_kept = np.sum(own & (packed < edges[1]))
-    second = np.arange(len(packed)) > first_kept + vocabulary.pair_separators
+    second = np.arange(len(packed)) >= (
+        vocabulary.initial_token + first_kept + vocabulary.pair_separators)
     segments = np.int32(second & (text_pair is not None))
     tokens = [vocabulary.tokens[each] for each in found]
     return {"ids": found, "tokens": tokens, "segments": segments,
@@ -95,9 +96,9 @@ def _tokenize(tokenizer, text):
 
 def _labels(tokenizer, ids, tokens, sources):
     """Return how tokens are shown; `sources` are the parts of the text that they come from."""
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer
+    from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 
-    if not isinstance(tokenizer, BytePairTokenizer):
+    if not isinstance(tokenizer, PairTokenizer):
         return [unicodedata.normalize("NFC", token) for token in tokens]
     pieces = tokenizer.detokenize(ids[:, np.newaxis]).numpy().tolist()
     # A byte 10xxxxxx continues a character that began in the piece before.

@@ -59,6 +59,8 @@ def describe(tokenizer):
     kind = type(tokenizer).__name__
     if kind == "BytePairTokenizer":
         return "byte-level BPE"
+    if kind == "CharacterPairTokenizer":
+        return "BPE of characters"
     if tokenizer.python_only:
         return f"of the package tokenizers: {tokenizer.python_only}"
     parts = ["SentencePiece" if kind == "SentencePieceTokenizer" else "WordPiece",

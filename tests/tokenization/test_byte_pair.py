@@ -2,6 +2,7 @@
 
 import functools
 import json
+import random
 
 import pytest
 import tensorflow as tf
@@ -68,12 +69,16 @@ def test_equals_the_tokenizers_library(tokenizer, graph, reference):
     assert graph(tf.constant([], tf.string)).shape[0] == 0
 
 
-@pytest.mark.parametrize("often", [
-    1, pair_merges._OFTEN, pytest.param(4, marks=pytest.mark.long)])
-def test_long_words_go_on_by_themselves(tokenizer, reference, often, monkeypatch):
+@pytest.mark.parametrize(("often", "block"), [
+    (1, 2), (pair_merges._OFTEN, pair_merges._BLOCK), pytest.param(4, 8, marks=pytest.mark.long)])
+def test_long_words_are_split_in_parts(tokenizer, reference, often, block, monkeypatch):
+    """Also where the pieces of parts differ, so that they are made one."""
     monkeypatch.setattr(pair_merges, "_OFTEN", often)
+    monkeypatch.setattr(pair_merges, "_BLOCK", block)
     letters = "".join(character for text in CORPUS for character in text if character.isalpha())
-    texts = [*TEXTS, letters * 9, *CORPUS, letters[::-1] * 5]
+    draw = random.Random(1)
+    texts = [*TEXTS, letters * 9, *CORPUS, letters[::-1] * 5, "a" * 201 + letters + "er" * 99,
+             *("".join(draw.choices(letters, k=draw.randrange(300))) for _ in range(99))]
     expected = [reference.encode(text).ids for text in texts]
     assert graph_of(tokenizer.tokenize)(texts).to_list() == expected
 

@@ -245,18 +245,23 @@ def test_an_export_takes_ids_only_or_is_refused(tmp_path, other):
         load_served(str(tmp_path / "model"))
 
 
-@pytest.fixture
-def llama(tmp_path):
-    """A `tokenizer.json` like Llama 3's, with pieces that no merge makes."""
-    library = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
+def learned(pattern, **options):
+    """A library's byte-level tokenizer with words of a pattern."""
+    library = tokenizers.Tokenizer(tokenizers.models.BPE(**options))
     library.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
-        tokenizers.pre_tokenizers.Split(tokenizers.Regex(EXPRESSIONS["llama3"]), "isolated"),
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(EXPRESSIONS[pattern]), "isolated"),
         tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     library.train_from_iterator(
         LLAMA_TEXTS[1:] * 3, tokenizers.trainers.BpeTrainer(
             vocab_size=400, show_progress=False,
             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
-    values = json.loads(library.to_str())
+    return library
+
+
+@pytest.fixture
+def llama(tmp_path):
+    """A `tokenizer.json` like Llama 3's, with pieces that no merge makes."""
+    values = json.loads(learned("llama3", ignore_merges=True).to_str())
     for piece in ("Ġunseen", "987", "ĠFTP"):
         values["model"]["vocab"][piece] = len(values["model"]["vocab"])
     library = tokenizers.Tokenizer.from_str(json.dumps(values))
@@ -310,6 +315,56 @@ def test_rules_of_llama(tmp_path, llama, pad):
     real = packed["input_mask"].numpy()[0] > 0
     assert packed["input_word_ids"].numpy()[0][real].tolist() == read.encode("a 987", "b c")
     assert read.vocabulary.num_special() == 1 and read.vocabulary.num_special(2) == 2
+
+
+QWEN_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+@pytest.mark.parametrize("second", [0, 1])
+def test_rules_of_qwen(tmp_path, second):
+    """As Qwen3-Embedding has them: digits one by one, no token before a text and one after it."""
+    library = learned("qwen2")
+    library.normalizer = tokenizers.normalizers.NFC()
+    library.add_special_tokens([tokenizers.AddedToken(name, normalized=False)
+                                for name in QWEN_SPECIALS])
+    library.add_tokens([tokenizers.AddedToken("<tool_call>", normalized=False)])
+    end = QWEN_SPECIALS[0]
+    library.post_processor = tokenizers.processors.Sequence([
+        tokenizers.processors.ByteLevel(trim_offsets=False),
+        tokenizers.processors.TemplateProcessing(
+            single=f"$A {end}", pair=f"$A {end} $B:{second} {end}:{second}",
+            special_tokens=[(end, library.token_to_id(end))])])
+    read = load(tmp_path, json.loads(library.to_str()), {"pad_token": end})
+    assert isinstance(read, BytePairTokenizer) and read.normalize_nfc and read.pattern == "qwen2"
+    assert read.vocabulary.special_tokens == (end, "<|im_start|>", end, end, "<|im_end|>")
+    assert not read.vocabulary.initial_token and not read.vocabulary.pair_types
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    read.save(str(tmp_path / "ours"))
+    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "Qwen2Tokenizer", 9)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs" / "tokenizer.json"))
+    texts = [*LLAMA_TEXTS[:3], "e\u0301 <tool_call>x\n1234", "<tool_call>"]
+    for tokenizer in (read, load_tokenizer(str(tmp_path / "ours")),
+                      load_tokenizer(str(tmp_path / "theirs"))):
+        assert tokenizer.options == read.options and tokenizer.merges == read.merges
+        for other in (library, theirs):
+            assert tokenizer.encode(texts) == [each.ids for each in other.encode_batch(texts)]
+            assert tokenizer.encode("a 12", "b") == other.encode("a 12", "b").ids
+        assert tokenizer.decode(tokenizer.encode(texts[:3])) == texts[:3]
+        assert tokenizer.encode("a<|im_end|>", allow_special=True) == library.encode(
+            "a<|im_end|>").ids
+    vocabulary = read.vocabulary
+    assert vocabulary.num_special() == 1 and vocabulary.num_special(2) == 2
+    segments = [read.tokenize(["a 12", ""]), read.tokenize(["b c", "d"])]
+    for length in (4, 16):  # the end stays where a text is truncated
+        for count in (1, 2):
+            packed = pack(vocabulary, segments[:count], length)
+            real = packed["input_mask"].numpy() > 0
+            for row, whole in enumerate(read.encode(["a 12", ""], ["b c", "d"][:2]) if count == 2
+                                        else read.encode(["a 12", ""])):
+                found = packed["input_word_ids"].numpy()[row][real[row]].tolist()
+                assert found[-1] == vocabulary.sep_id and len(found) == min(length, len(whole))
+                assert length < len(whole) or found == whole
 
 
 def test_offsets_of_words_with_other_characters_before_them(tmp_path, llama):

@@ -50,7 +50,8 @@ def test_hard_texts(pattern):
 @given(st.lists(st.text(st.sampled_from(CHARACTERS), max_size=12), max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_any_text(texts):
-    compare("llama3", texts)
+    for pattern in ("llama3", "qwen2"):
+        compare(pattern, texts)
 
 
 @pytest.mark.parametrize("pattern", EXPRESSIONS)

@@ -73,8 +73,8 @@ class QuestionPreprocessor(Preprocessor):
         vocabulary = self.tokenizer.vocabulary
         query = self.tokenizer.tokenize(question)[:, :self.max_query_length]
         pieces, starts, ends = self.tokenizer.tokenize_with_offsets(valid_text(context))
-        before = 1 + query.row_lengths() + vocabulary.pair_separators  # in front of the context
-        size = self.seq_length - 1 - before
+        before = vocabulary.initial_token + vocabulary.pair_separators + query.row_lengths()
+        size = self.seq_length - vocabulary.final_separator - before  # of the context
         # Every token of all contexts has a number, and so has what it comes from.
         numbers = pieces.with_values(tf.range(tf.size(pieces.values, tf.int64)))
         rows, _, windows = cut_windows(numbers, size, tf.minimum(size, self.doc_stride))
