@@ -129,12 +129,16 @@ def _special(values, model, tokens, config, path):
     if model.get("unk_id") is not None:
         unknown = model["vocab"][_natural(model, "unk_id")][0]
     found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
+    has_bytes = model["type"] == "BPE" and _has_bytes(model)
+    # Among pieces of bytes there may be text of that form, as Qwen has a `<unk>`.
+    known = {entry["content"] for entry in values.get("added_tokens") or []} if (
+        has_bytes) else {*tokens}
     names = {}
     for role in hf_options.ROLES:
-        usual = [name for name in _ROLE_NAMES.get(role, ()) if name in tokens]
+        usual = [name for name in _ROLE_NAMES.get(role, ()) if name in known]
         names[role] = found.get(role) or stated[role] or (usual[0] if usual else None)
-    if names["unk_token"] is None and model["type"] == "BPE":
-        names["unk_token"] = _spare(values, names) if _has_bytes(model) else None
+    if names["unk_token"] is None and has_bytes:
+        names["unk_token"] = _spare(values, names)
     if names["mask_token"] is None and not around.get("initial_token", True):
         names["mask_token"] = _spare(values, names)  # of a model that never had any
     for role, name in names.items():

@@ -323,7 +323,9 @@ QWEN_SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 @pytest.mark.parametrize("second", [0, 1])
 def test_rules_of_qwen(tmp_path, second):
     """As Qwen3-Embedding has them: digits one by one, no token before a text and one after it."""
-    library = learned("qwen2")
+    values = json.loads(learned("qwen2").to_str())
+    values["model"]["vocab"]["<unk>"] = len(values["model"]["vocab"])  # text like any other
+    library = tokenizers.Tokenizer.from_str(json.dumps(values))
     library.normalizer = tokenizers.normalizers.NFC()
     library.add_special_tokens([tokenizers.AddedToken(name, normalized=False)
                                 for name in QWEN_SPECIALS])
@@ -337,6 +339,7 @@ def test_rules_of_qwen(tmp_path, second):
     read = load(tmp_path, json.loads(library.to_str()), {"pad_token": end})
     assert isinstance(read, BytePairTokenizer) and read.normalize_nfc and read.pattern == "qwen2"
     assert read.vocabulary.special_tokens == (end, "<|im_start|>", end, end, "<|im_end|>")
+    assert read.decode([read.vocabulary.id("<unk>")]) == "<unk>"
     assert not read.vocabulary.initial_token and not read.vocabulary.pair_types
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
