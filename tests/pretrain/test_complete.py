@@ -76,9 +76,11 @@ def test_learning_rates(flags, rate):
     ("--family electra --objective mlm+sop", "no sentence task; try --objective rtd or mlm"),
     ("--objective rtd", "a pair of ELECTRA's or DeBERTa's; try --objective mlm+nsp or mlm or "
                         "mlm+sop or lm, or --family electra or deberta"),
-    ("--family gpt --objective mlm", "gpt sees the text before a token only; try --objective lm"),
+    ("--family gpt --objective mlm",
+     "gpt and qwen3 see the text before a token only; try --objective lm"),
     ("--family gpt --format segment_pair", "type_vocab_size=0; try --format full_sentences"),
-    ("--family albert --objective lm", "only bert and gpt have a left-to-right form"),
+    ("--family albert --objective lm",
+     "only bert, gpt, qwen3 and gemma3 have a left-to-right form"),
     ("--family albert --preset mini", "preset='mini' is unknown; expected one of tiny, base"),
     ("--family roberta --seq_length 512 --config roberta.json",
      "more than the model's 98 positions"),

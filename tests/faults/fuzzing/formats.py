@@ -15,6 +15,18 @@ HF = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 
       "problem_type": "regression"}
 GPT = {"model_type": "openai-gpt", "n_embd": 8, "n_layer": 2, "n_head": 2, "afn": "gelu",
        "n_positions": 16, "vocab_size": 40}
+_ROTARY = {"rope_type": "default", "rope_theta": 10000.0}
+QWEN = {"model_type": "qwen3", "architectures": ["Qwen3Model"], "vocab_size": 40, "hidden_size": 8,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4,
+        "intermediate_size": 16, "max_position_embeddings": 16, "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": True, "rope_parameters": _ROTARY,
+        "layer_types": ["full_attention"] * 2}
+GEMMA = {**QWEN, "model_type": "gemma3_text", "architectures": ["Gemma3TextModel"],
+         "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 4,
+         "use_bidirectional_attention": True, "sliding_window": 4,
+         "layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {
+             "full_attention": _ROTARY, "sliding_attention": _ROTARY}}
+_HF = (HF, GPT, QWEN, GEMMA)
 OFFICIAL = {"encoder": "BertEncoderV2", "encoder_args": {
     "vocab_size": 40, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2,
     "type_vocab_size": 2, "max_sequence_length": 16, "inner_dim": 16, "embedding_width": 8,
@@ -36,12 +48,26 @@ TOKENIZER_JSON = {"model": {"type": "WordPiece", "vocab": _IDS, "unk_token": "[U
 BPE_JSON = {"model": {"type": "BPE", "vocab": _IDS, "merges": ["a b", ["a", "b"]]},
             "pre_tokenizer": {"type": "ByteLevel", "use_regex": True}, "normalizer": None,
             "post_processor": _TEMPLATE}
+_END = {"SpecialToken": {"id": "[SEP]", "type_id": 0}}
+CHARACTERS_JSON = {
+    "model": {"type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "[UNK]",
+              "vocab": {**_IDS, "\u2581": 8, **{f"<0x{byte:02X}>": 9 + byte
+                                               for byte in range(256)}}, "merges": [["a", "b"]]},
+    "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+    "pre_tokenizer": None, "post_processor": {
+        "type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}, _END],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, _END,
+                 {"Sequence": {"id": "B", "type_id": 0}}, _END],
+        "special_tokens": {"[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
+    "added_tokens": [{"id": number, "content": token, "special": True}
+                     for token, number in _IDS.items() if number < 5]}
 UNIGRAM_JSON = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [
     [token, -float(number)] for token, number in _IDS.items()]}, "normalizer": None,
     "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}, "post_processor": _TEMPLATE}
 CASINGS = ({"lower_case": True, "strip_accents": False, "pretokenize": "morphemes"},
            {"do_lower_case": True, "strip_accents": None}, {"add_prefix_space": True},
            {"do_lower_case": True, "keep_accents": False, "remove_space": True})
+_TOKENIZERS = (*CASINGS, TOKENIZER_JSON, BPE_JSON, CHARACTERS_JSON, UNIGRAM_JSON)
 MANIFEST = {"fingerprint": "0", "options": {"seed": 1, "input": ["a"]}, "inputs": ["a"]}
 TASK = {"task": "classifier", "labels": ["a"], "reading": {"seq_length": 8}}
 STATE = {"step": 5, "position": [0], "files": {"variables.index": {"size": 3, "blake2b": "00"}}}
@@ -67,7 +93,7 @@ def _hf_config():
     from bert_tf.storage import files
 
     def check(data):
-        path = write("hf_config.json", bytes_or_json((HF, GPT), data))
+        path = write("hf_config.json", bytes_or_json(_HF, data))
         values = files.read_json_object(path)
         config = hf_config.read_config(values, path, True, False)
         for task in ("classifier", "tagger"):
@@ -109,19 +135,24 @@ def _keras_hub():
 
 
 def _tokenizer_files():
-    from bert_tf.tokenization import byte_pair, sentence_piece, tokenizer, tokenizer_json
+    from bert_tf.tokenization import (
+        byte_pair,
+        pair_files,
+        sentence_piece,
+        tokenizer,
+        tokenizer_json,
+    )
     from bert_tf.tokenization.vocabulary import Vocabulary
 
     readers = (
         tokenizer.read_options, byte_pair.read_options, sentence_piece.read_options,
-        byte_pair._read_tokens, byte_pair._read_merges,
+        pair_files.read_tokens, pair_files.read_merges,
         lambda path: tokenizer_json.read_tokenizer(path, {}), lambda path: Vocabulary.load(path))
 
     def check(data):
         data = Bytes(data)
         reader = data.pick(readers)
-        path = write("tokenizer.json", bytes_or_json(
-            (*CASINGS, TOKENIZER_JSON, BPE_JSON, UNIGRAM_JSON), data.rest))
+        path = write("tokenizer.json", bytes_or_json(_TOKENIZERS, data.rest))
         read = reader(path)
         if isinstance(read, Vocabulary):
             assert [read.id(token) for token in read.tokens] == [*range(len(read))]
@@ -169,12 +200,12 @@ _JSON = (MODEL, TRAIN)
 TARGETS = (
     Target("config", _config, tuple(bytes([kind]) + seed for kind in range(3)
                                     for seed in json_seeds(_JSON)), 500_000),
-    Target("hf_config", _hf_config, json_seeds((HF, GPT)), 300_000),
+    Target("hf_config", _hf_config, json_seeds(_HF), 300_000),
     Target("tf_models_config", _tf_models_config, json_seeds((OFFICIAL, MODEL)), 250_000),
     Target("keras_hub", _keras_hub, json_seeds((KERAS_HUB, {})), 250_000),
     Target("tokenizer_files", _tokenizer_files, tuple(
-        bytes([reader]) + seed for reader in range(7)
-        for seed in json_seeds((*CASINGS, TOKENIZER_JSON, BPE_JSON, UNIGRAM_JSON))), 500_000),
+        bytes([reader]) + seed for reader in range(7) for seed in json_seeds(_TOKENIZERS)),
+        500_000),
     Target("manifest", _manifest, json_seeds((MANIFEST, TASK, {"files": STATE["files"]})), 250_000),
     Target("checkpoint_state", _checkpoint_state, json_seeds((STATE,)), 200_000),
 )
