@@ -29,6 +29,7 @@ import minilm
 import numpy as np
 from load.processes import environment
 
+from bert_tf.load import from_pretrained
 from bert_tf.retrieval.metrics import metrics_of_ranks
 from bert_tf.storage import files
 from bert_tf.tasks.base.query_files import read_queries
@@ -96,12 +97,15 @@ def systems(model, dev, folder):
     return {name: found[name]["mrr@10"] for name in ("bm25", "hybrid")}
 
 
-def untouched(arguments, dev, folder):
-    """The metrics of the weights as they come."""
-    out = os.path.join(folder, "untouched")
-    run(arguments.core, [sys.executable, "-m", "bert_tf.evaluate", "--task", "embed", "--model",
-                         os.path.join(folder, "init"), "--data", dev, "--output_dir", out])
-    return files.read_json(os.path.join(out, "results.json"))["metrics"]
+def untouched(arguments, examples, folder):
+    """The metrics of the weights as they come, which read as much of a text as the tuned ones."""
+    model = from_pretrained(os.path.join(folder, "init"), "embedder")
+    model.preprocessor.resize(arguments.max_seq_length)
+    path = os.path.join(folder, "untouched.npz")
+    np.savez(path, queries=model.embed([example.query for example in examples]),
+             texts=model.embed(list(dict.fromkeys(
+                 example.positives[0] for example in examples))))
+    return measured(path, examples)
 
 
 def peer(arguments, train, dev, examples, folder, seed):
@@ -143,7 +147,7 @@ def compare(arguments, folder):
     elif not files.exists(ours_init):
         minilm.convert(ours_init)
     rows = {"ours": [], "peer": []}
-    before = {"ours": untouched(arguments, dev, folder)}
+    before = {"ours": untouched(arguments, examples, folder)}
     versions = {}
     for seed in range(1, arguments.seeds + 1):
         rows["ours"].append(ours(arguments, train, dev, folder, seed))
