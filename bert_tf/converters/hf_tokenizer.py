@@ -12,19 +12,13 @@ from bert_tf.tokenization import (
     sentence_piece,
     tokenizer,
 )
+from bert_tf.tokenization.json_pairs import BLANKS_SHOWN, PREPENDED
 from bert_tf.tokenization.library import LibraryTokenizer
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.pair_tokenizer import PairTokenizer
 from bert_tf.tokenization.sentence_piece_model import read_model
 from bert_tf.tokenization.tokenizer_config import NAME as CONFIG
-from bert_tf.tokenization.tokenizer_json import (
-    ALBERT_QUOTES,
-    BLANKS_SHOWN,
-    DEBERTA,
-    KEEPS_HANGUL,
-    NAME,
-    PREPENDED,
-)
+from bert_tf.tokenization.tokenizer_json import ALBERT_QUOTES, DEBERTA, KEEPS_HANGUL, NAME
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 # The class of transformers that reads `tokenizer.json` and nothing else.

@@ -16,6 +16,12 @@ def steps_of(step, key):
     return [step]
 
 
+def expect(path, name, found, expected):
+    """Raise UnknownRules, which names the file and the key, unless two values are equal."""
+    if found != expected:
+        raise UnknownRules(explain(f"{path}: {name}={found!r}", repr(expected)))
+
+
 def read_template(processor, tokens, path):
     """Return `(cls, sep, around)`: the tokens, None of one that stands nowhere, and a dict of how
     they stand around segments, arguments of `Vocabulary`.

@@ -10,12 +10,10 @@ import dataclasses
 
 from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
-from bert_tf.tokenization import hf_options
-from bert_tf.tokenization.json_template import UnknownRules, read_template, steps_of
-from bert_tf.tokenization.pair_files import read_pairs
+from bert_tf.tokenization import hf_options, json_pairs
+from bert_tf.tokenization.json_template import UnknownRules, expect, read_template, steps_of
 from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
 from bert_tf.tokenization.vocabulary import Vocabulary
-from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
 NAME = "tokenizer.json"
 _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]", "<unk>"),
@@ -26,9 +24,6 @@ ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"
 _BLANKS = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 DEBERTA = [{"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
             {"type": "NFC"}, {"type": "Strip", "strip_left": False, "strip_right": True}]
-# What Gemma and Llama 2 do with blanks, and Llama 2 before.
-BLANKS_SHOWN = {"type": "Replace", "pattern": {"String": " "}, "content": _METASPACE}
-PREPENDED = {"type": "Prepend", "prepend": _METASPACE}
 # After a `BertNormalizer` that keeps accents: they are removed, while Hangul comes back whole.
 KEEPS_HANGUL = [{"type": "NFD"},
                 {"type": "Replace", "pattern": {"Regex": r"\p{Mn}"}, "content": ""},
@@ -82,7 +77,7 @@ def read_tokenizer(path, config, values=None):
     kind = model.get("type") if isinstance(model, dict) else None
     if kind is None and isinstance(model, dict):  # before tokenizers 0.10
         kind = "BPE" if "merges" in model else "WordPiece"
-    makers = {"WordPiece": _word_piece, "BPE": _byte_pair, "Unigram": _unigram}
+    makers = {"WordPiece": _word_piece, "BPE": json_pairs.byte_pair, "Unigram": _unigram}
     if not isinstance(kind, str) or kind not in makers:
         raise UnknownRules(explain(f"{path}: a model of type {str(kind)[:40]!r}",
                                    f"one of {', '.join(makers)}"))
@@ -129,7 +124,7 @@ def _special(values, model, tokens, config, path):
     if model.get("unk_id") is not None:
         unknown = model["vocab"][_natural(model, "unk_id")][0]
     found = {"cls_token": cls, "sep_token": sep, "unk_token": unknown}
-    has_bytes = model["type"] == "BPE" and _has_bytes(model)
+    has_bytes = model["type"] == "BPE" and json_pairs.has_bytes(model)
     # Among pieces of bytes there may be text of that form, as Qwen has a `<unk>`.
     known = {entry["content"] for entry in values.get("added_tokens") or []} if (
         has_bytes) else {*tokens}
@@ -146,13 +141,6 @@ def _special(values, model, tokens, config, path):
             raise UnknownRules(f"{path}: nothing says which token is the {role}")
     return {"special_tokens": tuple(names.values()), **around,
             "pair_types": around["pair_types"] and hf_options.has_types(config)}
-
-
-def _has_bytes(model):
-    """Whether each byte has a piece, so that nothing is unknown."""
-    from bert_tf.tokenization.byte_pair import byte_alphabet
-
-    return model["vocab"].keys() >= {*byte_alphabet()}
 
 
 def _spare(values, names):
@@ -207,12 +195,12 @@ def _word_piece(values, model, config, description):
     steps = steps_of(values.get("normalizer"), "normalizers")
     composes, keeps_hangul = steps[:1] == [{"type": "NFC"}], steps[2:] == KEEPS_HANGUL
     normalizer = (steps[composes:] or [{}])[0]
-    _expect(path, "normalizer", [step["type"] for step in steps[composes:]],
+    expect(path, "normalizer", [step["type"] for step in steps[composes:]],
             ["BertNormalizer", *(["NFD", "Replace", "NFC"] if composes and keeps_hangul else [])])
-    _expect(path, "clean_text", normalizer.get("clean_text", True), True)
-    _expect(path, "pre_tokenizer", (values.get("pre_tokenizer") or {}).get("type"),
+    expect(path, "clean_text", normalizer.get("clean_text", True), True)
+    expect(path, "pre_tokenizer", (values.get("pre_tokenizer") or {}).get("type"),
             "BertPreTokenizer")
-    _expect(path, "continuing_subword_prefix",
+    expect(path, "continuing_subword_prefix",
             model.get("continuing_subword_prefix", CONTINUATION_PREFIX), CONTINUATION_PREFIX)
     longest = _natural({"max_input_chars_per_word": hf_options.CHARACTERS_PER_WORD, **model},
                        "max_input_chars_per_word")
@@ -233,92 +221,19 @@ def _word_piece(values, model, config, description):
         max_characters_per_word=longest)
 
 
-def _byte_pair(values, model, _, description):
-    from bert_tf.tokenization.byte_pair import BytePairTokenizer
-
-    path = description.path
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
-        _expect(path, name, model.get(name) or None, None)
-    if model.get("byte_fallback"):
-        return _character_pair(values, model, description)
-    if not _has_bytes(model) and (
-            model.get("unk_token") is None or model.get("fuse_unk")):
-        raise UnknownRules(explain(
-            f"{path}: bytes without a piece, which are left out or taken together",
-            "a piece for each, or unk_token and fuse_unk=false"))
-    normalizers = [step["type"] for step in steps_of(values.get("normalizer"), "normalizers")]
-    if normalizers not in ([], ["NFC"]):
-        raise UnknownRules(explain(f"{path}: the normalizers {', '.join(normalizers)}",
-                                   "none, or NFC"))
-    pattern, level = _read_words(values.get("pre_tokenizer"), path)
-    return BytePairTokenizer(
-        description.tokens, read_pairs(model["merges"], path),
-        bool(level.get("add_prefix_space")), path, bool(normalizers), pattern,
-        bool(model.get("ignore_merges")), **description.special)
-
-
-def _character_pair(values, model, description):
-    from bert_tf.tokenization.character_pair import CharacterPairTokenizer, missing_bytes
-
-    path = description.path
-    _expect(path, "ignore_merges", model.get("ignore_merges") or None, None)
-    missing = missing_bytes(model["vocab"])
-    if missing:
-        raise UnknownRules(explain(f"{path}: byte_fallback without the pieces "
-                                   f"{' '.join(missing[:4])}", "a piece for each byte"))
-    steps = steps_of(values.get("normalizer"), "normalizers")
-    if steps not in ([BLANKS_SHOWN], [PREPENDED, BLANKS_SHOWN]):
-        raise UnknownRules(explain(
-            f"{path}: byte_fallback and the normalizers {', '.join(s['type'] for s in steps)}",
-            f"Replace of ' ' by {_METASPACE!r}, Prepend perhaps before it"))
-    words = values.get("pre_tokenizer")
-    if words is not None:  # there are no blanks any more at which it would split
-        _expect(path, "pre_tokenizer", words["type"], "Split")
-        _expect(path, "pattern", words["pattern"], {"String": " "})
-        _expect(path, "invert", words.get("invert", False), False)
-    for entry in values.get("added_tokens") or []:
-        if entry.get("normalized") and not entry.get("special"):
-            raise UnknownRules(f"{path}: the added token {entry['content']!r} is looked for in "
-                               "normalized text")
-    return CharacterPairTokenizer(description.tokens, read_pairs(model["merges"], path),
-                                  len(steps) == 2, path, **description.special)
-
-
-def _read_words(pre_tokenizer, path):
-    """The name of the pattern by which text is split, and the step `ByteLevel`."""
-    steps = steps_of(pre_tokenizer, "pretokenizers")
-    own = [step["type"] for step in steps] == ["Split", "ByteLevel"]
-    if not own:
-        _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["ByteLevel"])
-        _expect(path, "use_regex", steps[0].get("use_regex", True), True)
-        return "gpt2", steps[0]
-    split, level = steps
-    expression = split["pattern"].get("Regex")
-    pattern = next((name for name, known in EXPRESSIONS.items() if known == expression), None)
-    if pattern is None:
-        raise UnknownRules(explain(f"{path}: Split with the pattern {split['pattern']!r}",
-                                   "that of GPT-2, of Llama 3 or of Qwen 2"))
-    for name, found, right in (
-            ("behavior", split["behavior"], "Isolated"), ("invert", split.get("invert"), False),
-            ("use_regex", level.get("use_regex", True), False),
-            ("add_prefix_space", level.get("add_prefix_space"), False)):
-        _expect(path, name, found, right)
-    return pattern, level
-
-
 def _unigram(values, model, _, description):
     from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 
     path = description.path
-    _expect(path, "byte_fallback", model.get("byte_fallback") or None, None)
+    expect(path, "byte_fallback", model.get("byte_fallback") or None, None)
     steps = steps_of(values.get("pre_tokenizer"), "pretokenizers")
     steps = [step for step in steps if step["type"] != "WhitespaceSplit"]
-    _expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
+    expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
     scheme = steps[0].get("prepend_scheme") or (
         "always" if steps[0].get("add_prefix_space", True) else "never")
-    _expect(path, "prepend_scheme", scheme, "always")
-    _expect(path, "replacement", steps[0].get("replacement"), _METASPACE)
-    _expect(path, "split", steps[0].get("split", True), True)
+    expect(path, "prepend_scheme", scheme, "always")
+    expect(path, "replacement", steps[0].get("replacement"), _METASPACE)
+    expect(path, "split", steps[0].get("split", True), True)
     options, charsmap = _read_normalizer(values.get("normalizer"), path)
     added = {each.token for each in description.special["added_tokens"]}
     scores = dict(model["vocab"])
@@ -362,8 +277,3 @@ def _natural(model, key):
     if type(value) is not int or value < 0:
         raise ValueError(f"{key}={value!r}")
     return value
-
-
-def _expect(path, name, found, expected):
-    if found != expected:
-        raise UnknownRules(explain(f"{path}: {name}={found!r}", repr(expected)))
