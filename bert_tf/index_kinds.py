@@ -39,7 +39,7 @@ class Vectors:
         return lambda texts: embedder.vectors(texts, "query")
 
 
-class Weights:
+class TermWeights:
     """Of models that give weights of tokens; as `Vectors`."""
 
     retriever, index = "TermWeigher", sparse_index.SparseIndex
@@ -65,12 +65,12 @@ class Weights:
         return lambda texts: _joined(weigher.weights(texts, "query"))
 
 
-class TokensVectors:
+class MultiVectors:
     """Of models that give a vector for each token; as `Vectors`."""
 
     retriever, index = "TokenEmbedder", multi_vector_index.MultiVectorIndex
     shard_size = 1024  # of which each takes some hundred vectors
-    allowed = {**Weights.allowed, "precision": multi_vector_index.PRECISIONS}
+    allowed = {**TermWeights.allowed, "precision": multi_vector_index.PRECISIONS}
 
     @staticmethod
     def stored(config):
@@ -90,7 +90,7 @@ class TokensVectors:
         return lambda texts: TokenVectors.joined(embedder.vectors(texts, "query"))
 
 
-KINDS = (Vectors, Weights, TokensVectors)
+KINDS = (Vectors, TermWeights, MultiVectors)
 
 
 def kind_of_model(config):

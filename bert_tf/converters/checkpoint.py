@@ -111,14 +111,18 @@ def parameter_shapes(config, task):
         layers = 1 if task["combine"] == "sum" else len(task["layers"])
         width = hidden * layers * (2 if task["pooling"] == "mean_max" else 1)
         for number, options in enumerate(as_list(task["dense"])):
-            name = f"cls/pooling/dense_{number}" if number else "cls/pooling/dense"
-            shapes |= _dense(name, width, options["units"], bias=options["use_bias"])
+            shapes |= _dense(dense_name(number), width, options["units"], bias=options["use_bias"])
             width = options["units"]
     if kind == "embedder" and task["weighting"]:
         weights = "cls/pooling/term_weights"
         shapes |= {f"{weights}/inverse_document_frequency": (config.vocab_size,),
                    f"{weights}/average_length": ()}
     return shapes
+
+
+def dense_name(number):
+    """Return the name of an embedder's dense layer of that number."""
+    return f"cls/pooling/dense_{number}" if number else "cls/pooling/dense"
 
 
 def _embeddings(config):

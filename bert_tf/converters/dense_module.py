@@ -27,11 +27,6 @@ def read_checked(source, only):
     return values
 
 
-def dense_name(number):
-    """Return our name of the dense layer of that number."""
-    return f"cls/pooling/dense_{number}" if number else "cls/pooling/dense"
-
-
 def read_dense(folder, width, tensors, name):
     """Return the dict of a layer for the option `dense` of a `SentenceEmbedder`, and all tensors
     with those of the layer, which has our `name` and takes vectors of that `width`."""

@@ -2,6 +2,8 @@
 
 from bert_tf.errors import UsageError, explain
 
+KINDS = ("full_attention", "sliding_attention")  # of layers; the first sees everything
+
 
 def read_rope(stated, source, kinds):
     """Return `rope_theta` and what else `rope_parameters` say of a model with one kind of layers.
@@ -57,7 +59,3 @@ def write_both(values, keys):
 def rope_type(rope):
     """Return the type that an object of `rope_parameters` names; None of what is no object."""
     return rope.get("rope_type", rope.get("type", "default")) if isinstance(rope, dict) else None
-
-
-# Of layers; the first sees everything.
-KINDS = ("full_attention", "sliding_attention")

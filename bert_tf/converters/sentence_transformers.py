@@ -17,11 +17,10 @@ from bert_tf.converters import (
     splade,
     static_embedding,
 )
-from bert_tf.converters.checkpoint import Checkpoint
+from bert_tf.converters.checkpoint import Checkpoint, dense_name
 from bert_tf.converters.dense_module import (
     CONFIG,
     OF_VECTORS,
-    dense_name,
     read_checked,
     read_dense,
     write_dense,

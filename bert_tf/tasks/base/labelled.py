@@ -10,13 +10,13 @@ from bert_tf.layers.bilstm import both_ends
 from bert_tf.layers.dropout import Dropout
 from bert_tf.layers.feature_lstm import feature_lstm
 from bert_tf.layers.label_head import LabelHead
-from bert_tf.models.families import INPUTS, as_encoder
+from bert_tf.models.families import INPUTS
 from bert_tf.models.states import hidden_states
-from bert_tf.tasks.base.objective import Objective, weighed
-from bert_tf.tasks.base.takes_text import TakesText
+from bert_tf.tasks.base.objective import weighed
+from bert_tf.tasks.base.text_model import TextModel
 
 
-class LabelledModel(TakesText, Objective):
+class LabelledModel(TextModel):
     """Base of the models of labelled text, such as `Classifier`.
 
     Labels may come in either way: `fit` on `(inputs, labels)` or `(inputs, labels,
@@ -34,12 +34,10 @@ class LabelledModel(TakesText, Objective):
     the values of `label_head` with which its head has more than a linear map.
 
     Args:
-        encoder: a `ModelConfig`, or an encoder: of `build_encoder`, `from_pretrained`, `from_live`.
+        encoder, dtype, seed, preprocessor: see `TextModel`.
         head: name of the head.
         num_labels: its logits.
         dropout: rate before the head; None for the configuration's.
-        dtype, seed: see `build_encoder`.
-        preprocessor: a `TextPreprocessor`, or None where only token ids are taken.
         features: None trains the encoder; a dict of the options of `FeatureLstm` leaves it as it
             is, dropout off, and trains that on its layers.
     """
@@ -51,13 +49,8 @@ class LabelledModel(TakesText, Objective):
 
     def __init__(self, encoder, head, num_labels, dropout=None, dtype=None, seed=None,
                  preprocessor=None, features=None, **kwargs):
-        if dtype is None and isinstance(encoder, keras.Model):
-            dtype = encoder.backbone.dtype_policy
-        super().__init__(dtype=dtype, **kwargs)
-        self.seed = seed
-        self.preprocessor = preprocessor
-        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
-        self.config = config = self.encoder.config
+        super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
+        config = self.config
         dropout = config.hidden_dropout_prob if dropout is None else dropout
         self.feature_lstm, self.width = None, config.hidden_size
         if features is not None:

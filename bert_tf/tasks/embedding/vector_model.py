@@ -2,16 +2,14 @@
 
 import functools
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, check_choice, explain
-from bert_tf.models.families import as_encoder
 from bert_tf.retrieval.prompts import prompted
-from bert_tf.tasks.base.objective import Objective
 from bert_tf.tasks.base.ranks import Ranks, beside
-from bert_tf.tasks.base.takes_text import TakesText, text_tensors
+from bert_tf.tasks.base.takes_text import text_tensors
+from bert_tf.tasks.base.text_model import TextModel
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.features import TextTable
 from bert_tf.tasks.embedding.losses.table import compute_loss, find_loss
@@ -22,12 +20,14 @@ from bert_tf.tokenization.texts import check_batch_size
 TASK = "embedding"  # name of the loss in what is logged
 
 
-class VectorModel(Ranks, TakesText, Objective):
+class VectorModel(Ranks, TextModel):
     """Base of the models that give each text a vector, and learn from queries and their texts.
 
     A subclass has `prompts`, a dict, and `similarities`, or `scores`.
 
-    Args: those of every subclass, see there.
+    Args:
+        encoder, dtype, seed, preprocessor: see `TextModel`.
+        training_loss: a `loss_class`, or a dict of its options; None for its defaults.
     """
 
     tasks = (TASK,)
@@ -40,13 +40,7 @@ class VectorModel(Ranks, TakesText, Objective):
     preprocessor_class = TextPreprocessor
 
     def __init__(self, encoder, dtype, seed, preprocessor, training_loss, **kwargs):
-        if dtype is None and isinstance(encoder, keras.Model):
-            dtype = encoder.backbone.dtype_policy
-        super().__init__(dtype=dtype, **kwargs)
-        self.seed = seed
-        self.preprocessor = preprocessor
-        self.encoder = as_encoder(encoder, self.dtype_policy, seed)
-        self.config = self.encoder.config
+        super().__init__(encoder, dtype, seed, preprocessor, **kwargs)
         self.training_loss = (training_loss if isinstance(training_loss, self.loss_class)
                               else self.loss_class(**(training_loss or {})))
 
