@@ -66,6 +66,13 @@ FAMILY_DEFAULTS = {
                "attention_head_size": 256, "score_size": 256, "rotary_base": 1000000.0,
                "local_attention": 512, "global_attention_every": 6, "first_global_layer": 5,
                "norm": "rms_norm_plus_one", "norm_position": "both", "scale_embeddings": True},
+    # Raffel et al. 2020, "T5", section 2.1, the encoder; its scores are not scaled. Of version 1.1
+    # and mT5 with feed_forward "gated" and hidden_act "gelu_approximate".
+    "t5": {"hidden_act": "relu", "layer_norm_eps": 1e-6, "type_vocab_size": 0,
+           "attention_head_size": 64, "score_size": 1, "position_embedding": "none",
+           "relative_position": "bias", "position_buckets": 32, "max_relative_position": 128,
+           "norm": "rms_norm", "norm_position": "pre", "embedding_norm": False,
+           "dense_bias": False, "masked_lm_head": "tied", "pooling": "mean"},
     # A table of vectors without layers (Tulkens and van Dongen 2024, "Model2Vec").
     "static": {"num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 1,
                "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,

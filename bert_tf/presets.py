@@ -26,13 +26,16 @@ PRESETS = {
     # Qwen3-Embedding 0.6B, 4B and 8B; EmbeddingGemma 300M.
     "qwen3": {"tiny": (2, 128), "base": (28, 1024), "large": (36, 2560), "xlarge": (36, 4096)},
     "gemma3": {"tiny": (2, 128), "base": (24, 768)},
+    # xlarge: 3B, as GTR and Sentence-T5 have it.
+    "t5": {"tiny": (2, 128), "small": (6, 512), **_BASE_AND_LARGE, "xlarge": (24, 1024)},
 }
 SIZES = tuple(dict.fromkeys(name for sizes in PRESETS.values() for name in sizes))
 # Entries of the published vocabularies.
 VOCAB_SIZES = {"bert": 30522, "roberta": 50265, "albert": 30000, "electra": 30522, "gpt": 40478,
                "distilbert": 30522, "xlm_roberta": 250002, "camembert": 32005, "mpnet": 30527,
                "deberta": 128100, "modernbert": 50368, "nomic_bert": 30528, "gte": 250048,
-               "eurobert": 128256, "qwen3": 151669, "gemma3": 262144}
+               "eurobert": 128256, "qwen3": 151669, "gemma3": 262144,
+               "t5": 32128}
 # Ids of their padding, where that is not 0.
 _PADDING_IDS = {"roberta": 1, "xlm_roberta": 1, "camembert": 1, "mpnet": 1, "modernbert": 50283,
                 "gte": 1, "eurobert": 128001, "qwen3": 151643}
@@ -62,6 +65,8 @@ _FURTHER = {
                           "intermediate_size": 12288, "max_position_embeddings": 40960,
                           "masked_lm_head": "linear"},
     ("gemma3", "tiny"): {"num_key_value_heads": 1, "attention_head_size": 64, "score_size": 64},
+    ("t5", "xlarge"): {"num_attention_heads": 32, "attention_head_size": 128,
+                       "intermediate_size": 16384},
     ("gemma3", "base"): {"num_attention_heads": 3, "num_key_value_heads": 1,
                          "intermediate_size": 1152},
 }

@@ -61,6 +61,12 @@ MODELS = {
     "qwen3": _left_to_right("Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3Model"),
     "gemma3": _left_to_right("Gemma3ForCausalLM", "Gemma3TextForSequenceClassification",
                              "Gemma3TextModel"),
+    # Encoders of whole models are read too; what has labels of texts there has a decoder.
+    "t5": (*((ENCODER, name, ()) for name in (
+               "T5EncoderModel", "MT5EncoderModel", "T5Model", "MT5Model",
+               "T5ForConditionalGeneration", "MT5ForConditionalGeneration",
+               "T5WithLMHeadModel")),
+           ({"task": "tagger"}, "T5ForTokenClassification", ("classifier.",))),
     # Neither here; the last is of files that came with code of their own.
     "nomic_bert": (*_classes("NomicBert", ("cls.predictions.",))[:-1],
                    (MASKED_LM, "NomicBertForPreTraining", ("cls.predictions.",))),

@@ -116,7 +116,7 @@ def read_config(values, source, pooled, masked_lm):
                                                     "classifier_pooling", stated, source)
         if "label_act" in fields:  # one key for the heads of labels and of masked tokens
             fields["head_act"] = fields["label_act"]
-    elif FAMILY_DEFAULTS[family].get("pooling") != "last":
+    elif FAMILY_DEFAULTS[family].get("pooling") not in ("last", "mean"):
         fields["pooling"] = "dense" if pooled else "first"
     if masked_lm and family in _GELU_HEADS and fields["hidden_act"] != "gelu":
         fields["head_act"] = "gelu"

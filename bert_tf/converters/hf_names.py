@@ -94,6 +94,22 @@ def _like_llama(family, norms):
 
 _HEAD_NORMS = {"attention/self/query": "self_attn.q_norm", "attention/self/key": "self_attn.k_norm"}
 _TRANSFORM = "cls/predictions/transform"
+_T5_BLOCK = "transformer.encoder.block.{i}.layer"
+_T5 = (
+    Row("t5/embeddings/word_embeddings", "transformer.shared.weight"),
+    Row("t5/encoder/relative_attention_bias/embeddings",  # of all layers
+        f"{_T5_BLOCK}.0.SelfAttention.relative_attention_bias.weight".format(i=0)),
+    *_in_block("t5", _T5_BLOCK,
+               {"attention/self/query": "0.SelfAttention.q",
+                "attention/self/key": "0.SelfAttention.k",
+                "attention/self/value": "0.SelfAttention.v",
+                "attention/output/dense": "0.SelfAttention.o",
+                "intermediate/dense": "1.DenseReluDense.wi",
+                "output/dense": "1.DenseReluDense.wo"},
+               {"attention": "0.layer_norm", "intermediate": "1.layer_norm"}),
+    *_layer_norm("t5/encoder/LayerNorm", "transformer.encoder.final_layer_norm"),
+    *_label_heads(),
+)
 _BERT_HEAD = (
     *_dense(f"{_TRANSFORM}/dense", "cls.predictions.transform.dense"),
     *_layer_norm(f"{_TRANSFORM}/LayerNorm", "cls.predictions.transform.LayerNorm"),
@@ -268,8 +284,19 @@ ROWS = {
             "intermediate": "pre_feedforward_layernorm", "output": "post_feedforward_layernorm"}),
         Row("cls/classifier/output_weights", "score.weight"),
     ),
+    "t5": _T5,
 }
+_GATED_T5 = (Row("t5/encoder/layer_{i}/intermediate/dense/kernel",
+                 (f"{_T5_BLOCK}.1.DenseReluDense.wi_0.weight",
+                  f"{_T5_BLOCK}.1.DenseReluDense.wi_1.weight"), HALVES), *_T5)
 # Their base model's prefix, which a file of the bare model lacks.
 PREFIXES = {family: f"{family}." for family in ROWS} | {
     "gpt": "transformer.", "xlm_roberta": "roberta.", "camembert": "roberta.",
-    "modernbert": "model.", "eurobert": "model.", "qwen3": "model.", "gemma3": "model."}
+    "modernbert": "model.", "eurobert": "model.", "qwen3": "model.", "gemma3": "model.",
+    "t5": "transformer."}
+
+
+def rows_of(config):
+    """The table of a `ModelConfig`."""
+    gated = config.family == "t5" and config.feed_forward == "gated"
+    return _GATED_T5 if gated else ROWS[config.family]

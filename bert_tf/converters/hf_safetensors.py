@@ -19,7 +19,7 @@ from bert_tf.converters import (
 from bert_tf.converters.checkpoint import Checkpoint, Tensors, parameter_shapes
 from bert_tf.converters.formats import PICKLES, refuse_pickle
 from bert_tf.converters.hf_classes import ENCODER, LABELLED, MASKED_LM, MODELS
-from bert_tf.converters.hf_names import PREFIXES, ROWS
+from bert_tf.converters.hf_names import PREFIXES, rows_of
 from bert_tf.converters.hf_spellings import usual_names
 from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.converters.name_table import to_ours, to_theirs
@@ -36,7 +36,8 @@ _TOKENIZERS = {"bert": "BertTokenizer", "roberta": "RobertaTokenizer",
                "mpnet": "MPNetTokenizer", "deberta": "DebertaV2Tokenizer",
                "modernbert": "PreTrainedTokenizerFast", "nomic_bert": "BertTokenizer",
                "gte": "XLMRobertaTokenizer", "eurobert": "PreTrainedTokenizerFast",
-               "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast"}
+               "qwen3": "PreTrainedTokenizerFast", "gemma3": "PreTrainedTokenizerFast",
+               "t5": "PreTrainedTokenizerFast"}
 _DISCRIMINATOR, _GENERATOR = "discriminator", "generator"
 
 
@@ -104,7 +105,7 @@ def _read_model(folder, task=None, further=()):
     pooled = _needs_pooler(family, task) or task["task"] != "classifier" and any(
         pooler in name for name in tensors)
     config = hf_config.read_config(values, source, pooled, task == MASKED_LM)
-    ours, left = to_ours(ROWS[family], tensors, parameter_shapes(config, task), folder,
+    ours, left = to_ours(rows_of(config), tensors, parameter_shapes(config, task), folder,
                          [*heads, *further, *([] if pooled else [f"{pooler}*"])])
     tokenizer = tokenizer_files.tokenizer_folder(folder)
     return Checkpoint(config, task, ours, tokenizer, dropped + left,
@@ -130,7 +131,7 @@ def write_model(checkpoint, folder):
     values = {"architectures": architectures, **values}
     if "labels" in task:
         values |= hf_config.write_classes(task)
-    tensors, _ = to_theirs(ROWS[config.family], checkpoint.tensors, architectures[0])
+    tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, architectures[0])
     if plain == ENCODER:  # as their class itself writes it
         tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name
                                    for name in tensors})

@@ -9,7 +9,7 @@ from bert_tf.errors import UsageError, explain
 _OLD_PREFIXES = {"nomic_bert": "bert.", "gte": "new."}
 _BARE = ("embeddings.", "emb_ln.", "embeddings_project.", "encoder.", "pooler.", "h.",
          "tokens_embed.", "positions_embed.", "transformer.", "layers.", "final_norm.",
-         "embed_tokens.", "norm.")
+         "embed_tokens.", "norm.", "shared.")
 
 
 def _tied_decoder(head, prefix):
@@ -36,10 +36,12 @@ _TIED = {
     "eurobert": {},
     "qwen3": {"lm_head.weight": "model.embed_tokens.weight"},
     "gemma3": {"lm_head.weight": "model.embed_tokens.weight"},
+    "t5": {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"},
 }
 # Buffers: 0, 1, 2, …; zeros; the triangle of GPT's mask; rotary frequencies.
 _BUFFERS = ("*.position_ids", "*.token_type_ids", "transformer.h.*.attn.bias",
             "*.inv_freq", "*.cos_cached", "*.sin_cached")
+_DECODERS = {"t5": ("decoder.*", "lm_head.weight")}  # that encoders are read without
 
 
 def usual_names(tensors, family, folder, tied=True):
@@ -69,7 +71,8 @@ def usual_names(tensors, family, folder, tied=True):
         if new in names:
             raise UsageError(f"{folder}: {names[new]} and {name} name one tensor")
         names[new] = name
-    dropped = [names.pop(name) for name in list(names) if matches(name, _BUFFERS)]
+    unread = (*_BUFFERS, *_DECODERS.get(family, ()))
+    dropped = [names.pop(name) for name in list(names) if matches(name, unread)]
     for copy, original in _TIED[family].items():
         if copy not in names or not tied:
             continue

@@ -235,5 +235,6 @@ def _unigram(ours):
     return {"normalizer": {"type": "Sequence", "normalizers": steps} if steps else None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*split, _METASPACE]},
             "decoder": _METASPACE,
-            "model": {"type": "Unigram", "unk_id": ours.vocabulary.unk_id, "byte_fallback": False,
+            "model": {"type": "Unigram", "unk_id": ours.vocabulary.unk_id,
+                      "byte_fallback": proto.trainer_spec.byte_fallback,
                       "vocab": [[piece.piece, piece.score] for piece in proto.pieces]}}

@@ -35,6 +35,7 @@ FAMILY_OBJECTIVES = {
     "eurobert": ("mlm",),
     "qwen3": ("lm",),
     "gemma3": ("mlm", "lm"),
+    "t5": ("mlm",),
 }
 # With `lm` these read from left to right: "LTR & No NSP" of the BERT paper, section 5.1; what
 # EmbeddingGemma was before.

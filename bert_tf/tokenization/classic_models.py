@@ -1,7 +1,8 @@
 """SentencePiece models as checkpoints have them whose ids are not the model's.
 
 fairseq puts its own tokens first: XLM-R's ids are the model's plus one, CamemBERT's plus four, and
-`<mask>` comes last. Models are rewritten so that their ids are the checkpoint's.
+`<mask>` comes last; T5's sentinels come after the model's. Models are rewritten so that their ids
+are the checkpoint's.
 """
 
 import os
@@ -23,6 +24,7 @@ _FAIRSEQ = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 _DEBERTA = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # What stands in front of the model's pieces, and how many of those are left out.
 _XLM_ROBERTA = (("<s>", "<pad>", "</s>", "<unk>"), 3)
+_T5 = ("<pad>", "</s>", "<unk>")
 _CAMEMBERT = (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
 
 
@@ -67,6 +69,13 @@ def load_model(path, config):
         _append(proto, "<mask>")
         return _tokenizer(proto, path, "sentencepiece", _FAIRSEQ, pair_separators=2,
                           pair_types=False)
+    if pieces[:3] == list(_T5):
+        for number in reversed(range(_sentinels(config, path))):
+            _append(proto, f"<extra_id_{number}>")
+        last = proto.pieces[-1].piece
+        return _tokenizer(proto, path, "sentencepiece", (
+            "<pad>", "<unk>", "</s>", "</s>", last if last == "<extra_id_0>" else "<pad>"),
+            pair_types=False, initial_token=False)
     deberta = pieces[:1] == ["[PAD]"] or "deberta" in _model_name(path, config)
     if deberta:
         _append(proto, "[MASK]")
@@ -86,6 +95,15 @@ def _tokenizer(proto, path, normalization, special_tokens, **options):
     return SentencePieceTokenizer(proto.SerializeToString(), source=path,
                                   normalization=normalization, special_tokens=special_tokens,
                                   **options)
+
+
+def _sentinels(config, path):
+    """How many tokens T5's class puts after the model's pieces."""
+    number = config.get("extra_ids", 100)
+    if type(number) is not int or not 0 <= number <= 1000:
+        raise UsageError(explain(f"{os.path.join(os.path.dirname(path), CONFIG_NAME)}: extra_ids="
+                                 f"{number!r}", "0 to 1000"))
+    return number
 
 
 def _append(proto, token):

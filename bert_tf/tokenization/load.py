@@ -29,7 +29,7 @@ TOKENIZERS = {
 # The classes of transformers whose rules without a `tokenizer.json` a kind has.
 _CLASSES = {
     tokenizer.Tokenizer: ("Bert", "DistilBert", "Electra", "MPNet"),
-    sentence_piece.SentencePieceTokenizer: ("Albert", "Camembert", "DebertaV2", "XLMRoberta"),
+    sentence_piece.SentencePieceTokenizer: ("Albert", "Camembert", "DebertaV2", "T5", "XLMRoberta"),
     byte_pair.BytePairTokenizer: ("Roberta",)}
 _ADDED = "added_tokens.json"  # older than the `added_tokens_decoder` of the configuration
 _NAMES = {*(name for names in TOKENIZERS for name in names), *classic_models.MODEL_NAMES}

@@ -69,13 +69,15 @@ def _is_sound(charsmap):
     return values.max(initial=0) < len(texts)
 
 
-def make_model(pieces, types, charsmap=b""):
+def make_model(pieces, types, charsmap=b"", byte_fallback=False):
     """A Unigram model.
 
     Args:
         pieces: list of `(piece, score)` in the order of their ids.
         types: list of the type of each.
         charsmap: compiled rules of normalization; none where it is empty.
+        byte_fallback: whether what no piece has is the pieces of its bytes, which then all are
+            there.
 
     Returns: the message.
     """
@@ -87,6 +89,7 @@ def make_model(pieces, types, charsmap=b""):
     proto.trainer_spec.model_type = UNIGRAM
     proto.trainer_spec.vocab_size = len(pieces)
     proto.trainer_spec.unk_id = unknown
+    proto.trainer_spec.byte_fallback = byte_fallback
     proto.trainer_spec.bos_id = proto.trainer_spec.eos_id = proto.trainer_spec.pad_id = -1
     proto.trainer_spec.unk_piece = pieces[unknown][0]
     proto.normalizer_spec.name = "precompiled" if charsmap else "identity"
@@ -120,7 +123,8 @@ def model_message():
                                     one("type", 3, int, str(NORMAL))]},
         {"name": "TrainerSpec", "field": [
             one("model_type", 3, int, str(UNIGRAM)), one("vocab_size", 4, int),
-            one("unk_id", 40, int), one("bos_id", 41, int, "1"), one("eos_id", 42, int, "2"),
+            one("byte_fallback", 35, bool, "false"), one("unk_id", 40, int),
+            one("bos_id", 41, int, "1"), one("eos_id", 42, int, "2"),
             one("pad_id", 43, int, "-1"), one("unk_piece", 45, str)]},
         {"name": "NormalizerSpec", "field": [one("name", 1, str),
                                              one("precompiled_charsmap", 2, bytes),

@@ -12,12 +12,12 @@ from bert_tf.errors import BertTfError, UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tokenization import hf_options, json_pairs
 from bert_tf.tokenization.json_template import UnknownRules, expect, read_template, steps_of
-from bert_tf.tokenization.sentence_piece_model import CONTROL, NORMAL, UNKNOWN, make_model
+from bert_tf.tokenization.sentence_piece_model import BYTE, CONTROL, NORMAL, UNKNOWN, make_model
 from bert_tf.tokenization.vocabulary import Vocabulary
 
 NAME = "tokenizer.json"
 _ROLE_NAMES = {"pad_token": ("[PAD]", "<pad>", "<|pad|>"), "unk_token": ("[UNK]", "<unk>"),
-               "mask_token": ("[MASK]", "<mask>", "<|mask|>")}
+               "mask_token": ("[MASK]", "<mask>", "<|mask|>", "<extra_id_0>")}  # the last: T5's
 _METASPACE = "\u2581"
 ALBERT_QUOTES = [{"type": "Replace", "pattern": {"String": quote}, "content": '"'}
            for quote in ("``", "''")]
@@ -225,7 +225,9 @@ def _unigram(values, model, _, description):
     from bert_tf.tokenization.sentence_piece import SentencePieceTokenizer
 
     path = description.path
-    expect(path, "byte_fallback", model.get("byte_fallback") or None, None)
+    bytes_of_unknown = {f"<0x{byte:02X}>" for byte in range(256)} if (
+        model.get("byte_fallback")) else set()
+    expect(path, "bytes without a piece", sorted(bytes_of_unknown - {*description.tokens}), [])
     steps = steps_of(values.get("pre_tokenizer"), "pretokenizers")
     steps = [step for step in steps if step["type"] != "WhitespaceSplit"]
     expect(path, "pre_tokenizer", [step["type"] for step in steps], ["Metaspace"])
@@ -238,10 +240,10 @@ def _unigram(values, model, _, description):
     added = {each.token for each in description.special["added_tokens"]}
     scores = dict(model["vocab"])
     unknown = description.special["special_tokens"][1]
-    types = [UNKNOWN if token == unknown else CONTROL if token in added else NORMAL
-             for token in description.tokens]
+    types = [UNKNOWN if token == unknown else CONTROL if token in added else
+             BYTE if token in bytes_of_unknown else NORMAL for token in description.tokens]
     proto = make_model([(token, scores.get(token, 0.0)) for token in description.tokens], types,
-                       charsmap)
+                       charsmap, bool(bytes_of_unknown))
     return SentencePieceTokenizer(proto.SerializeToString(), source=path, **options,
                                   **description.special)
 

@@ -44,7 +44,7 @@ def losses(model, data, steps=2):
     pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("family", [
     "modernbert", *(pytest.param(family, marks=pytest.mark.long) for family in (
-        *LIKE_BERT, "mpnet", "deberta", "nomic_bert", "gte", "eurobert", "gemma3"))])
+        *LIKE_BERT, "mpnet", "deberta", "nomic_bert", "gte", "eurobert", "gemma3", "t5"))])
 def test_a_few_steps_in_mixed_precision_lower_the_loss(family, padding_free):
     """Every variable has a gradient."""
     config = tiny(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -63,7 +63,8 @@ def test_deberta_learns_to_tell_replaced_tokens():
 
 
 @pytest.mark.parametrize("family", families("bert", "albert", "deberta", "modernbert",
-                                             "nomic_bert", "gte", "eurobert", "qwen3", "gemma3"))
+                                             "nomic_bert", "gte", "eurobert", "qwen3", "gemma3",
+                                             "t5"))
 def test_a_checkpoints_names_and_shapes_are_the_models(family):
     config = tiny(family)
     model = build_encoder(config, seed=1)

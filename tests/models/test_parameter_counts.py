@@ -115,7 +115,8 @@ def test_sizes_of_bert(name):
         ("modernbert", "base", 149), ("modernbert", "large", 395),
         ("nomic_bert", "base", 137), ("gte", "base", 305), ("eurobert", "base", 210),
         ("eurobert", "large", 610), ("eurobert", "xlarge", 2100), ("qwen3", "base", 596),
-        ("qwen3", "large", 4020), ("qwen3", "xlarge", 7570), ("gemma3", "base", 303)))])
+        ("qwen3", "large", 4020), ("qwen3", "xlarge", 7570), ("gemma3", "base", 303),
+        ("t5", "base", 110), ("t5", "large", 335), ("t5", "xlarge", 1240)))])
 def test_other_sizes_of_the_papers(family, name, millions):
     """The papers' and model cards' numbers, in whole millions."""
     count = backbone_of(preset(family, name)).count_params()

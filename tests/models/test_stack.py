@@ -23,6 +23,7 @@ MASK = INPUTS["input_mask"]
 def tiny(family, **changes):
     own = {"albert": {"embedding_size": 8}, "electra": {"embedding_size": 8},
            "mpnet": {"position_buckets": 8, "max_relative_position": 6},
+           "t5": {"attention_head_size": 6, "position_buckets": 8, "max_relative_position": 6},
            "deberta": {"position_buckets": 4, "max_relative_position": 6},
            "modernbert": {"local_attention": 4}, "eurobert": {"num_key_value_heads": 1},
            "qwen3": {"num_key_value_heads": 1, "attention_head_size": 6},
@@ -142,6 +143,7 @@ def test_the_pooled_output_alone(family, changes):
     """It is the same vector, and the same gradients come from it."""
     refused = {"gpt": ("conv_kernel_size",), "modernbert": ("num_hidden_groups",),
                "eurobert": ("num_hidden_groups",), "gemma3": ("num_hidden_groups",),
+               "t5": ("num_hidden_groups",),
                "qwen3": ("num_hidden_groups", "conv_kernel_size")}
     if changes.keys() & {*refused.get(family, ())}:
         changes = {}  # a convolution looks ahead, layers with LayerNorm before them differ
