@@ -38,7 +38,8 @@ class Vocabulary:
         special_tokens: what padding, an unknown word, a sequence's first token, a segment's end
             and a masked token are called, in this order.
         continues: whether a piece continues a word, `continues(token)`.
-        pair_separators: how many separators stand between the segments of a pair.
+        pair_separators: how many separators stand between the segments of a pair; 0 where no
+            special token stands around a text, as with Qwen's language models.
         pair_types: whether the second segment has type 1; None where it has if there is one
             separator.
         added_tokens: `AddedToken`s; None for the special ones, white space before the mask token
@@ -63,12 +64,13 @@ class Vocabulary:
         self.pair_separators = pair_separators
         self.final_separator = final_separator
         self.initial_token, self.initial_again = initial_token, initial_again
-        if not (initial_token or final_separator) or initial_again and not (
+        if (initial_token or final_separator) != (pair_separators > 0) or initial_again and not (
                 initial_token and final_separator and pair_separators == 2):
             raise UsageError(explain(
                 f"{source}: initial_token={initial_token}, final_separator={final_separator}, "
                 f"initial_again={initial_again}, pair_separators={pair_separators}",
-                "a token before a text or after it; both, and 2 separators, for initial_again"))
+                "a token before a text or after it, or none and 0 separators; both, and 2 "
+                "separators, for initial_again"))
         self.pair_types = pair_separators == 1 if pair_types is None else pair_types
         self.added_tokens = default_added_tokens(self.special_tokens) if (
             added_tokens is None) else tuple(added_tokens)
