@@ -61,9 +61,13 @@ def vocabulary_notes(folder, vocab_size):
     pieces, notes = len(tokenizer.vocabulary), ()
     if tokenizer.python_only:
         notes = (f"no graph can run the tokenizer: {tokenizer.python_only}",)
-    if pieces > vocab_size:
+    if tokenizer.vocabulary.num_rows > vocab_size:
         raise UsageError(explain(f"the vocabulary in {folder} has {pieces} pieces",
                                  f"at most vocab_size={vocab_size}"))
+    if pieces > vocab_size:
+        unused = ", ".join(tokenizer.vocabulary.tokens[vocab_size:])
+        notes += (f"the vocabulary in {folder} has {pieces} pieces, vocab_size={vocab_size}: no "
+                  f"text gives {unused}, for which the model has no row",)
     if pieces < vocab_size:
         notes += (f"the vocabulary in {folder} has {pieces} pieces, vocab_size={vocab_size}: the "
                   "model's further rows are never used",)

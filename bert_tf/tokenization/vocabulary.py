@@ -104,6 +104,15 @@ class Vocabulary:
         return self._ids.get(token, self.unk_id)
 
     @property
+    def num_rows(self):
+        """How many rows of a model's table texts need: special tokens without a role after all
+        others need none, such as that of images in Gemma 3, whose models of text have no row."""
+        roles = {*self.special_tokens}
+        unused = {added.token for added in self.added_tokens
+                  if added.special and added.token not in roles}
+        return max(number for number, token in enumerate(self.tokens) if token not in unused) + 1
+
+    @property
     def kept_tokens(self):
         """The special and the added tokens, without which there is no such vocabulary."""
         return list(dict.fromkeys([*self.special_tokens,
