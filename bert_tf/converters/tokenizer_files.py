@@ -43,6 +43,18 @@ def copy_tokenizer(source, target):
                 files.copy(files.inside(source, name), os.path.join(target, name))
 
 
+def end_of_text(folder):
+    """The key of a `config.json` by which generation in transformers ends as ours does, a dict;
+    `{}` where there is no tokenizer that runs."""
+    from bert_tf.tokenization.load import load_tokenizer
+
+    try:
+        return {} if folder is None else {
+            "eos_token_id": load_tokenizer(folder).vocabulary.sep_id}
+    except NoTextError:  # of rules that we do not run, such as GPT's
+        return {}
+
+
 def vocabulary_notes(folder, vocab_size):
     """What to tell the user about a vocabulary beside a model: a tuple of lines.
 
