@@ -131,6 +131,8 @@ def write_model(checkpoint, folder):
     values = {"architectures": architectures, **values}
     if "labels" in task:
         values |= hf_config.write_classes(task)
+    if task["task"] == "language_model":
+        values |= tokenizer_files.end_of_text(checkpoint.tokenizer)
     tensors, _ = to_theirs(rows_of(config), checkpoint.tensors, architectures[0])
     if plain == ENCODER:  # as their class itself writes it
         tensors = tensors.renamed({name.removeprefix(PREFIXES[config.family]): name

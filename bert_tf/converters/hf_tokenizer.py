@@ -129,6 +129,9 @@ def _is_usual(ours, tokenizer_class):
 
 
 def _template(vocabulary):
+    if not vocabulary.num_special():
+        return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
+                "use_regex": False}
     cls, sep = vocabulary.special_tokens[2:4]
 
     def special(token, kind=0):

@@ -43,6 +43,18 @@ def copy_tokenizer(source, target):
                 files.copy(files.inside(source, name), os.path.join(target, name))
 
 
+def end_of_text(folder):
+    """The key of a `config.json` by which generation in transformers ends as ours does, a dict;
+    `{}` where there is no tokenizer that runs."""
+    from bert_tf.tokenization.load import load_tokenizer
+
+    try:
+        return {} if folder is None else {
+            "eos_token_id": load_tokenizer(folder).vocabulary.sep_id}
+    except NoTextError:  # of rules that we do not run, such as GPT's
+        return {}
+
+
 def vocabulary_notes(folder, vocab_size):
     """What to tell the user about a vocabulary beside a model: a tuple of lines.
 
@@ -61,9 +73,13 @@ def vocabulary_notes(folder, vocab_size):
     pieces, notes = len(tokenizer.vocabulary), ()
     if tokenizer.python_only:
         notes = (f"no graph can run the tokenizer: {tokenizer.python_only}",)
-    if pieces > vocab_size:
+    if tokenizer.vocabulary.num_rows > vocab_size:
         raise UsageError(explain(f"the vocabulary in {folder} has {pieces} pieces",
                                  f"at most vocab_size={vocab_size}"))
+    if pieces > vocab_size:
+        unused = ", ".join(tokenizer.vocabulary.tokens[vocab_size:])
+        notes += (f"the vocabulary in {folder} has {pieces} pieces, vocab_size={vocab_size}: no "
+                  f"text gives {unused}, for which the model has no row",)
     if pieces < vocab_size:
         notes += (f"the vocabulary in {folder} has {pieces} pieces, vocab_size={vocab_size}: the "
                   "model's further rows are never used",)

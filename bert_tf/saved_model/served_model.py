@@ -18,7 +18,6 @@ from bert_tf.tasks.embedding.signature import calibrated, served_pooling
 from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretrained import from_pretrained, read_saved_task
 from bert_tf.tasks.pretraining.continuation import prompt_of
-from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.registry import model_classes
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
@@ -104,7 +103,7 @@ class ServedModel:
         """Return the tokens from which a text is continued: RaggedTensor int32 `[B, (tokens)]`.
 
         The last tokens of what a signature is given, so that `max_new_tokens` more stay within the
-        window; text begins with `[CLS]` and has no `[SEP]` at its end.
+        window; text begins as of `prompt_of`.
 
         Args:
             inputs: dict of string `[B]` `text`, or of ids and mask.
@@ -233,9 +232,7 @@ def _check(model, tokenizer, model_folder, seq_length, top_k, max_new_tokens):
         vocabulary = tokenizer.vocabulary
         shortest = 4 + vocabulary.pair_separators  # [CLS] a [SEP] b [SEP]
         num_tokens = len(vocabulary)
-        # Published tables may have rows that no token is of: a language model might choose one.
-        if num_tokens > config.vocab_size or (
-                num_tokens < config.vocab_size and isinstance(model, LanguageModel)):
+        if vocabulary.num_rows > config.vocab_size:
             raise UsageError(explain(f"{model_folder}: its tokenizer has {num_tokens} tokens",
                                      f"vocab_size={config.vocab_size}"))
         if config.positions_from_padding and vocabulary.pad_id != config.padding_id:

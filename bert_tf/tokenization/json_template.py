@@ -36,7 +36,11 @@ def read_template(processor, tokens, path):
         UsageError: it has other ids for them than the vocabulary.
     """
     steps = steps_of(processor, "processors")
-    steps = [step for step in steps if step["type"] != "ByteLevel"]  # which trims offsets
+    trims = any(step["type"] == "ByteLevel" for step in steps)  # offsets, and that is all it does
+    steps = [step for step in steps if step["type"] != "ByteLevel"]
+    if trims and not steps:
+        return None, None, {"pair_separators": 0, "pair_types": False, "initial_token": False,
+                            "final_separator": False}
     kind = steps[0]["type"] if len(steps) == 1 else None
     if kind in ("RobertaProcessing", "BertProcessing"):
         bert = kind == "BertProcessing"

@@ -53,10 +53,9 @@ def read_vocabulary_options(config, path):
                                      f"an object with a token for each of {', '.join(ROLES)}"))
         options["special_tokens"] = tuple(names[role] for role in ROLES)
     if "pair_separators" in config:
-        options["pair_separators"] = config.pop("pair_separators")
-        if type(options["pair_separators"]) is not int or options["pair_separators"] not in (1, 2):
-            raise UsageError(explain(
-                f"{path}: pair_separators={options['pair_separators']!r}", "1 or 2"))
+        count = options["pair_separators"] = config.pop("pair_separators")
+        if type(count) is not int or count not in (0, 1, 2):
+            raise UsageError(explain(f"{path}: pair_separators={count!r}", "0, 1 or 2"))
     for name in ("pair_types", *_AROUND):
         if name in config:
             options[name] = config.pop(name)

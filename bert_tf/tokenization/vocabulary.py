@@ -38,7 +38,8 @@ class Vocabulary:
         special_tokens: what padding, an unknown word, a sequence's first token, a segment's end
             and a masked token are called, in this order.
         continues: whether a piece continues a word, `continues(token)`.
-        pair_separators: how many separators stand between the segments of a pair.
+        pair_separators: how many separators stand between the segments of a pair; 0 where no
+            special token stands around a text, as with Qwen's language models.
         pair_types: whether the second segment has type 1; None where it has if there is one
             separator.
         added_tokens: `AddedToken`s; None for the special ones, white space before the mask token
@@ -63,12 +64,13 @@ class Vocabulary:
         self.pair_separators = pair_separators
         self.final_separator = final_separator
         self.initial_token, self.initial_again = initial_token, initial_again
-        if not (initial_token or final_separator) or initial_again and not (
+        if (initial_token or final_separator) != (pair_separators > 0) or initial_again and not (
                 initial_token and final_separator and pair_separators == 2):
             raise UsageError(explain(
                 f"{source}: initial_token={initial_token}, final_separator={final_separator}, "
                 f"initial_again={initial_again}, pair_separators={pair_separators}",
-                "a token before a text or after it; both, and 2 separators, for initial_again"))
+                "a token before a text or after it, or none and 0 separators; both, and 2 "
+                "separators, for initial_again"))
         self.pair_types = pair_separators == 1 if pair_types is None else pair_types
         self.added_tokens = default_added_tokens(self.special_tokens) if (
             added_tokens is None) else tuple(added_tokens)
@@ -100,6 +102,15 @@ class Vocabulary:
     def id(self, token):
         """Id of a piece; that of `[UNK]` where the piece is not an entry."""
         return self._ids.get(token, self.unk_id)
+
+    @property
+    def num_rows(self):
+        """How many rows of a model's table texts need: special tokens without a role after all
+        others need none, such as that of images in Gemma 3, whose models of text have no row."""
+        roles = {*self.special_tokens}
+        unused = {added.token for added in self.added_tokens
+                  if added.special and added.token not in roles}
+        return max(number for number, token in enumerate(self.tokens) if token not in unused) + 1
 
     @property
     def kept_tokens(self):

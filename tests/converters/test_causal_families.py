@@ -1,6 +1,8 @@
 """Folders of Qwen3 and Gemma 3 beside NumPy: heads of their own width, norms in attention and
 around halves of a block, windows on both sides or before a position."""
 
+import json
+
 import numpy as np
 import pytest
 from rotary_encoders import WORDS, as_inputs, drawn, examples, rotate, silu, write
@@ -10,6 +12,8 @@ import bert_tf
 from bert_tf.converters import hf_safetensors
 from bert_tf.converters.checkpoint import Checkpoint
 from bert_tf.errors import UsageError
+from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 HIDDEN, HEADS, GROUPS, SIZE, INNER, LABELS = 16, 4, 2, 6, 24, 3
 COMMON = {"vocab_size": len(WORDS), "hidden_size": HIDDEN, "num_attention_heads": HEADS,
@@ -169,6 +173,17 @@ def test_written_as_read(config, changes, head, tmp_path):
     if "layer_types" in changes:
         assert [checkpoint.config.sees_all(layer) for layer in range(4)] == [
             kind == "full_attention" for kind in changes["layer_types"]]
+
+
+@pytest.mark.parametrize("config", [QWEN3, LEFT])
+def test_generation_ends_where_ours_does(config, tmp_path):
+    """Without the key transformers would go on, or end at the token that it takes for granted."""
+    folder = write(tmp_path / "model", config, tensors_of(config))
+    words = [*"abcdefgh", *SPECIAL_TOKENS]
+    Tokenizer(Vocabulary(words)).save(folder)
+    hf_safetensors.write(hf_safetensors.read(folder), str(tmp_path / "again"))
+    written = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert written["eos_token_id"] == words.index("[SEP]")
 
 
 def test_both_forms_of_rotary_parameters(tmp_path):

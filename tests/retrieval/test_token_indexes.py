@@ -94,6 +94,7 @@ def test_search_is_brute_force_in_the_order_of_passages(kind, tmp_path, corpus, 
     (nearest,) = index.search(QUERIES[:1], 1)
     assert nearest == [{"id": f"id{rows[0, 0]}", "text": TEXTS[rows[0, 0]], "title": "",
                         "score": pytest.approx(scores[0, 0])}]
+    np.testing.assert_array_equal(index.rows_of(of_queries(QUERIES), 10 ** 14)[0], scores)
     with pytest.raises(UsageError, match="k=0"):
         index.rows_of(of_queries(QUERIES), 0)
     with pytest.raises(UsageError, match=f"kind '{kind}'; expected one of 'vectors'"):

@@ -16,6 +16,7 @@ from harness import unsealed
 from tiny_model import MODELS, Traced, config_of, only_signatures, save_model, word_piece
 
 from bert_tf.config import ModelConfig
+from bert_tf.converters.tokenizer_files import vocabulary_notes
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model import save, server_config, verify
 from bert_tf.saved_model.save import export_saved_model
@@ -27,6 +28,7 @@ from bert_tf.tasks.pretraining.language_model import LanguageModel
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tasks.token_classification.model import TokenClassifier
+from bert_tf.tokenization.vocabulary import AddedToken
 
 
 @pytest.fixture
@@ -261,10 +263,35 @@ def test_a_table_with_rows_that_no_token_is_of(tmp_path):
     ids = {"input_word_ids": [[2, size + 2, 3]], "input_mask": [[1] * 3],
            "input_type_ids": [[0] * 3]}
     assert call("encode_ids", **ids)["tokens"].tolist() == [[b"[CLS]", b"", b"[SEP]"]]
-    LanguageModel(config_of(tokenizer, vocab_size=size + 3, family="gpt")).save_pretrained(
-        str(tmp_path / "gpt"), tokenizer)
-    with pytest.raises(UsageError, match=f"{size} tokens; expected vocab_size={size + 3}"):
-        load_served(str(tmp_path / "gpt"))
+    model = LanguageModel(config_of(tokenizer, vocab_size=size + 3, family="gpt"), seed=1)
+    table = model.encoder.backbone.embeddings.word_embeddings
+    table.assign(tf.concat([table[:size], 9 * table[:3]], 0))  # which would be the likeliest
+    model.save_pretrained(str(tmp_path / "gpt"), tokenizer)
+    found = Traced(tmp_path / "gpt")("generate", text=["the", "a"])
+    assert found["num_tokens"].any() and found["output_word_ids"].max() < size
+    asked = from_pretrained(tmp_path / "gpt").generate(["the", "a"], max_new_tokens=2)
+    assert len(asked) == 2
+
+
+def test_a_special_token_without_a_row(tmp_path):
+    """Gemma 3 has one for images, whose id its models of text have no row for."""
+    tokenizer = word_piece()
+    vocabulary = tokenizer.vocabulary
+    larger = tokenizer.with_tokens([*vocabulary.tokens, "<image>"])
+    for special in (True, False):
+        larger.vocabulary.added_tokens = (*vocabulary.added_tokens,
+                                          AddedToken("<image>", special=special))
+        folder = tmp_path / str(special)
+        Pretrainer(config_of(tokenizer), seed=1).save_pretrained(str(folder), larger)
+        if special:
+            assert Traced(folder)("fill_mask", text=["the [MASK]"])["scores"].sum() > 0.1
+            (note,) = vocabulary_notes(str(folder), len(vocabulary))
+            assert "no text gives <image>, for which the model has no row" in note
+            continue
+        with pytest.raises(UsageError, match="expected vocab_size="):
+            load_served(str(folder))
+        with pytest.raises(UsageError, match="expected at most vocab_size="):
+            vocabulary_notes(str(folder), len(vocabulary))
 
 
 def test_without_a_tokenizer_ids_are_taken_and_it_is_said(quick, tmp_path):

@@ -11,6 +11,7 @@ import tokenizers
 from bert_tf.converters.hf_tokenizer import to_json, write_tokenizer
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.saved_model.ops import unservable_ops
+from bert_tf.tasks.pretraining.continuation import prompt_of
 from bert_tf.tokenization.byte_pair import SPECIAL_TOKENS, BytePairTokenizer
 from bert_tf.tokenization.library import LibraryTokenizer
 from bert_tf.tokenization.load import load_tokenizer
@@ -391,3 +392,31 @@ def test_other_words_run_in_python(tmp_path, llama, change, reason):
     library = tokenizers.Tokenizer.from_str(json.dumps(llama))
     assert tokenizer.encode(LLAMA_TEXTS[:3]) == [
         each.ids for each in library.encode_batch(LLAMA_TEXTS[:3])]
+
+
+def test_no_special_tokens_around_a_text(tmp_path):
+    """As Qwen's language models have it, and its reranker: their files have no template."""
+    library = learned("qwen2")
+    library.add_special_tokens([tokenizers.AddedToken(name, normalized=False)
+                                for name in QWEN_SPECIALS])
+    library.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
+    end, pad = QWEN_SPECIALS[2], QWEN_SPECIALS[0]
+    read = load(tmp_path, json.loads(library.to_str()), {"pad_token": pad, "eos_token": end,
+                                                         "bos_token": None})
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    read.save(str(tmp_path / "ours"))
+    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "Qwen2Tokenizer", 9)
+    for tokenizer in (read, load_tokenizer(str(tmp_path / "ours")),
+                      load_tokenizer(str(tmp_path / "theirs"))):
+        assert isinstance(tokenizer, BytePairTokenizer) and tokenizer.options == read.options
+        assert tokenizer.vocabulary.special_tokens[::3] == (pad, end)
+        for pair in (("a 12",), ("a 12", "b c"), ("", "b")):
+            ids = tokenizer.encode(*pair)
+            assert ids == library.encode(*pair).ids
+            packed = pack(tokenizer.vocabulary, [tokenizer.tokenize([text]) for text in pair], 9)
+            real = packed["input_mask"].numpy()[0] > 0
+            assert packed["input_word_ids"].numpy()[0][real].tolist() == ids
+    # What is to be continued begins with a token where there is none.
+    prompt = prompt_of(read, tf.constant(["a 12", ""]), 5).to_list()
+    assert prompt == [read.encode("a 12"), [read.vocabulary.cls_id]]

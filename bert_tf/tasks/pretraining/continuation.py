@@ -6,7 +6,8 @@ from bert_tf.tokenization.base import valid_text
 
 
 def prompt_of(tokenizer, text, max_tokens):
-    """Return `[CLS]` and the last tokens of each text, which has no `[SEP]` at its end.
+    """Return the last tokens of each text, after `[CLS]` where the tokenizer has one there, or
+    where there are none; without a `[SEP]` at the end.
 
     Args:
         tokenizer: as `load_tokenizer` gives it.
@@ -16,7 +17,11 @@ def prompt_of(tokenizer, text, max_tokens):
     Returns: RaggedTensor int32 `[B, (tokens)]`.
     """
     pieces = tokenizer.tokenize(text)[:, 1 - max_tokens:]
-    return tf.concat([tf.fill([tf.size(text), 1], tokenizer.vocabulary.cls_id), pieces], axis=1)
+    begins = tokenizer.vocabulary.initial_token | (pieces.row_lengths() == 0)
+    first = tf.RaggedTensor.from_row_lengths(
+        tf.fill([tf.math.count_nonzero(begins)], tokenizer.vocabulary.cls_id),
+        tf.cast(begins, tf.int64))
+    return tf.concat([first, pieces], axis=1)
 
 
 def added_text(tokenizer, prompt, new):

@@ -11,7 +11,8 @@ from bert_tf.randomness import example_bits, stream_key, uniform
 
 
 def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, temperature=1.0,
-             seed=0, end_id=None, use_cache=True, may_slide=True, first_row=0):
+             seed=0, end_id=None, use_cache=True, may_slide=True, first_row=0,
+             num_tokens=None):
     """Continue every row of a batch.
 
     The most probable token is taken, or one is drawn from the `top_k` most probable ones by their
@@ -37,6 +38,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
         may_slide: False omits what rows longer than the window need; they end there.
+        num_tokens: how many tokens there are to choose from; the table of a model may have further
+            rows, which no token is of. None for all rows.
         first_row: of a part of a larger batch, the number of its first row there: of one seed
             the part draws what it draws in the whole.
 
@@ -52,8 +55,8 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
     ids, mask, seed = (tf.cast(value, tf.int32) for value in (input_word_ids, input_mask, seed))
     _check(ids, mask, max_new_tokens, top_k, temperature)
     use_cache = use_cache and _can_be_cached(model.config)
-    run = functools.partial(_generate, model, use_cache, may_slide or not use_cache)
-    run = _compiled(model, (use_cache, may_slide), run)
+    run = functools.partial(_generate, model, use_cache, may_slide or not use_cache, num_tokens)
+    run = _compiled(model, (use_cache, may_slide, num_tokens), run)
     rows = tf.shape(ids)[:1]
     own = seed.shape.rank == 1
     return run(ids, mask, tf.cast(max_new_tokens, tf.int32), tf.cast(top_k, tf.int32),
@@ -84,8 +87,8 @@ def _can_be_cached(config):
             and config.relative_position in ("none", "rotary"))
 
 
-def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, temperature, seeds,
-              streams, end_id):
+def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens, top_k,
+              temperature, seeds, streams, end_id):
     longest, padding_id = model.config.longest, model.config.padding_id
     rows = tf.ragged.boolean_mask(ids, mask > 0)
     batch, prompts = tf.shape(ids)[0], tf.cast(rows.row_lengths(), tf.int32)
@@ -97,7 +100,7 @@ def _generate(model, use_cache, may_slide, ids, mask, max_new_tokens, top_k, tem
 
     def grow(logits, step, tokens, lengths, open_):
         """Put a token after every row that is open."""
-        new = _pick(logits, temperature, top_k, draws[:, step])
+        new = _pick(logits[:, :num_tokens], temperature, top_k, draws[:, step])
         cells = tf.stack([every_row, lengths], 1)
         tokens = tf.tensor_scatter_nd_update(tokens, cells, tf.where(
             open_, new, tf.gather_nd(tokens, cells)))

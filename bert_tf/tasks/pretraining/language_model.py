@@ -74,8 +74,9 @@ class LanguageModel(Objective):
                  batch_size=32):
         """Continue texts up to their end or by `max_new_tokens`; see `bert_tf.generate` for ids.
 
-        A text begins with `[CLS]`; of a long one the end is read, so that what is added fits into
-        the window, unless that is shorter than `max_new_tokens`.
+        A text begins as the tokenizer has it, with `[CLS]` or nothing; of a long one the end is
+        read, so that what is added fits into the window, unless that is shorter than
+        `max_new_tokens`.
 
         Args:
             texts: a str, or a list of them.
@@ -91,7 +92,7 @@ class LanguageModel(Objective):
             raise UsageError(explain(f"{self.name} has no tokenizer to read text with",
                                      attempt="model.tokenizer = bert_tf.load_tokenizer(folder), "
                                      "or bert_tf.generate(model, ids, mask, …)"))
-        if len(self.tokenizer.vocabulary) != self.config.vocab_size:
+        if self.tokenizer.vocabulary.num_rows > self.config.vocab_size:
             raise UsageError(explain(f"a tokenizer of {len(self.tokenizer.vocabulary)} tokens",
                                      f"vocab_size={self.config.vocab_size}"))
         if isinstance(texts, str | bytes):
@@ -104,7 +105,7 @@ class LanguageModel(Objective):
             made = generation.generate(
                 self, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
                 max_new_tokens, top_k, temperature, seed, self.tokenizer.vocabulary.sep_id,
-                first_row=start)
+                first_row=start, num_tokens=len(self.tokenizer.vocabulary))
             new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
             continuations += added_text(self.tokenizer, prompt, new).numpy().tolist()
         return [text.decode() for text in continuations]

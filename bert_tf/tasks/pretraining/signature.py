@@ -107,11 +107,12 @@ def generate(served, seed=None, **inputs):
     that comes to its `[SEP]` ends there. Of a text also `text [B]`, to be put after it.
     """
     prompt = served.prompt(inputs)
-    end_id = served.tokenizer.vocabulary.sep_id if served.tokenizer else None
+    vocabulary = served.tokenizer and served.tokenizer.vocabulary
     made = generation.generate(
         served.model, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
         served.max_new_tokens, 1 if seed is None else served.top_k,
-        seed=0 if seed is None else seed, end_id=end_id, may_slide=False)
+        seed=0 if seed is None else seed, end_id=vocabulary and vocabulary.sep_id, may_slide=False,
+        num_tokens=vocabulary and len(vocabulary))
     num_tokens = tf.reduce_sum(made["output_mask"], axis=1)
     return continuation(served, prompt, made["output_word_ids"], num_tokens, "text" in inputs)
 
@@ -140,6 +141,8 @@ def _expected(served, inputs, actual, tolerance):
     mask = tf.sequence_mask(whole.row_lengths(), dtype=tf.int32)
     logits = served.model({"input_word_ids": whole.to_tensor(), "input_mask": mask},
                           training=False)["language_model_logits"].numpy()
+    if served.tokenizer is not None:
+        logits = logits[..., :len(served.tokenizer.vocabulary)]
     top_k = served.top_k if "seed" in inputs else 1
     checked = ids.copy()
     for row, start in enumerate(prompt.row_lengths().numpy() - 1):

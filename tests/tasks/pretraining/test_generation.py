@@ -248,7 +248,7 @@ def test_text_is_continued_by_text(tmp_path, eager):
     for wrong in (-1, 2.5):
         with pytest.raises(UsageError, match=f"max_new_tokens={wrong}"):
             model.generate("the", wrong)
-    other = LanguageModel(GPT)
+    other = LanguageModel(config.replace(vocab_size=15))
     other.tokenizer = tokenizer
-    with pytest.raises(UsageError, match="16 tokens.*vocab_size=23"):
+    with pytest.raises(UsageError, match="16 tokens.*vocab_size=15"):
         other.generate("the")
