@@ -84,8 +84,9 @@ def read_queries(path, columns=None, form=AS_FOUND):
         return (example for example in squad_questions(path, form, _question)
                 if example is not None)
     names, form = column_names(path, form)
-    if not any(names):
-        return iter(())
+    if not any(names):  # nothing, or rows of JSON none of which is an object with fields
+        rows = read_rows(path, [columns.get("text", "query")], form=form) if is_table(path) else ()
+        return (row for _, row in rows if isinstance(row, BadRow))
     if form.header is None and columns and all(map(str.isdigit, columns.values())):
         form = dataclasses.replace(form, header=find_columns(names) is not None)
     found = find_columns(names, columns)
