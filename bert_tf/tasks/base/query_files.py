@@ -8,7 +8,7 @@
 | pairs judged by a name or a yes: KLUE-NLI, MNLI, MRPC, QQP | a query with the texts that \
 follow from it or say the same as positives; contradictions and noes as hard negatives |
 | SQuAD's JSON, KorQuAD | a question that has an answer; its paragraph is the positive |
-| `.txt`, or a table with one column of text | a text alone |
+| `.txt`, or a table without positives | a text alone |
 
 Columns are known by their names, see `ROLES`, or named by the caller. A column whose name is a
 plural holds a list, in CSV and TSV a JSON list.
