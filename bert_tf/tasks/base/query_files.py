@@ -49,6 +49,15 @@ _SAME = {"1": True, "0": False}
 _JUDGEMENTS = {"gold_label": _ENTAILMENT, "is_duplicate": _SAME, "Quality": _SAME}  # by column
 
 
+class NoQueries(UsageError):
+    """A table at `path` without a column of queries among `names`; `attempt` is what may help."""
+
+    def __init__(self, path, names, attempt):
+        super().__init__(explain(f"{path}: no column of queries among {', '.join(names)}",
+                                 f"one of {', '.join(ROLES['query'])}", attempt))
+        self.path, self.names = path, names
+
+
 @dataclasses.dataclass(frozen=True)
 class QueryColumns:
     """Columns of a table of queries: names, or numbers (as str) of a table without header."""
@@ -93,10 +102,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
     if not (is_table(path) or columns or found and found.positives):
         return _lines(path, form)
     if found is None:
-        raise UsageError(explain(
-            f"{path}: no column of queries among {', '.join(names)}",
-            f"one of {', '.join(ROLES['query'])}",
-            "--text_column and --text_b_column, or --no-header"))
+        raise NoQueries(path, names, "--text_column and --text_b_column, or --no-header")
 
     def rows():
         needed = [name for name in found.all if name == found.query or name.isdigit()]
