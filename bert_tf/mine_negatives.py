@@ -144,13 +144,17 @@ class _Mining:
     def _read_queries(self):
         from bert_tf.data.table_form import AS_FOUND
         from bert_tf.data.tables import BadRow
+        from bert_tf.tasks.base.query_files import NoQueries
         from bert_tf.tasks.ranking.datasets import read_ranked
 
         positives = {}
-        for example in read_ranked(self.config.input, {}, AS_FOUND):
-            if isinstance(example, BadRow):
-                raise example
-            positives.setdefault(example.query, {}).update(dict.fromkeys(example.positives))
+        try:
+            for example in read_ranked(self.config.input, {}, AS_FOUND):
+                if isinstance(example, BadRow):
+                    raise example
+                positives.setdefault(example.query, {}).update(dict.fromkeys(example.positives))
+        except NoQueries as error:  # columns are known by their names alone here
+            raise NoQueries(error.path, error.names, "renaming it") from error
         if not positives:
             raise BertTfError(explain(f"{self.config.input}: no query", "one or more"))
         return positives

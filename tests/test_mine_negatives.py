@@ -186,6 +186,12 @@ def test_other_outputs_in_a_folder_are_mined_at_the_same_time(data, tmp_path):
         mine_negatives(**data, bm25=True)
 
 
+def test_no_flag_that_is_not_there_is_named(data, tmp_path):
+    (tmp_path / "left.csv").write_text("left,right\na,b\n")
+    with pytest.raises(UsageError, match="no column of queries among left, right; .*try renaming"):
+        mine_negatives(**data | {"input": str(tmp_path / "left.csv"), "bm25": True})
+
+
 @pytest.mark.parametrize("option", ["input", "corpus"])
 def test_what_is_read_is_not_replaced(data, option):
     before = pathlib.Path(data[option]).read_text()

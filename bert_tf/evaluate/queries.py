@@ -10,6 +10,7 @@
 import collections
 import dataclasses
 import json
+import unicodedata
 
 from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
 from bert_tf.errors import BertTfError, UsageError, explain
@@ -64,10 +65,10 @@ def read_retrieval(options):
             corpus = _own_corpus(options.data, form, examples)
         places = collections.defaultdict(list)
         for row, passage in enumerate(corpus):
-            places[passage.text].append(row)
+            places[composed(passage.text)].append(row)
         positives = collections.defaultdict(dict)  # of a query those of all its examples
         for example in examples:
-            positives[example.query].update(dict.fromkeys(example.positives, 1))
+            positives[example.query].update(dict.fromkeys(map(composed, example.positives), 1))
         found = [(example.where, example.id, example.query, positives[example.query])
                  for example in examples]
     else:
@@ -83,6 +84,11 @@ def read_retrieval(options):
         raise BertTfError(explain(f"{options.data}: no query with a relevant passage",
                                   "one or more"))
     return queries, corpus, examples, left_out + len(bad)
+
+
+def composed(text):
+    """Return what a text is known by, whether it came composed (NFC) or decomposed (NFD)."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _resolved(found, places):

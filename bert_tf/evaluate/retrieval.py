@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf.embedder import Embedder, TermWeigher, TokenEmbedder, deciding_files, retriever_of
 from bert_tf.errors import UsageError, explain
 from bert_tf.evaluate.config import BM25
-from bert_tf.evaluate.queries import read_retrieval
+from bert_tf.evaluate.queries import composed, read_retrieval
 from bert_tf.evaluate.run import Evaluation
 from bert_tf.evaluate.systems import Reranker, find, without
 from bert_tf.finetune.results import PREDICTIONS
@@ -137,7 +137,8 @@ def _own_texts(queries, passages):
     as similar."""
     places = collections.defaultdict(list)
     for row, passage in enumerate(passages):
-        places[passage.text].append(row)
-    own = {number: [row for row in places.get(query.text, ()) if row not in query.relevant]
+        places[composed(passage.text)].append(row)
+    own = {number: [row for row in places.get(composed(query.text), ())
+                    if row not in query.relevant]
            for number, query in enumerate(queries)}
     return {number: rows for number, rows in own.items() if rows}

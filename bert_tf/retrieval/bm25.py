@@ -20,7 +20,7 @@ from bert_tf.tokenization.texts import text_list
 
 TERMS = ("auto", "words", "morphemes", "bigrams")
 _WORD = re.compile(r"\w+")
-_HANGUL = re.compile("[\uac00-\ud7a3]")
+_HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7a3]")  # syllables, in NFD too
 # Hangul, kana and Chinese characters.
 _UNSPACED = re.compile("[\uac00-\ud7a3\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 

@@ -104,7 +104,7 @@ def _table(path, form):
     rows = read_rows(path, ["0"], ["1", "2", "3"], form)
     first = next(rows)
     names = _WITHOUT_HEADER.get(len(first[1]))
-    named = {*_IDS, "title"} & {value.strip() for value in first[1].values()}
+    named = {*_IDS, "text", "title"} & {value.strip().lower() for value in first[1].values()}
     if names is None or (named and len(names) > 1):
         raise no_header  # more columns, which only a header can tell apart, or one without texts
     return ((where, row if isinstance(row, BadRow) else dict(zip(names, row.values(), strict=True)))

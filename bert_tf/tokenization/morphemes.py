@@ -91,8 +91,8 @@ def _analysed(parts, progress):
     analyser, turn = _analyser(os.getpid())
     with turn:
         # Results come in order, as they are requested.
-        found = iter(analyser.tokenize(
-            part for parts_of_one in parts.values() for part in parts_of_one))
+        found = iter(analyser.tokenize(unicodedata.normalize("NFC", part)
+                                       for parts_of_one in parts.values() for part in parts_of_one))
         bar = tqdm.tqdm(parts.items(), desc="morphemes", unit=" texts", unit_scale=True, delay=2,
                         leave=False, disable=not progress)
         return {text: "".join(_with_blanks(part, next(found)) for part in parts_of_one)
@@ -173,17 +173,25 @@ def _analyser(process):
 
 
 def _with_blanks(text, morphemes):
-    """Return `text` with blanks where one of kiwipiepy's tokens ends or begins and none
-    continues."""
-    edges, inside = {0, len(text)}, set()
+    """Return `text` with blanks where one of kiwipiepy's tokens, which are of its NFC form, ends or
+    begins and none continues."""
+    composed = unicodedata.normalize("NFC", text)
+    edges, inside = {0, len(composed)}, set()
     for morpheme in morphemes:
         # kiwipiepy 0.23 lets a word that it corrected end after its text: 영영 in 영🗻영.
-        start, end = morpheme.start, min(morpheme.start + morpheme.len, len(text))
+        start, end = morpheme.start, min(morpheme.start + morpheme.len, len(composed))
         edges.update((start, end))
         inside.update(range(start + 1, end))
     cuts = [place for place in sorted(edges - inside)
-            if place in (0, len(text)) or _is_separable(text, place)]
+            if place in (0, len(composed)) or _is_separable(composed, place)]
+    if composed != text:
+        cuts = np.searchsorted(_decomposed_ends(text), _decomposed_ends(composed)[cuts])
     return " ".join(text[start:end] for start, end in zip(cuts, cuts[1:], strict=False))
+
+
+def _decomposed_ends(text):
+    """Return int64 `[len(text) + 1]`: how long the NFD form of so many characters is."""
+    return np.cumsum([0, *(len(unicodedata.normalize("NFD", character)) for character in text)])
 
 
 def _is_separable(text, place):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -230,6 +231,16 @@ def test_positives_of_a_query_may_be_in_several_rows(folder, tmp_path):
     assert measure(folder, tmp_path / "out", tmp_path / "q.tsv") == 0
     assert files.read_json(str(tmp_path / "out" / "results.json"))["metrics"] == {
         "mrr@10": 1, "ndcg@10": 1, "map": 1, "recall@1": 0.5}
+
+
+def test_a_positive_is_in_the_corpus_however_it_is_composed(folder, tmp_path):
+    decomposed = unicodedata.normalize("NFD", "한국의 수도")
+    (tmp_path / "q.tsv").write_text("query\tpassage\n수도\t한국의 수도\n")
+    (tmp_path / "passages.tsv").write_text(f"id\ttext\nd1\tthe end\nd2\t{decomposed}\n")
+    assert measure(folder, tmp_path / "out", tmp_path / "q.tsv",
+                   corpus=tmp_path / "passages.tsv") == 0
+    (line,) = files.read_lines(str(tmp_path / "out" / "predictions.jsonl"))
+    assert json.loads(line)["gold"] == {"d2": 1}
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -3,6 +3,7 @@
 import collections
 import math
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -49,6 +50,15 @@ def test_korean_by_morphemes_and_by_bigrams():
     assert Bm25(texts, "words").search(["서울의 강"], 1)[1].tolist() == [[-1]]
     assert Bm25(["東京は日本の首都です", "abc東京1"], "bigrams").search(
         ["日本", "abc", "東京1"], 2)[1].tolist() == [[0, -1], [1, -1], [1, 0]]
+
+
+@pytest.mark.parametrize("of_texts, of_query", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_korean_is_found_however_it_is_composed(of_texts, of_query):
+    texts = [unicodedata.normalize(of_texts, text) for text in ("음악이 좋았다", "서울은 수도이다")]
+    index = Bm25(texts)
+    assert index.terms == "morphemes"
+    query = unicodedata.normalize(of_query, "수도가 어디인가")
+    assert index.search([query], 1)[1].tolist() == [[1]]
 
 
 def test_what_cannot_be_searched(monkeypatch):

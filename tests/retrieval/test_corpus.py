@@ -52,6 +52,7 @@ def test_ids_of_several_files_and_what_is_searched(tmp_path):
     ("a.tsv", "id\ttext\nx\t \n", "a.tsv line 2: no text"),
     ("a.tsv", "id\ttext\nx\tone\ttwo\n", "a.tsv line 2: 3 columns"),
     ("a.tsv", "pid\tpassage\tsource\tlang\nx\tone\twiki\ten\n", "no column 'text' among pid"),
+    ("a.csv", "ID,Text\nx,one\n", "no column 'text' among ID, Text"),
     ("a.tsv", "id\ttitle\tbody\nx\tT\tone\n", "no column 'text' among id, title, body"),
     ("a.jsonl", '{"id": "a", "text": "x"}\n{"text": "y", "id": null}\n', "line 2: no id"),
     ("a.jsonl", '{"id": "2", "text": "x"}\n{"text": "y"}\n', "line 2: no id, unlike the rows"),

@@ -105,6 +105,14 @@ def test_analysing_twice_is_analysing_once(texts):
     assert mixed == analysed * 2
 
 
+@pytest.mark.parametrize("text", ["영화를 재밌게 봤다", "Café가는곳이", "ㅋㅋ 좋다\u0308"])
+def test_decomposed_text_is_split_where_composed_text_is(text):
+    decomposed = unicodedata.normalize("NFD", text)
+    (analysed,) = analyse([decomposed])
+    assert unicodedata.normalize("NFC", analysed) == analyse([text])[0] != text
+    assert original_offsets(decomposed, analysed)[-1] == len(decomposed)
+
+
 def test_what_is_no_analysis_has_no_offsets():
     for analysed in ("영화 은", "영화", "영화 를 보", "영 - 화를"):
         with pytest.raises(UsageError, match="is not an analysis of"):

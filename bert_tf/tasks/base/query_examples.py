@@ -54,6 +54,11 @@ class QueryExample(Example):
         return ["positive"] * len(self.positives) + ["negative"] * len(self.negatives)
 
     @property
+    def described_labels(self):
+        """See `Example.described_labels`: none is predicted."""
+        return set()
+
+    @property
     def stratum(self):
         """See `Example.stratum`."""
         return "" if self.label is None else self.label

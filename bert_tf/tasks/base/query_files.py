@@ -8,7 +8,7 @@
 | pairs judged by a name or a yes: KLUE-NLI, MNLI, MRPC, QQP | a query with the texts that \
 follow from it or say the same as positives; contradictions and noes as hard negatives |
 | SQuAD's JSON, KorQuAD | a question that has an answer; its paragraph is the positive |
-| `.txt`, or a table with one column of text | a text alone |
+| `.txt`, or a table without positives | a text alone |
 
 Columns are known by their names, see `ROLES`, or named by the caller. A column whose name is a
 plural holds a list, in CSV and TSV a JSON list.
@@ -49,6 +49,15 @@ _SAME = {"1": True, "0": False}
 _JUDGEMENTS = {"gold_label": _ENTAILMENT, "is_duplicate": _SAME, "Quality": _SAME}  # by column
 
 
+class NoQueries(UsageError):
+    """A table at `path` without a column of queries among `names`; `attempt` is what may help."""
+
+    def __init__(self, path, names, attempt):
+        super().__init__(explain(f"{path}: no column of queries among {', '.join(names)}",
+                                 f"one of {', '.join(ROLES['query'])}", attempt))
+        self.path, self.names = path, names
+
+
 @dataclasses.dataclass(frozen=True)
 class QueryColumns:
     """Columns of a table of queries: names, or numbers (as str) of a table without header."""
@@ -84,18 +93,16 @@ def read_queries(path, columns=None, form=AS_FOUND):
         return (example for example in squad_questions(path, form, _question)
                 if example is not None)
     names, form = column_names(path, form)
-    if not any(names):
-        return iter(())
+    if not any(names):  # nothing, or rows of JSON none of which is an object with fields
+        rows = read_rows(path, [columns.get("text", "query")], form=form) if is_table(path) else ()
+        return (row for _, row in rows if isinstance(row, BadRow))
     if form.header is None and columns and all(map(str.isdigit, columns.values())):
         form = dataclasses.replace(form, header=find_columns(names) is not None)
     found = find_columns(names, columns)
     if not (is_table(path) or columns or found and found.positives):
         return _lines(path, form)
     if found is None:
-        raise UsageError(explain(
-            f"{path}: no column of queries among {', '.join(names)}",
-            f"one of {', '.join(ROLES['query'])}",
-            "--text_column and --text_b_column, or --no-header"))
+        raise NoQueries(path, names, "--text_column and --text_b_column, or --no-header")
 
     def rows():
         needed = [name for name in found.all if name == found.query or name.isdigit()]

@@ -2,7 +2,7 @@
 
 from bert_tf.errors import UsageError, explain
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
-from bert_tf.tasks.embedding.check import KINDS, kind_of, suited_loss
+from bert_tf.tasks.embedding.check import KINDS, kind_of
 from bert_tf.tasks.embedding.task import Embedding
 
 
@@ -19,11 +19,10 @@ class FromQueries(Embedding):
         return False
 
     def labels(self, train):
-        """See `TaskType.labels`: none; a loss is chosen, and what it cannot learn is refused."""
+        """See `Embedding.labels`; labelled pairs are refused."""
         if kind_of(train) == KINDS[0]:
             raise UsageError(explain(f"--task {self.task.name} with {KINDS[0]}", KINDS[1]))
-        self.loss = suited_loss(self.options, train, self.models[0].loss_class)
-        return []
+        return super().labels(train)
 
     def model_options(self, labels, tokenizer):
         """See `TaskType.model_options`; the beginning of each text is read."""

@@ -59,8 +59,12 @@ class Embedding(TaskType):
         self.kind = None  # one of `KINDS`, of the examples that are measured on
 
     def labels(self, train):
-        """See `TaskType.labels`: none; a loss is chosen, and what it cannot learn is refused."""
-        self.loss = suited_loss(self.options, train)
+        """See `TaskType.labels`: none; a loss is chosen, and what it cannot learn is refused.
+
+        What the file was found to hold is printed with it.
+        """
+        self.loss = suited_loss(self.options, train, self.models[0].loss_class)
+        print(f"loss {self.loss.loss}, of {kind_of(train)}")
         return []
 
     def measure_on(self, examples):

@@ -75,6 +75,8 @@ def test_columns_by_number_and_by_name(write_file):
     ("a.csv", 'query,positive,negatives\na,b,"[""c"\n', "no JSON list"),
     ("a.tsv", "premise\thypothesis\tlabel\na\tb\t0\n", "label '0'; expected one of entailment"),
     ("a.jsonl", '{"query": "a", "positive": 3}', "int as positive; expected a string"),
+    ("a.jsonl", '["a", "b"]\n', "line 1: list; expected an object with its fields"),
+    ("a.jsonl", "a,b\n", "line 1: invalid JSON"),
 ])
 def test_rows_that_are_refused(write_file, name, text, message):
     (row,) = read_queries(write_file(name, text))

@@ -43,6 +43,11 @@ def test_entities_and_questions():
         "no train example has a question without an answer: it cannot be predicted"]
 
 
+def test_queries_of_another_form():
+    alone = [QueryExample("0", "a")]
+    assert split_notes(alone, [QueryExample("1", "b", ("c",), ("d",))]) == []
+
+
 def test_labels_are_counted_and_alike_names_told():
     made = texts("neg", "Neg ", "neg", "0", "0.0", "1.0", "ｎｅｇ")
     assert label_counts(made) == {"neg": 2, "0": 1, "0.0": 1, "1.0": 1, "Neg ": 1, "ｎｅｇ": 1}

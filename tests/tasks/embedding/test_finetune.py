@@ -195,6 +195,18 @@ def test_what_cannot_be_done_is_said_in_one_line(folder, words, code, message, m
     assert not os.path.exists(folder / "refused" / "trials")
 
 
+@pytest.mark.parametrize("train, printed", [
+    ("replies.tsv", "loss in_batch, of texts alone"),
+    ("sts.tsv", "loss cosent, of labelled pairs")])
+def test_what_was_detected_in_a_file_is_printed(folder, train, printed, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    write(folder / "replies.tsv", ("query", "reply"), [(f"w{n}", f"w{n} w1") for n in range(20)])
+    # A width that no vector has ends it before anything is trained.
+    cli.run(finetune.main, command(folder, "--train", train, "--dev", "sts.tsv",
+                                   "--matryoshka_widths", "32", name=f"detected_{train}"))
+    assert printed in capsys.readouterr().out
+
+
 def test_ranks():
     queries = np.eye(2, dtype="float32")
     texts = np.array([[1, 0], [0.5, 0.1], [0.9, 0.2], [0.9, 0]], "float32")
