@@ -1,7 +1,7 @@
 """What a `config.json` says of architectures beyond BERT's: keys, defaults, and what is refused."""
 
 from bert_tf.converters import hf_causal, hf_t5
-from bert_tf.converters.hf_causal import layer_types
+from bert_tf.converters.hf_causal import layer_types, named_types
 from bert_tf.converters.hf_rope import read_both, read_rope, write_both
 from bert_tf.errors import UsageError, explain
 
@@ -245,8 +245,8 @@ def _read_modernbert(stated, source):
         # Files of older versions have null for: as the layers that see everything.
         stated["local_rope_theta"] = stated["global_rope_theta"]
     every, layers = stated["global_attn_every_n_layers"], stated["num_hidden_layers"]
-    named = stated.get("layer_types")
-    if named is not None and isinstance(every, int) and every > 0 and isinstance(layers, int):
+    named = named_types(stated, source)
+    if named and isinstance(every, int) and every > 0:
         usual = layer_types(layers, every)
         if named != usual:
             raise UsageError(explain(f"{source}: layer_types={named!r}", f"{usual!r}"))

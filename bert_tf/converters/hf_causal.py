@@ -83,7 +83,7 @@ def read_gemma3(stated, source):
     layers = _number(stated["num_hidden_layers"], source, "num_hidden_layers")
     every = _number(stated["sliding_window_pattern"], source, "sliding_window_pattern")
     window = _number(stated["sliding_window"], source, "sliding_window", 2)
-    named, first = stated.get("layer_types"), every - 1
+    named, first = named_types(stated, source), every - 1
     reach = window // 2 if bidirectional else window - 1
     if named and named == [KINDS[0]] * layers:
         reach = 0
@@ -109,12 +109,23 @@ def _number(value, source, key, least=1):
 
 def _period(named, layers):
     """How often kinds of layers repeat, and the first that sees everything, if they do."""
-    if not isinstance(named, list) or len(named) != layers:
-        return 1, 0
     full = [layer for layer, kind in enumerate(named) if kind == KINDS[0]]
     if not full:
         return layers + 1, layers
     return (full[1] - full[0] if len(full) > 1 else layers), full[0]
+
+
+def named_types(stated, source):
+    """The kinds of layers that a file names, one for each; None where it names none.
+
+    Raises:
+        UsageError: they are none, or more or fewer than there are layers.
+    """
+    named, layers = stated.get("layer_types"), stated["num_hidden_layers"]
+    if named and (not isinstance(named, list) or len(named) != layers):
+        raise UsageError(explain(f"{source}: layer_types={named!r}",
+                                 f"a list with one for each of {layers!r} layers"))
+    return named or None
 
 
 def layer_types(layers, every, first=0):

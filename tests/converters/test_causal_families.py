@@ -236,6 +236,7 @@ def test_what_a_file_leaves_out(tmp_path):
     (GEMMA3, {"is_causal": False}, "is_causal=False"),
     (GEMMA3, {"layer_types": [*["full_attention"] * 3, "sliding_attention"]}, "layer_types="),
     (GEMMA3, {"layer_types": "full_attention"}, "layer_types="),
+    (GEMMA3, {"layer_types": ["full_attention"], "num_hidden_layers": 10**13}, "layer_types="),
     (GEMMA3, {"architectures": ["Gemma3ForCausalLM"]}, "attention='bidirectional' would see")])
 def test_other_models_are_refused(config, change, message, tmp_path):
     folder = write(tmp_path / "model", {**config, **change}, tensors_of(config))

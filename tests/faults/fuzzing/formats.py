@@ -26,7 +26,11 @@ GEMMA = {**QWEN, "model_type": "gemma3_text", "architectures": ["Gemma3TextModel
          "use_bidirectional_attention": True, "sliding_window": 4,
          "layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {
              "full_attention": _ROTARY, "sliding_attention": _ROTARY}}
-_HF = (HF, GPT, QWEN, GEMMA)
+T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 40,
+      "d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 2, "dropout_rate": 0.1,
+      "feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new", "is_gated_act": True,
+      "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20, "n_positions": 16}
+_HF = (HF, GPT, QWEN, GEMMA, T5)
 OFFICIAL = {"encoder": "BertEncoderV2", "encoder_args": {
     "vocab_size": 40, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2,
     "type_vocab_size": 2, "max_sequence_length": 16, "inner_dim": 16, "embedding_width": 8,
@@ -64,10 +68,13 @@ CHARACTERS_JSON = {
 UNIGRAM_JSON = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [
     [token, -float(number)] for token, number in _IDS.items()]}, "normalizer": None,
     "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}, "post_processor": _TEMPLATE}
+BYTES_JSON = {**UNIGRAM_JSON, "model": {**UNIGRAM_JSON["model"], "byte_fallback": True, "vocab": [
+    *UNIGRAM_JSON["model"]["vocab"], *([f"<0x{byte:02X}>", 0.0] for byte in range(256))]}}
 CASINGS = ({"lower_case": True, "strip_accents": False, "pretokenize": "morphemes"},
            {"do_lower_case": True, "strip_accents": None}, {"add_prefix_space": True},
-           {"do_lower_case": True, "keep_accents": False, "remove_space": True})
-_TOKENIZERS = (*CASINGS, TOKENIZER_JSON, BPE_JSON, CHARACTERS_JSON, UNIGRAM_JSON)
+           {"do_lower_case": True, "keep_accents": False, "remove_space": True},
+           {"tokenizer_class": "T5Tokenizer", "extra_ids": 3})
+_TOKENIZERS = (*CASINGS, TOKENIZER_JSON, BPE_JSON, CHARACTERS_JSON, UNIGRAM_JSON, BYTES_JSON)
 MANIFEST = {"fingerprint": "0", "options": {"seed": 1, "input": ["a"]}, "inputs": ["a"]}
 TASK = {"task": "classifier", "labels": ["a"], "reading": {"seq_length": 8}}
 STATE = {"step": 5, "position": [0], "files": {"variables.index": {"size": 3, "blake2b": "00"}}}
