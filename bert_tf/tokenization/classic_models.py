@@ -69,7 +69,11 @@ def load_model(path, config):
         _append(proto, "<mask>")
         return _tokenizer(proto, path, "sentencepiece", _FAIRSEQ, pair_separators=2,
                           pair_types=False)
-    if pieces[:3] == list(_T5):
+    stated = config.get("tokenizer_class")
+    if pieces[:3] == list(_T5) or str(stated).removesuffix("Fast") == "T5Tokenizer":
+        if pieces[:3] != list(_T5):
+            raise UsageError(explain(f"{path} of tokenizer_class={stated!r} begins with "
+                                     f"{', '.join(pieces[:3])}", ", ".join(_T5)))
         for number in reversed(range(_sentinels(config, path))):
             _append(proto, f"<extra_id_{number}>")
         last = proto.pieces[-1].piece

@@ -39,8 +39,11 @@ def test_a_class_with_other_rules_is_refused(folder, name, file):
 
 def test_a_sentence_piece_model_of_a_class_with_other_rules(tmp_path):
     (tmp_path / "spiece.model").write_bytes(tiny_model.sentence_piece().model)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "MBartTokenizer"}')
+    with pytest.raises(NoTextError, match="tokenizer_class='MBartTokenizer', whose rules"):
+        load_tokenizer(str(tmp_path))
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer"}')
-    with pytest.raises(NoTextError, match="tokenizer_class='T5Tokenizer', whose rules"):
+    with pytest.raises(UsageError, match="spiece.model of tokenizer_class='T5Tokenizer' begins"):
         load_tokenizer(str(tmp_path))
 
 
