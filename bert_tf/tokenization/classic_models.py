@@ -69,17 +69,8 @@ def load_model(path, config):
         _append(proto, "<mask>")
         return _tokenizer(proto, path, "sentencepiece", _FAIRSEQ, pair_separators=2,
                           pair_types=False)
-    stated = config.get("tokenizer_class")
-    if pieces[:3] == list(_T5) or str(stated).removesuffix("Fast") == "T5Tokenizer":
-        if pieces[:3] != list(_T5):
-            raise UsageError(explain(f"{path} of tokenizer_class={stated!r} begins with "
-                                     f"{', '.join(pieces[:3])}", ", ".join(_T5)))
-        for number in reversed(range(_sentinels(config, path))):
-            _append(proto, f"<extra_id_{number}>")
-        last = proto.pieces[-1].piece
-        return _tokenizer(proto, path, "sentencepiece", (
-            "<pad>", "<unk>", "</s>", "</s>", last if last == "<extra_id_0>" else "<pad>"),
-            pair_types=False, initial_token=False)
+    if tuple(pieces[:3]) == _T5 or _model_name(path, config).startswith(("t5", "mt5")):
+        return _t5(proto, path, config)
     deberta = pieces[:1] == ["[PAD]"] or "deberta" in _model_name(path, config)
     if deberta:
         _append(proto, "[MASK]")
@@ -92,6 +83,22 @@ def load_model(path, config):
     return SentencePieceTokenizer(data, source=path, **options)
 
 
+def _t5(proto, path, config):
+    """The tokenizer of T5's class, which puts sentinels after the model's pieces."""
+    first = tuple(piece.piece for piece in proto.pieces[:3])
+    if first != _T5:
+        raise UsageError(explain(f"{path} of T5 begins with {', '.join(first)}", ", ".join(_T5)))
+    number = config.get("extra_ids", 100)
+    if type(number) is not int or not 0 <= number <= 1000:
+        raise UsageError(explain(f"{os.path.join(os.path.dirname(path), CONFIG_NAME)}: extra_ids="
+                                 f"{number!r}", "0 to 1000"))
+    for sentinel in reversed(range(number)):
+        _append(proto, f"<extra_id_{sentinel}>")
+    return _tokenizer(proto, path, "sentencepiece", (
+        "<pad>", "<unk>", "</s>", "</s>", "<extra_id_0>" if number else "<pad>"),
+        pair_types=False, initial_token=False)
+
+
 def _tokenizer(proto, path, normalization, special_tokens, **options):
     proto.trainer_spec.unk_id = [piece.type for piece in proto.pieces].index(UNKNOWN)
     proto.trainer_spec.bos_id = proto.trainer_spec.eos_id = proto.trainer_spec.pad_id = -1
@@ -99,15 +106,6 @@ def _tokenizer(proto, path, normalization, special_tokens, **options):
     return SentencePieceTokenizer(proto.SerializeToString(), source=path,
                                   normalization=normalization, special_tokens=special_tokens,
                                   **options)
-
-
-def _sentinels(config, path):
-    """How many tokens T5's class puts after the model's pieces."""
-    number = config.get("extra_ids", 100)
-    if type(number) is not int or not 0 <= number <= 1000:
-        raise UsageError(explain(f"{os.path.join(os.path.dirname(path), CONFIG_NAME)}: extra_ids="
-                                 f"{number!r}", "0 to 1000"))
-    return number
 
 
 def _append(proto, token):

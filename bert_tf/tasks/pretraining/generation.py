@@ -38,10 +38,10 @@ def generate(model, input_word_ids, input_mask, max_new_tokens, top_k=1, tempera
         end_id: the token that ends a row; None lets all rows run to `max_new_tokens`.
         use_cache: keep keys and values; without, every token costs a run over its whole row.
         may_slide: False omits what rows longer than the window need; they end there.
-        num_tokens: how many tokens there are to choose from; the table of a model may have further
-            rows, which no token is of. None for all rows.
         first_row: of a part of a larger batch, the number of its first row there: of one seed
             the part draws what it draws in the whole.
+        num_tokens: how many tokens there are to choose from; the table of a model may have further
+            rows, which no token is of. None for all rows.
 
     Returns: a dict of int32 `[batch, max_new_tokens]`: `output_word_ids`, the continuations, each
         from its first position on and with its `end_id`, and `output_mask`, 1 for what was
