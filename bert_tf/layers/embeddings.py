@@ -93,8 +93,12 @@ class Embeddings(Layer):
         if length is not None and length > self.longest:
             raise ValueError(f"input_word_ids has {length} positions; {most}")
         if length is None and self.position_embedding != "none" and not is_for_inference():
-            tf.debugging.assert_less_equal(tf.shape(input_word_ids)[1], self.longest,
-                                           f"input_word_ids has too many positions; {most}")
+            fits = tf.debugging.assert_less_equal(
+                tf.shape(input_word_ids)[1], self.longest,
+                f"input_word_ids has too many positions; {most}")
+            # Nothing is looked up before: its error would say less and might come first.
+            with tf.control_dependencies([fits]):
+                input_word_ids = tf.identity(input_word_ids)
         own = layout or Padded(None, sizes_of(input_word_ids))
         embeddings = self._rows(own.tokens(input_word_ids))
         if self.scale:
