@@ -80,7 +80,7 @@ def ours(arguments, train, dev, folder, seed):
         dev, "--init", os.path.join(folder, "init"), "--output_dir", out, "--export_dir",
         os.path.join(folder, f"saved_{seed}"), "--epochs", arguments.epochs, "--batch_size",
         arguments.batch_size, "--learning_rate", arguments.learning_rate, "--max_seq_length",
-        arguments.max_seq_length, "--seed", seed, *arguments.flags])
+        arguments.max_seq_length, "--seed", seed, "--dtype", arguments.dtype, *arguments.flags])
     results = files.read_json(os.path.join(out, "results.json"))
     return {"seconds": results["seeds"][0]["seconds"], "cpu_seconds": computed,
             **results["metrics"], **systems(out, dev, folder)}
@@ -116,7 +116,7 @@ def peer(arguments, train, dev, examples, folder, seed):
         arguments.peer_python, HERE / "peers" / "sentence_training.py", "--init", init, "--train",
         train, "--dev", dev, "--output_dir", out, "--epochs", arguments.epochs, "--batch_size",
         arguments.batch_size, "--learning_rate", arguments.learning_rate, "--max_seq_length",
-        arguments.max_seq_length, "--seed", seed])
+        arguments.max_seq_length, "--seed", seed, "--dtype", arguments.dtype])
     outcome = files.read_json(os.path.join(out, "outcome.json"))
     return {"seconds": outcome["seconds"], "cpu_seconds": computed,
             **measured(os.path.join(out, "tuned.npz"), examples)}, (
@@ -217,6 +217,8 @@ def main():
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--learning_rate", type=float, default=2e-5)
     parser.add_argument("--max_seq_length", type=int, default=256)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32",
+                        help="of the layers in training; the peer's by autocast")
     parser.add_argument("--limit", type=int, help="examples of each part, for a trial")
     parser.add_argument("--core", type=int, default=0, help="the core that both sides run on")
     parser.add_argument("--flags", nargs=argparse.REMAINDER, default=[],

@@ -48,6 +48,7 @@ def main():
     for name in ("epochs", "batch_size", "max_seq_length", "seed"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--learning_rate", type=float, required=True)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     os.makedirs(arguments.output_dir, exist_ok=True)
@@ -62,7 +63,7 @@ def main():
         output_dir=os.path.join(arguments.output_dir, "run"), num_train_epochs=arguments.epochs,
         per_device_train_batch_size=arguments.batch_size, learning_rate=arguments.learning_rate,
         warmup_ratio=0.1, weight_decay=0.01, seed=arguments.seed, save_strategy="no",
-        report_to=[], disable_tqdm=True, use_cpu=True)
+        report_to=[], disable_tqdm=True, use_cpu=True, bf16=arguments.dtype == "bfloat16")
     trainer = SentenceTransformerTrainer(
         model=model, args=settings, loss=MultipleNegativesRankingLoss(model),
         train_dataset=Dataset.from_dict({"anchor": anchors, "positive": positives}))

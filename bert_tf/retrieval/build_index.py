@@ -49,7 +49,8 @@ class Stored:
 
 
 def build_index(folder, options, paths, stored, facts, overwrite=False, verify=False):
-    """Build an index, or what of it is not there yet; the same inputs always give the same bytes.
+    """Build an index, or what of it is missing or damaged; the same inputs always give the same
+    bytes.
 
     Args:
         folder: local path.
@@ -72,8 +73,10 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
     found = manifest.resumed(folder, MANIFEST, BEGUN, options, paths, overwrite, verify,
                              option="precision", made=lambda: _made(folder))
     if found:
-        print(f"{folder}: this index is there already; nothing to do")
-        return found
+        if all(map(_is_whole, _shards(folder))):
+            print(f"{folder}: this index is there already; nothing to do")
+            return found
+        files.remove(os.path.join(folder, MANIFEST))  # until all of it is there again
     stored = stored()
     count = _write_shards(folder, options["shard_size"], paths, stored)
     folders = _shards(folder)

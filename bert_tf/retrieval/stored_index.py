@@ -9,7 +9,7 @@ from bert_tf.storage import checksums, files, manifest
 from bert_tf.tokenization.texts import text_list
 
 _WHOLE = 1 << 28  # bytes of an index up to which all is compared with its checksums
-AGAIN = "bert_tf.index build again"
+AGAIN = "bert_tf.index build again, with --overwrite"
 
 
 class StoredIndex:
@@ -120,7 +120,8 @@ def read_manifest(folder):
     """Return the manifest of an index, whose entries are such as a build writes."""
     path = os.path.join(folder, MANIFEST)
     if not files.exists(path):
-        raise UsageError(explain(f"{folder} holds no finished index", attempt=AGAIN))
+        raise UsageError(explain(f"{folder} holds no finished index",
+                                 attempt="bert_tf.index build again, which goes on with it"))
     found = manifest.read(path)
     options = found.get("options", {})
     if not {"dimensions", "precision"} <= options.keys():

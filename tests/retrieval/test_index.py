@@ -40,10 +40,10 @@ def corpus(tmp_path):
     return str(path)
 
 
-def build(folder, corpus, embed=embed, **options):
+def build(folder, corpus, embed=embed, overwrite=False, **options):
     options = OPTIONS | options
     build_index(str(folder), options, [corpus],
-                lambda: StoredVectors(options, of_passages(embed)), {})
+                lambda: StoredVectors(options, of_passages(embed)), {}, overwrite)
     return VectorIndex(str(folder), embed)
 
 
@@ -142,6 +142,10 @@ def test_an_interrupted_build_gives_the_same_bytes(tmp_path, corpus, options, ca
     assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
     build(tmp_path / "parts", corpus, None, **options)
     assert "nothing to do" in capsys.readouterr().out
+    shard.write_bytes(b"")
+    build(tmp_path / "parts", corpus, **options)
+    assert "made again" in capsys.readouterr().out
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
     with pytest.raises(UsageError, match="precision was .* now 'int8'.*; try .* --overwrite"):
         build(tmp_path / "parts", corpus, precision="int8")
 
@@ -164,6 +168,9 @@ def test_damaged(tmp_path, corpus, monkeypatch):
     for verify in (None, False):
         with pytest.raises(BertTfError, match="approximate.faiss is damaged"):
             VectorIndex(str(tmp_path / "index"), verify=verify)
+    with pytest.raises(BertTfError, match="approximate.faiss .*; try --overwrite"):
+        build(tmp_path / "index", corpus, approximate=True)
+    index = build(tmp_path / "index", corpus, approximate=True, overwrite=True)
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UsageError, match=r"pip install 'bert_tf\[search\]'"):
         VectorIndex(str(tmp_path / "index"), verify=False)
