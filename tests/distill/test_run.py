@@ -136,7 +136,7 @@ def test_kinds_of_students(folder, teacher, words, metric):
     (("--static", "--objectives", "similarities", "hidden"), 2, "could learn hidden"),
     *(pytest.param(*row, marks=pytest.mark.long) for row in (
         (("--hidden_size", "10", "--objectives", "relations", "--relation_heads", "4"), 2,
-         "a number that divides both"),
+         "a number that divides them"),
         (("--init", "{folder}/other", "--objectives", "hidden"), 2,
          "tokens are not the teacher's"),
         (("--objectives", "similarities", "--teacher", "{folder}/classifier"), 2,
