@@ -116,10 +116,10 @@ def _period(named, layers):
 
 
 def named_types(stated, source):
-    """The kinds of layers that a file names, one for each; None where it names none.
+    """Return the kinds of layers that a file names, one for each; None where it names none.
 
     Raises:
-        UsageError: they are none, or more or fewer than there are layers.
+        UsageError: they are no list, or more or fewer than there are layers.
     """
     named, layers = stated.get("layer_types"), stated["num_hidden_layers"]
     if named and (not isinstance(named, list) or len(named) != layers):

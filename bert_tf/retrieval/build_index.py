@@ -88,7 +88,7 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
 
 
 def _write_shards(folder, shard_size, paths, stored):
-    """Write the shards that are not there; return the number of passages."""
+    """Write the shards that are missing or damaged; return the number of passages."""
     passages, count = read_corpus(paths), 0
     with tqdm.tqdm(desc="passages", unit="", unit_scale=True) as bar:
         while part := list(itertools.islice(passages, shard_size)):

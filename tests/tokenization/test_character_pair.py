@@ -8,10 +8,10 @@ import tensorflow as tf
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_folder import both_ways
 from nasty_texts import TEXTS
 from tokenizers import decoders, normalizers, pre_tokenizers, processors
 
-from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.errors import UsageError
 from bert_tf.tokenization.character_pair import BYTES, SPECIAL_TOKENS, CharacterPairTokenizer
 from bert_tf.tokenization.library import LibraryTokenizer
@@ -119,13 +119,7 @@ def test_special_tokens_around_segments(both):
 
 def test_read_and_written(both, tmp_path):
     ours, library, _ = both
-    for name in ("ours", "theirs"):
-        (tmp_path / name).mkdir()
-    ours.save(str(tmp_path / "ours"))
-    saved = load_tokenizer(str(tmp_path / "ours"))
-    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "GemmaTokenizer", 9)
-    written = load_tokenizer(str(tmp_path / "theirs"))
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs" / "tokenizer.json"))
+    saved, written, theirs = both_ways(ours, tmp_path, "GemmaTokenizer")
     for each in (saved, written):
         assert each.options == ours.options and each.merges == ours.merges
         assert each.vocabulary.tokens == ours.vocabulary.tokens

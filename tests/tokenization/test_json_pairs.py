@@ -5,13 +5,11 @@ import json
 import pytest
 import tensorflow as tf
 import tokenizers
-from json_folder import load
+from json_folder import both_ways, load
 
-from bert_tf.converters.hf_tokenizer import write_tokenizer
 from bert_tf.tasks.pretraining.continuation import prompt_of
 from bert_tf.tokenization.byte_pair import BytePairTokenizer
 from bert_tf.tokenization.library import LibraryTokenizer
-from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.word_patterns import EXPRESSIONS
 
@@ -62,13 +60,7 @@ def test_rules_of_llama(tmp_path, llama, pad):
     assert isinstance(read, BytePairTokenizer) and read.python_only is None
     assert read.vocabulary.special_tokens == (
         pad, "<|spare|>", "<|begin_of_text|>", "<|end_of_text|>", "<|mask|>")
-    for name in ("ours", "theirs"):
-        (tmp_path / name).mkdir()
-    read.save(str(tmp_path / "ours"))
-    saved = load_tokenizer(str(tmp_path / "ours"))
-    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "PreTrainedTokenizerFast", 9)
-    written = load_tokenizer(str(tmp_path / "theirs"))
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs" / "tokenizer.json"))
+    saved, written, theirs = both_ways(read, tmp_path, "PreTrainedTokenizerFast")
     for tokenizer in (read, saved, written):
         assert tokenizer.options == read.options
         graph = tf.function(tokenizer.tokenize, autograph=False,
@@ -112,14 +104,9 @@ def test_rules_of_qwen(tmp_path, second):
     assert read.vocabulary.special_tokens == (end, "<|im_start|>", end, end, "<|im_end|>")
     assert read.decode([read.vocabulary.id("<unk>")]) == "<unk>"
     assert not read.vocabulary.initial_token and not read.vocabulary.pair_types
-    for name in ("ours", "theirs"):
-        (tmp_path / name).mkdir()
-    read.save(str(tmp_path / "ours"))
-    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "Qwen2Tokenizer", 9)
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs" / "tokenizer.json"))
+    saved, written, theirs = both_ways(read, tmp_path, "Qwen2Tokenizer")
     texts = [*LLAMA_TEXTS[:3], "e\u0301 <tool_call>x\n1234", "<tool_call>"]
-    for tokenizer in (read, load_tokenizer(str(tmp_path / "ours")),
-                      load_tokenizer(str(tmp_path / "theirs"))):
+    for tokenizer in (read, saved, written):
         assert tokenizer.options == read.options and tokenizer.merges == read.merges
         for other in (library, theirs):
             assert tokenizer.encode(texts) == [each.ids for each in other.encode_batch(texts)]
@@ -173,12 +160,8 @@ def test_no_special_tokens_around_a_text(tmp_path):
     end, pad = QWEN_SPECIALS[2], QWEN_SPECIALS[0]
     read = load(tmp_path, json.loads(library.to_str()), {"pad_token": pad, "eos_token": end,
                                                          "bos_token": None})
-    for name in ("ours", "theirs"):
-        (tmp_path / name).mkdir()
-    read.save(str(tmp_path / "ours"))
-    write_tokenizer(str(tmp_path / "ours"), str(tmp_path / "theirs"), "Qwen2Tokenizer", 9)
-    for tokenizer in (read, load_tokenizer(str(tmp_path / "ours")),
-                      load_tokenizer(str(tmp_path / "theirs"))):
+    saved, written, _ = both_ways(read, tmp_path, "Qwen2Tokenizer")
+    for tokenizer in (read, saved, written):
         assert isinstance(tokenizer, BytePairTokenizer) and tokenizer.options == read.options
         assert tokenizer.vocabulary.special_tokens[::3] == (pad, end)
         for pair in (("a 12",), ("a 12", "b c"), ("", "b")):
