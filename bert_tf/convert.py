@@ -139,9 +139,12 @@ def _report(checkpoint, notes, not_held, source, target):
     prefix = os.path.join(target[1], *index).removesuffix(".index")
     model = {"sparse_embedder": "SparseEncoder", "multi_vector_embedder": "MultiVectorEncoder"}.get(
         task["task"], "SentenceTransformer")
+    place = target[1]
     if target[0] == "hf":
-        model, *_ = files.read_json(os.path.join(target[1], "config.json"))["architectures"]
-    print(f"next: {_NEXT[target[0]].format(path=target[1], checkpoint=prefix, model=model)}")
+        if not files.exists(os.path.join(place, "config.json")):  # ELECTRA, with its generator
+            place = os.path.join(place, "discriminator")
+        model, *_ = files.read_json(os.path.join(place, "config.json"))["architectures"]
+    print(f"next: {_NEXT[target[0]].format(path=place, checkpoint=prefix, model=model)}")
 
 
 def _list(title, names):

@@ -6,9 +6,12 @@ import hf_models
 import pytest
 
 from bert_tf import cli, convert
+from bert_tf.config import ModelConfig
 from bert_tf.converters import hf_safetensors, ours
 from bert_tf.converters.formats import FORMATS
+from bert_tf.converters.tokenizer_files import plain_bert_notes
 from bert_tf.errors import BertTfError
+from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
 
 def _run(capsys, *arguments):
@@ -34,6 +37,25 @@ def test_from_hf_to_ours_and_back(shared, tmp_path, capsys):
         f"next: transformers.BertForPreTraining.from_pretrained({hf!r})")
     assert (source / "model.safetensors").read_bytes() == (
         tmp_path / "hf" / "model.safetensors").read_bytes()
+
+
+def test_what_to_do_with_a_discriminator_and_its_generator(tmp_path, capsys):
+    config = ModelConfig.from_dict({
+        "family": "electra", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 12})
+    ReplacedTokens(config, config, seed=1).save_pretrained(str(tmp_path / "pair"))
+    code, printed = _run(capsys, "--from", "bert_tf", tmp_path / "pair", "--to", "hf",
+                         tmp_path / "hf")
+    folder = str(tmp_path / "hf" / "discriminator")
+    assert (code, printed.out.splitlines()[-1]) == (
+        0, f"next: transformers.ElectraForPreTraining.from_pretrained({folder!r})")
+
+
+def test_a_tokenizer_of_rules_that_we_do_not_run_has_no_notes_of_casing(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab"}))
+    assert plain_bert_notes(str(tmp_path)) == []
 
 
 def test_the_list_names_every_format(capsys):

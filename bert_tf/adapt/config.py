@@ -66,8 +66,11 @@ class AdaptConfig(VocabularyOptions, PretrainingOptions, SeedOptions, TrainWrite
 
     def vocabulary_options(self):
         """What decides the vocabulary and its first rows, as a manifest has it."""
-        return {name: getattr(self, name) for name in (
+        stated = {name: getattr(self, name) for name in (
             "new_pieces", "drop_unused", "keep_at_least", "keep_characters", "seed")}
+        if self.drop_unused and self.split == "sentences":  # whose beginnings need pieces, too
+            stated["split"] = self.split
+        return stated
 
     def pretraining(self, model, objective, longest):
         """The `PretrainConfig` of the training.

@@ -7,9 +7,10 @@ import numpy as np
 
 from bert_tf.converters import ours
 from bert_tf.converters.checkpoint import parameter_shapes
-from bert_tf.converters.vocabulary_surgery import with_vocabulary
+from bert_tf.converters.vocabulary_surgery import options_with_ids, with_vocabulary
 from bert_tf.data.documents import read_documents, read_unchanged
 from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.tasks.embedding.multi_vector.reading import marker_of
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.new_pieces import known_characters, learn_new_pieces, split_piece
 from bert_tf.tokenization.tokenizer import Tokenizer
@@ -65,7 +66,7 @@ def write_adapted(checkpoint, options, paths, folder):
     kept = np.arange(len(now.vocabulary))
     if options.drop_unused:
         _check_frequent(after, now.vocabulary, options)
-        ids = _named(checkpoint)
+        ids = _named(checkpoint, tokenizer)
         for found in (after, _read_elsewhere(now, checkpoint, paths, options.split)):
             ids |= {*np.flatnonzero(found.counts >= options.keep_at_least), *found.tried}
         now, kept = trim(now, ids, options.keep_characters)
@@ -145,12 +146,17 @@ def _check_frequent(found, vocabulary, options):
                                   attempt="a smaller number, or text in words that --model knows"))
 
 
-def _named(checkpoint):
+def _named(checkpoint, tokenizer):
     """Ids of pieces that the model itself names."""
-    config = checkpoint.config
+    config, task = checkpoint.config, checkpoint.task
     # Where positions are counted from padding on, they would move with it.
     first = 0 if config.positions_from_padding else config.padding_id
-    return {*range(first, config.padding_id + 1), *(checkpoint.task.get("special_ids") or ())}
+    named = {*range(first, config.padding_id + 1)}
+    named.update(*(options["special_ids"] for options in options_with_ids(task)))
+    if task["task"] == "multi_vector_embedder":  # whose prompts begin with tokens of no text
+        markers = (marker_of(prompt, tokenizer)[0] for prompt in task["prompts"].values())
+        named.update(marker for marker in markers if marker is not None)
+    return named
 
 
 def _weight_bytes(checkpoint):

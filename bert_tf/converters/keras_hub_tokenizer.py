@@ -27,6 +27,7 @@ _FILES = {"bert": _WORD_PIECE, "electra": _WORD_PIECE,
           "roberta": {"vocabulary.json": pair_files.VOCABULARY_NAME,
                       "merges.txt": pair_files.MERGES_NAME},
           "albert": {"vocabulary.spm": sentence_piece.MODEL_NAME}}
+_PAIR_RULES = ("normalize_nfc", "pattern", "ignore_merges")  # of ours alone
 # Options of their WordPiece tokenizer that ours knows one value of.
 _ONLY = {"split": True, "split_on_cjk": True, "suffix_indicator": "##", "oov_token": "[UNK]"}
 
@@ -50,8 +51,12 @@ def read_tokenizer(preset, family):
     for theirs, ours in _FILES[family].items():
         files.copy(files.inside(preset, os.path.join(_ASSETS, theirs)),
                    os.path.join(folder, ours))
+    stated = files.inside(preset, os.path.join(_ASSETS, CASING))
+    if files.exists(stated):
+        files.copy(stated, os.path.join(folder, CASING))
+        return folder, ()
     if family == "albert":
-        return folder, _copy_casing(preset, folder)
+        return folder, _judge_casing(preset, folder)
     files.write_json(os.path.join(folder, CASING), options)
     return folder, ()
 
@@ -68,15 +73,14 @@ def write_tokenizer(folder, family, preset):
              "albert": _sentence_piece}[family]
     theirs = getattr(keras_hub.models, f"{family.capitalize()}Tokenizer")
     build(theirs, ours).save_to_preset(preset)
+    # What their class has no place for stands in a file that it does not look at.
+    files.write_json(os.path.join(preset, _ASSETS, CASING), ours.options)
     if isinstance(ours, Tokenizer):
         return word_piece_notes(ours, ours.strip_accents)
-    if family != "albert":
-        return []
-    # Their class has no place for them; they stand in a file that it does not look at.
-    files.write_json(os.path.join(preset, _ASSETS, CASING), ours.options)
-    done = [name for name, value in ours.options.items() if value != (name == "keep_accents")]
-    return [f"the tokenizer's {name}={ours.options[name]} (AlbertTokenizer takes the text as it "
-            "is)" for name in done]
+    done = [name for name, value in ours.options.items() if value != (name == "keep_accents")
+            ] if family == "albert" else [name for name in _PAIR_RULES if name in ours.options]
+    return [f"the tokenizer's {name}={ours.options[name]} ({theirs.__name__} has no such option)"
+            for name in done]
 
 
 def _word_piece(theirs, ours):
@@ -108,18 +112,16 @@ def _read_options(path, family):
     names = ({"lower_case": "lowercase", "strip_accents": "strip_accents"}
              if _FILES[family] is _WORD_PIECE else {"add_prefix_space": "add_prefix_space"})
     options = {ours: config.get(theirs, False) for ours, theirs in names.items()}
-    for name, value in options.items():
-        if not isinstance(value, bool):
-            raise UsageError(explain(f"{path}: {names[name]}={value!r}", "true or false"))
+    if _FILES[family] is _WORD_PIECE:  # which, as the original, puts nothing together again
+        options["normalization"] = "google"
+    for name, theirs in names.items():
+        if not isinstance(options[name], bool):
+            raise UsageError(explain(f"{path}: {theirs}={options[name]!r}", "true or false"))
     return options
 
 
-def _copy_casing(preset, folder):
-    """What ALBERT does to text before SentencePiece, which a preset need not say."""
-    source = files.inside(preset, os.path.join(_ASSETS, CASING))
-    if files.exists(source):
-        files.copy(source, os.path.join(folder, CASING))
-        return ()
+def _judge_casing(preset, folder):
+    """What ALBERT does to text before SentencePiece, which a preset does not say."""
     tokens = SentencePieceTokenizer.load(folder).vocabulary
     lower_case = all(token == token.lower() for token in tokens.tokens
                      if token not in tokens.special_tokens)

@@ -116,7 +116,10 @@ def plain_bert_notes(folder):
     from bert_tf.tokenization.load import load_tokenizer
     from bert_tf.tokenization.tokenizer import Tokenizer
 
-    tokenizer = None if folder is None else load_tokenizer(folder)
+    try:
+        tokenizer = None if folder is None else load_tokenizer(folder)
+    except NoTextError:  # as `vocabulary_notes` says
+        return []
     if not isinstance(tokenizer, Tokenizer):
         return []
     return word_piece_notes(tokenizer, tokenizer.lower_case)

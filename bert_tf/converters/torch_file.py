@@ -38,9 +38,11 @@ def read_file(path):
         raise BertTfError(explain(f"{path} has the format of PyTorch before 1.6, a row of pickles",
                                   "the zip archive that torch.save writes", _SAVE_AGAIN))
     parts = _read_parts(path, local)
-    (name,) = [name for name in parts if name.endswith("/data.pkl")] or [None]
-    if name is None:
-        raise BertTfError(explain(f"{path} has no data.pkl", "what torch.save writes"))
+    names = [name for name in parts if name.endswith("/data.pkl")]
+    if len(names) != 1:
+        raise BertTfError(explain(f"{path} has {len(names) or 'no'} data.pkl",
+                                  "one, as torch.save writes it"))
+    (name,) = names
     folder = name.removesuffix("data.pkl")
     if parts[name].file_size > MOST_BYTES:
         raise BertTfError(explain(f"{path}: {name} has {parts[name].file_size} bytes",

@@ -1,5 +1,7 @@
 """A model with another vocabulary: of its tables, rows that stay and rows made of those before."""
 
+import copy
+
 import numpy as np
 
 from bert_tf.config import ModelConfig
@@ -44,8 +46,8 @@ def with_vocabulary(checkpoint, kept, made, tokenizer, seed=0):
                                  "all pieces up to that one among those that are kept"))
     tables = _tables(config, task)
     new_config, new_task = _resized(config, task, len(place) + len(made), padding)
-    if new_task.get("special_ids"):
-        new_task["special_ids"] = [place[number] for number in new_task["special_ids"]]
+    for options in options_with_ids(new_task):
+        options["special_ids"] = [place[number] for number in options["special_ids"]]
 
     def load(name):
         values = checkpoint.tensors[name]
@@ -53,6 +55,12 @@ def with_vocabulary(checkpoint, kept, made, tokenizer, seed=0):
 
     return Checkpoint(new_config, new_task, Tensors(parameter_shapes(new_config, new_task), load),
                       tokenizer)
+
+
+def options_with_ids(task):
+    """Return the dicts of a task, of itself and of parts of it, that name pieces: `special_ids`."""
+    return [options for options in (task, task.get("query_table") or {})
+            if options.get("special_ids")]
 
 
 def _tables(config, task):
@@ -67,7 +75,7 @@ def _resized(config, task, vocab_size, padding_id):
     if task.get("generator"):
         generator = ModelConfig.from_dict(task["generator"]).replace(**changes)
         task = {**task, "generator": generator.to_dict()}
-    return config.replace(**changes), dict(task)
+    return config.replace(**changes), copy.deepcopy(task)
 
 
 def _rows(table, kept, made, seed):

@@ -91,6 +91,8 @@ def _options(flags):
             create_runner(known["runner"])
             unknown = ()
     except SystemExit as error:
+        if not error.code:  # of --help, which is printed
+            raise UsageError(explain("Beam's flags: --help", "flags of a pipeline")) from error
         line = _last_line(printed.getvalue()).split("error: ")[-1]
         raise UsageError(f"Beam's flags: {line}") from error
     except ValueError as error:

@@ -112,10 +112,11 @@ def create_examples(config):
         raise BertTfError(explain(f"no text in {', '.join(inputs)}", "sentences"))
     if splits["train"].get("random_next") == 1:
         raise BertTfError(explain(
-            "no document has two sentences, which next-sentence prediction needs",
+            "no pair has its own second sentence, which next-sentence prediction needs: documents "
+            "of one sentence, or sentences as long as an example",
             attempt="another --split, --format full_sentences or --format doc_sentences"))
-    _check_known(os.path.join(output_dir, splits["train"]["shards"][0]["name"]), options, config,
-                 vocabulary)
+    filled = next(shard for shard in splits["train"]["shards"] if shard["num_examples"])
+    _check_known(os.path.join(output_dir, filled["name"]), options, config, vocabulary)
     made = manifest.write(
         os.path.join(output_dir, MANIFEST), stated, sources, pair_labels=options.label,
         splits=splits, **facts,

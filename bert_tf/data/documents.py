@@ -21,8 +21,9 @@ from bert_tf.storage import files
 from bert_tf.storage.json_texts import is_json_lines, read_json_texts, read_text_blocks
 
 STDIN_NAME = "stdin.txt"
-# JSON would be read as text, brackets and all; the others hold no plain text.
-_NO_TEXT = (".json", ".parquet", ".zip", ".bz2", ".xz", ".zst")
+# JSON would be read as text, brackets and all, an archive as one text with the names of its files;
+# the others hold no plain text.
+_NO_TEXT = (".json", ".parquet", ".tar", ".tgz", ".zip", ".bz2", ".xz", ".zst")
 
 # What may end a sentence, with the quotes and brackets that close after it. The ideographic marks
 # need no blank after them. A run of marks is tried once, from its beginning and whole: from each of

@@ -106,6 +106,8 @@ class PretrainingInput:
         options, vocabulary = made["options"], made["vocabulary"]
         predictions = max_predictions_per_seq or options["max_predictions_per_seq"]
         self.is_dynamic = options["masking"] == "dynamic"
+        if self.is_dynamic and not max_predictions_per_seq and final_masked_lm_prob:
+            predictions = max(predictions, round(options["seq_length"] * final_masked_lm_prob))
         if not self.is_dynamic and predictions != options["max_predictions_per_seq"]:
             raise UsageError(explain(
                 f"max_predictions_per_seq={predictions} with masks stored in {data_dir}",

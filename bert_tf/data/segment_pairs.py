@@ -18,9 +18,9 @@ def segment_pairs(chunk, *, format, pairs, room, short_seq_prob, rng):
 
     Every sentence of the own documents lends at least one token to a pair, except that under
     `swapped` a document (or its part in this chunk) of a single sentence, which has no order, is
-    skipped. Where the last sentence of a document is left alone, its second segment is random
-    (`random`), it makes a pair with the sentence before, used once more (`swapped`), or there is no
-    second segment (`next`).
+    skipped. Where a sentence is alone, as the last of a document or as long as an example, its
+    second segment is random (`random`), it makes a pair with the sentence before, used once more
+    (`swapped`), or there is no second segment (`next`).
 
     Args:
         chunk: a `pairing.Chunk`.

@@ -157,9 +157,9 @@ def freeze(model, what):
         return
     backbone, config = model.encoder.backbone, model.config
     count = {"embeddings": 0, "all": config.num_hidden_layers}.get(what, what)
-    if count > config.num_hidden_layers:
+    if not 0 <= count <= config.num_hidden_layers:
         raise UsageError(explain(f"--freeze {count}",
-                                 f"up to {config.num_hidden_layers}, the layers of the encoder"))
+                                 f"0 to {config.num_hidden_layers}, the layers of the encoder"))
     blocks = backbone.encoder.blocks
     if len(blocks) < config.num_hidden_layers and 0 < count < config.num_hidden_layers:
         raise UsageError(explain(f"--freeze {count} with layers that share their weights",

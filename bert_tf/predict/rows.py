@@ -81,6 +81,7 @@ class Rows:
             these.
         form: a `TableForm`.
         size: rows of a block.
+        needs_id: whether a file must have the column of ids where `columns` names it.
 
     Attributes:
         sources: the files, each with its `path`, `names` and `form`.
@@ -93,7 +94,7 @@ class Rows:
         BertTfError: a file cannot be read.
     """
 
-    def __init__(self, paths, inputs, columns, form, size):
+    def __init__(self, paths, inputs, columns, form, size, needs_id=True):
         self.size = size
         self.text_columns = dict(zip(inputs, (
             columns.get(key, name) for key, name in zip(("text", "text_b"), inputs, strict=False)),
@@ -106,9 +107,11 @@ class Rows:
         self.names = list(dict.fromkeys(
             name for source in self.sources for name in source.names))
         self.id = columns.get("id", ID)
+        if not needs_id and self.id not in self.names:
+            self.id = ID
         self.numbered = self.id not in self.names
         if self.numbered:
-            if "id" in columns:
+            if needs_id and "id" in columns:
                 raise NoColumn(paths[0], self.id, ", ".join(self.names))
             self.names.insert(0, self.id)
 

@@ -62,7 +62,7 @@ class Prediction(OutputFolder):
         # What the options or the columns are wrong for leaves nothing behind.
         predictor = load(options)
         rows = Rows(paths, predictor.inputs, self._columns(predictor, paths), options.form(),
-                    options.shard_size)
+                    options.shard_size, needs_id="id" in self.asked)
         work = Work(options, rows, FORMATS[options.format](rows, predictor))
         manifest.resumed(self.path(), MANIFEST, BEGUN, stored, paths, options.overwrite,
                          options.verify_inputs, option="strict", made=self.made)

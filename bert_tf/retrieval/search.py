@@ -155,10 +155,10 @@ def of_length_1(vectors):
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
-def check_k(k):
+def check_k(k, name="k"):
     """Return k, or raise UsageError where it is no number of passages."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise UsageError(explain(f"k={k!r}", "a whole number of at least 1"))
+        raise UsageError(explain(f"{name}={k!r}", "a whole number of at least 1"))
     return int(k)
 
 

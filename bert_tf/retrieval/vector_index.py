@@ -129,7 +129,7 @@ class VectorIndex(StoredIndex):
             equal ones the earlier row first; -inf and -1 where an approximate search found fewer.
         """
         k = min(check_k(k), len(self))
-        check_k(rescore), check_k(probes)
+        check_k(rescore, "rescore"), check_k(probes, "probes")
         queries = self._queries(queries)
         candidates = min(k * rescore, len(self))
         is_exact = exact or self._approximate is None or candidates == len(self)

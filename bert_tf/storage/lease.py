@@ -174,8 +174,9 @@ class Lease:
                 self._write()
 
 
-def _read(path):
-    """Read a lease, with the `mark` of its version; None where there is none."""
+def _read(path, again=True):
+    """Read a lease, with the `mark` of its version; None where there is none. What goes while it
+    is read is looked at `again`."""
     version = object_store.version(path)
     if version is None:
         return None
@@ -188,7 +189,11 @@ def _read(path):
     except (ValueError, KeyError, TypeError) as error:
         raise BertTfError(explain(f"{path} is not a lease", attempt="deleting it")) from error
     except BertTfError:
-        return None if not object_store.is_file(path) else _read(path)
+        if not object_store.is_file(path):
+            return None
+        if not again:
+            raise
+        return _read(path, again=False)
 
 
 def _this_process():

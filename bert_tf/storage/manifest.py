@@ -41,7 +41,7 @@ def digest_file(path):
     return digest.hexdigest()
 
 
-@functools.lru_cache
+@functools.cache
 def _read_whole(path, version):
     """Return the digest of all of a file, read once for all stages as long as its `version`
     stays."""

@@ -75,7 +75,8 @@ class PairMerges:
         none = self._count
         left, right = tf.cast(symbols[:-1], tf.int64), tf.cast(symbols[1:], tf.int64)
         key = left * self._size + right
-        place = tf.minimum(tf.searchsorted(self._merge_keys, key), none - 1)
+        place = tf.minimum(tf.searchsorted(self._merge_keys, key),
+                           tf.size(self._merge_keys) - 1)
         known = (tf.gather(self._merge_keys, place) == key) & (rows[1:] == rows[:-1])
         rank = tf.where(known, tf.gather(self._merge_ranks, place), none)
         rank = tf.concat([rank, tf.fill(tf.shape(symbols[:1]), none)], axis=0)  # [k]

@@ -71,7 +71,7 @@ def occurrences(tokenizer, texts, words, seq_length=128):
     Raises:
         BertTfError: a word is in no sentence, or is blank.
     """
-    cut = tokenize_texts(tokenizer, texts)
+    cut, vocabulary = tokenize_texts(tokenizer, texts), tokenizer.vocabulary
     ignore_case = getattr(tokenizer, "lower_case", False)
     found = []
     for word in dict.fromkeys(words):
@@ -79,8 +79,9 @@ def occurrences(tokenizer, texts, words, seq_length=128):
         for sentence, (text, one) in enumerate(zip(texts, cut, strict=True)):
             for start, end in places_of(word, text, ignore_case) if word.strip() else ():
                 inside = np.flatnonzero((one["starts"] < end) & (one["ends"] > start))
-                inside = inside[inside < seq_length - 2]
-                found.append(Occurrence(word, sentence, start, end, tuple((inside + 1).tolist()),
+                inside = inside[inside < seq_length - vocabulary.num_special()]
+                places = tuple((inside + vocabulary.initial_token).tolist())
+                found.append(Occurrence(word, sentence, start, end, places,
                                         tuple(one["pieces"][place] for place in inside)))
         if len(found) == before:
             raise BertTfError(explain(f"the word {word!r} is in none of {len(texts)} sentences",

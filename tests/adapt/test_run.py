@@ -20,6 +20,7 @@ from bert_tf.saved_model.source import find_source
 from bert_tf.storage import files, variables
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.multi_vector.model import MultiVectorEmbedder
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 from bert_tf.tokenization import byte_pair
 from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
@@ -102,6 +103,28 @@ def test_pieces_of_prompts_are_kept(folder, unexported):
     after = from_pretrained(str(folder / "of_prompts"))
     texts = [prompt + line for prompt in before.prompts.values() for line in LINES]
     assert after.embed(texts).tobytes() == before.embed(texts).tobytes()
+
+
+def test_the_marker_of_a_prompt_is_kept(unexported, tmp_path):
+    """A token that no text gives."""
+    tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "[unused0]", *LETTERS, "the", "zoo"]))
+    config = ModelConfig(vocab_size=len(tokenizer.vocabulary), initializer_range=0.3, **TINY)
+    MultiVectorEmbedder(config, dim=4, prompts={"query": "[unused0] ", "passage": ""},
+                        preprocessor=TextPreprocessor(tokenizer, 24)).save_pretrained(
+        str(tmp_path / "late"))
+    (tmp_path / "text.txt").write_text("the a b\n")
+    run(tmp_path, "small", "--drop_unused", "--train_steps", "0", model="late")
+    before, after = (from_pretrained(str(tmp_path / name)) for name in ("late", "small"))
+    assert after.config.vocab_size < before.config.vocab_size
+    for one, other in zip(before.embed(["the a"], "query"), after.embed(["the a"], "query"),
+                          strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_a_training_by_sentences_keeps_other_pieces(folder, unexported):
+    run(folder, "again", "--drop_unused", "--train_steps", "0")
+    with pytest.raises(UsageError, match="--overwrite"):
+        run(folder, "again", "--drop_unused", "--train_steps", "0", "--split", "sentences")
 
 
 def test_new_pieces_begin_as_the_mean_of_the_old_ones(folder, unexported):

@@ -105,6 +105,28 @@ def test_what_happens_to_text_before_sentence_piece_is_judged_or_read(tmp_path):
     assert checkpoint.notes == ()
 
 
+@pytest.mark.parametrize(("kind", "make", "told"), [
+    ("bert", lambda: Tokenizer(word_piece().vocabulary, normalization="huggingface"), 0),
+    ("roberta", lambda: BytePairTokenizer(byte_pair().vocabulary.tokens, byte_pair().merges,
+                                          normalize_nfc=True), 1)])
+def test_rules_that_a_preset_has_no_place_for_come_back(kind, make, told, tmp_path):
+    tokenizer = make()
+    preset, dropped = write(kind, tokenizer, tmp_path)
+    assert sum("normalize_nfc=True" in line for line in dropped) == told
+    assert load_tokenizer(keras_hub.read(preset).tokenizer).options == tokenizer.options
+
+
+def test_jamo_of_a_preset_of_others(tmp_path):
+    """Accents are stripped from text that is taken apart, and stays so, as in keras-hub."""
+    pieces = ["\u1100", "##\u1161", "\uac00"]
+    theirs = keras_nlp.models.BertTokenizer(
+        vocabulary=[*WORD_PIECE_SPECIAL, *pieces], lowercase=True, strip_accents=True)
+    keras_hub.to_live(make_checkpoint("bert")).save_to_preset(str(tmp_path / "theirs"))
+    theirs.save_to_preset(str(tmp_path / "theirs"))
+    tokenizer = load_tokenizer(keras_hub.read(str(tmp_path / "theirs")).tokenizer)
+    assert tokenizer.tokenize(["\uac00"]).to_list() == [list(theirs("\uac00").numpy())] == [[5, 6]]
+
+
 def test_a_tokenizer_of_another_kind_is_left_out(tmp_path):
     preset, dropped = write("roberta", word_piece(), tmp_path)
     assert dropped[0] == "the tokenizer (a preset of roberta has a BytePairTokenizer)"

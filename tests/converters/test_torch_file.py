@@ -174,6 +174,7 @@ def test_the_forms_that_torch_writes():
     (archive(torch_pickle(), {"0": bytes(20)}), "data/0 has 20 bytes; expected 24, 6 of type"),
     (archive(torch_pickle(), byteorder=b"big"), "in another order"),
     (archive(torch_pickle()).replace(b"data.pkl", b"data.abc"), "has no data.pkl"),
+    (archive(torch_pickle(), {"0": bytes(24), "b/data.pkl": b""}), "has 2 data.pkl; expected one"),
     (archive(torch_pickle())[:-30], "no zip archive"),
     (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + bytes(50), "PyTorch before 1.6.*try saving"),
     (b"", "no zip archive"),

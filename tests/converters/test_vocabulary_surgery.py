@@ -9,6 +9,7 @@ from bert_tf.converters.checkpoint import parameter_shapes
 from bert_tf.converters.vocabulary_surgery import with_vocabulary
 from bert_tf.errors import UsageError
 from bert_tf.tasks.embedding.model import SentenceEmbedder
+from bert_tf.tasks.embedding.sparse.model import SparseEmbedder
 from bert_tf.tasks.pretraining.masked_lm import Pretrainer
 from bert_tf.tasks.pretraining.replaced_tokens import ReplacedTokens
 
@@ -30,6 +31,15 @@ def read(model, folder):
 def embedder():
     config = ModelConfig(**SIZES)
     return SentenceEmbedder(config, weighting="idf", mask_specials=True, special_ids=[2, 3], seed=1)
+
+
+def test_ids_that_a_part_of_the_model_names_are_others_too(tmp_path):
+    config = ModelConfig(**SIZES)
+    sparse = SparseEmbedder(config, query_table={"special_ids": [3, 5]}, seed=1)
+    before = read(sparse, tmp_path)
+    after = with_vocabulary(before, KEPT, MADE, None)
+    assert after.task["query_table"]["special_ids"] == [2, 3]
+    assert before.task["query_table"]["special_ids"] == [3, 5]
 
 
 @pytest.mark.parametrize(("make", "tables"), [

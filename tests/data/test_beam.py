@@ -206,7 +206,8 @@ def test_without_the_extra(parts, vocab, options, tmp_path, monkeypatch):
     (["--runner", "beam", "--", "--foo=3"], "Beam has no flag --foo"),
     (["--runner", "beam", "--", "--runner=Flick"], "Unexpected pipeline runner: Flick"),
     (["--runner", "beam", "--", "--parallelism=x"], "argument --parallelism: invalid int value"),
-    (["--runner", "beam", "--foo=3"], "unknown argument --foo=3")])
+    (["--runner", "beam", "--foo=3"], "unknown argument --foo=3"),
+    (["--runner", "beam", "--", "--help"], "Beam's flags: --help; expected flags of a pipeline")])
 def test_flags(parts, vocab, make, capsys, flags, message):
     before = signal.getsignal(signal.SIGTERM)
     folder, _ = make(inputs=parts)

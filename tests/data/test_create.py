@@ -208,7 +208,7 @@ def _run(*flags):
 @pytest.mark.parametrize("content, code, message", [
     ("", 1, "holds no text"),
     ("one\ntwo\nthree\n", 1, "the text is a single document"),
-    ("one\n\ntwo\n\nthree\n", 1, "no document has two sentences"),
+    ("one\n\ntwo\n\nthree\n", 1, "no pair has its own second sentence"),
     ("one\ntwo\n\n\x01\n\x02\n", 1, "fewer than two documents that hold words"),
 ])
 def test_bad_text_is_one_line(tmp_path, vocab, capsys, content, code, message):
@@ -233,6 +233,15 @@ def test_pairs_within_documents_need_no_other_document(tmp_path, vocab, capsys):
     assert "no document has two sentences with words" in capsys.readouterr().err
     assert _run(*arguments, "--pairs", "next", "--overwrite") == 0
     assert "train: 3 examples from 3 documents" in capsys.readouterr().out
+
+
+def test_the_first_shard_may_be_empty(tmp_path, vocab):
+    path = tmp_path / "text.txt"  # single sentences, in which there is no order, come first
+    path.write_text("a single sentence of words\n\n" * 80_000 + "one\ntwo\n\nthree\nfour\n")
+    assert _run("--input", str(path), "--vocab", vocab, "--output_dir", str(tmp_path / "data"),
+                "--pairs", "swapped") == 0
+    shards = files.read_json(str(tmp_path / "data/manifest.json"))["splits"]["train"]["shards"]
+    assert shards[0]["num_examples"] == 0 and sum(each["num_examples"] for each in shards) == 2
 
 
 def test_bad_vocabulary_and_casing(tmp_path, text, vocab, capsys):

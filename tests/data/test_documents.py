@@ -135,7 +135,8 @@ def test_expand_inputs_spools_standard_input(tmp_path, write_file, monkeypatch):
         expand_inputs([str(tmp_path / "*.absent")], str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["c4.json.gz", "texts.JSON", "texts.parquet"])
+@pytest.mark.parametrize("name", ["c4.json.gz", "texts.JSON", "texts.parquet", "texts.tar.gz",
+                                  "texts.tgz"])
 def test_what_is_no_text_by_its_name_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(UsageError, match=f"{name} is no text, by its name; expected .*jsonl"):

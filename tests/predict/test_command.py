@@ -215,6 +215,7 @@ def test_what_was_interrupted_goes_on(model, table, tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(("columns", "words", "count"), [
     ({"text": "review", "label": "stars"}, [], COUNT),
     ({"text": "0", "label": "stars"}, [], COUNT),  # a name beside it: there is a header
+    ({"text": "review", "label": "stars", "id": "number"}, [], COUNT),  # ids of other tables
     ({"text": "0", "label": "1"}, ["--header"], COUNT),
     ({"text": "review", "label": "stars"}, ["--text_column", "0"], COUNT + 1)])
 def test_a_run_knows_its_columns(model, table, tmp_path, columns, words, count):

@@ -141,3 +141,14 @@ def test_of_many_that_want_a_folder_at_once_one_gets_it():
     assert len(got) == 1
     got[0].release()
     assert not files.exists(PATH)
+
+
+def test_a_lease_that_may_not_be_read_is_told(monkeypatch):
+    _write()
+
+    def denied(path, *arguments):
+        raise PermissionError("access denied")
+
+    monkeypatch.setattr(lease.object_store, "open_stored", denied)
+    with pytest.raises(BertTfError, match="access denied"):
+        lease._read(PATH)

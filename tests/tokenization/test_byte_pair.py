@@ -123,6 +123,12 @@ def test_prefix_space_and_whole_words(tokenizer):
     assert tokenizer.vocabulary.continuation[word].tolist() == [False] + [True] * (len(word) - 1)
 
 
+def test_of_a_pair_that_is_there_twice_the_later_counts(tokenizer):
+    merges = tokenizer.merges
+    again = BytePairTokenizer(tokenizer.vocabulary.tokens, [*merges[:5], *merges])
+    assert again.tokenize(TEXTS).to_list() == tokenizer.tokenize(TEXTS).to_list()
+
+
 def test_save(tokenizer, folder, tmp_path):
     tokenizer.save(str(tmp_path))
     again = load_tokenizer(str(tmp_path))

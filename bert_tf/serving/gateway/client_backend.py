@@ -48,11 +48,11 @@ class ClientBackend:
         decoder: `Decoder`.
         limits: `Limits` of a request.
         metrics: `Metrics`.
-        options: further ones of `AsyncClient`.
+        options: further ones of `AsyncClient`; how long a call may take is its deadline's.
     """
 
     def __init__(self, address, models, decoder, limits, metrics, **options):
-        self._clients = {name: _Client(address, name, retries=2, **options)
+        self._clients = {name: _Client(address, name, retries=2, timeout=math.inf, **options)
                          for name in sorted(models)}
         self._decoder = decoder
         self._limits = limits

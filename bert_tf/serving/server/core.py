@@ -76,7 +76,7 @@ class Core:
             parts = [await self._batcher.run(signature, part, outputs, version.batching, deadline)
                      for part in _parts(inputs, at_once, version.batching)]
             answer = parts[0] if len(parts) == 1 else {
-                key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+                key: _joined([part[key] for part in parts]) for key in parts[0]}
             self.metrics.runtime(spec.name, "Predict", time.monotonic() - started)
         return _answered(spec, version, name), answer
 
@@ -175,6 +175,16 @@ class Core:
         await self._store.close()
         self._batcher.close()
         self._decoder.close()
+
+
+def _joined(parts):
+    """One array of several, along the first axis; what is as wide as its longest row, such as the
+    terms of texts, is padded, with zeros or empty strings, as graphs pad it."""
+    widths = np.max([part.shape[1:] for part in parts], axis=0)
+    return np.concatenate([np.pad(
+        part, [(0, 0), *((0, width - own) for width, own in zip(widths, part.shape[1:],
+                                                                strict=True))],
+        constant_values=b"" if part.dtype == object else 0) for part in parts])
 
 
 def _parts(inputs, at_once, batching):

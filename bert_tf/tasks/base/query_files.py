@@ -27,7 +27,7 @@ from bert_tf.data.tables import BadRow, attempts, column_names, read_rows
 from bert_tf.errors import UsageError, explain
 from bert_tf.storage import files
 from bert_tf.tasks.base.query_examples import QueryExample
-from bert_tf.tasks.base.squad_file import squad_field, squad_questions
+from bert_tf.tasks.base.squad_file import is_squad_file, squad_field, squad_questions
 from bert_tf.tasks.base.text_files import check_text, short
 
 # The names by which columns are known, the first that a file has; `_1`, `_2` … may follow those of
@@ -89,7 +89,7 @@ def read_queries(path, columns=None, form=AS_FOUND):
         BertTfError: the file cannot be read.
     """
     path, columns = os.fspath(path), columns or {}
-    if files.suffix(path) == ".json" and _begins_with_object(path, form):
+    if is_squad_file(path, form):
         return (example for example in squad_questions(path, form, _question)
                 if example is not None)
     names, form = column_names(path, form)
@@ -105,7 +105,8 @@ def read_queries(path, columns=None, form=AS_FOUND):
         raise NoQueries(path, names, "--text_column and --text_b_column, or --no-header")
 
     def rows():
-        needed = [name for name in found.all if name == found.query or name.isdigit()]
+        asked = (found.query, columns.get("id"))
+        needed = [name for name in found.all if name in asked or name.isdigit()]
         return read_rows(path, needed, found.all, form)
 
     meanings = _meanings(found, rows())
@@ -154,11 +155,6 @@ def _meanings(columns, rows):
     first = next((row.get(columns.score) for _, row in rows if not isinstance(row, BadRow)), None)
     known = isinstance(first, str) and first in _ENTAILMENT
     return _ENTAILMENT if known else _JUDGEMENTS.get(columns.score)
-
-
-def _begins_with_object(path, form):
-    first = next((line for line in files.read_lines(path, form.encoding) if line.strip()), "")
-    return first.lstrip().startswith("{")
 
 
 def _question(where, id, question, context, group):

@@ -12,6 +12,14 @@ _FIELDS = {"data": list, "paragraphs": list, "qas": list, "answers": list, "id":
 _OPTIONAL = {"answers": [], "is_impossible": False}
 
 
+def is_squad_file(path, form):
+    """Return whether a file is JSON that begins with an object; a list is a table's rows."""
+    if files.suffix(path) != ".json":
+        return False
+    first = next((line for line in files.read_lines(path, form.encoding) if line.strip()), "")
+    return first.lstrip().startswith("{")
+
+
 def squad_questions(path, form, make):
     """Yield `make(where, id, question, context, group)` of each question of a file, in order.
 

@@ -69,7 +69,7 @@ class TextPreprocessor(Preprocessor):
                                          "single texts, or long='head'"))
             return self._pack(segments)
         (pieces,) = segments
-        size = self.seq_length - 2
+        size = self.seq_length - self.tokenizer.vocabulary.num_special()
         if self.long == "head_tail":
             head = size // 4
             length = pieces.row_lengths()[:, tf.newaxis]

@@ -50,9 +50,11 @@ class Classification(TaskType):
                                           "one in every train example"))
         self.known = list(self.task.labels or sorted(
             {name for example in train for name in self._names(example)}))
-        if not self.task.labels and len(self.known) < (1 if self.problem == "multi_label" else 2):
-            raise BertTfError(explain(f"the only label of {len(train)} examples is "
-                                      f"{next(iter(self.known), None)!r}", "two or more"))
+        least = 1 if self.problem == "multi_label" else 2
+        if not self.task.labels and len(self.known) < least:
+            found = f"the only label of {len(train)} examples is {self.known[0]!r}" \
+                if self.known else f"no label in {len(train)} examples"
+            raise BertTfError(explain(found, "two or more" if least == 2 else "one or more"))
         return self.known
 
     def measure_on(self, examples):

@@ -1,6 +1,7 @@
 """Prediction of the next token from those before it (GPT, Radford et al. 2018, section 3.1)."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UsageError, explain
@@ -104,8 +105,10 @@ class LanguageModel(Objective):
                                longest)
             made = generation.generate(
                 self, prompt.to_tensor(), tf.sequence_mask(prompt.row_lengths(), dtype=tf.int32),
-                max_new_tokens, top_k, temperature, seed, self.tokenizer.vocabulary.sep_id,
-                first_row=start, num_tokens=len(self.tokenizer.vocabulary))
+                max_new_tokens, top_k, temperature,
+                seed if np.ndim(seed) == 0 else seed[start:start + batch_size],
+                self.tokenizer.vocabulary.sep_id, first_row=start,
+                num_tokens=len(self.tokenizer.vocabulary))
             new = tf.ragged.boolean_mask(made["output_word_ids"], made["output_mask"] > 0)
             continuations += added_text(self.tokenizer, prompt, new).numpy().tolist()
         return [text.decode() for text in continuations]

@@ -7,8 +7,7 @@ never moved or skipped, and the message says where it is found.
 from bert_tf.data.table_form import AS_FOUND
 from bert_tf.data.tables import BadRow, attempts, read_rows
 from bert_tf.errors import explain
-from bert_tf.storage import files
-from bert_tf.tasks.base.squad_file import squad_field, squad_questions
+from bert_tf.tasks.base.squad_file import is_squad_file, squad_field, squad_questions
 from bert_tf.tasks.base.text_files import check_text, short
 from bert_tf.tasks.question_answering.examples import SpanExample
 
@@ -39,7 +38,7 @@ def _squad_example(where, id, question, context, group):
 
 
 def read_span_table(path, columns, form=AS_FOUND):
-    """Read the questions of a table, see `tables`, or of a `.json` file as SQuAD's.
+    """Read the questions of a table, see `tables`, or of a `.json` file that is no list as SQuAD's.
 
     `columns["text"]` is the question, `"text_b"` the context, `"label"` the answer, empty where
     there is none. The answer's first character is in the column `answer_start`; without it, the
@@ -49,7 +48,7 @@ def read_span_table(path, columns, form=AS_FOUND):
 
     Raises: as `read_texts`.
     """
-    if files.suffix(path) == ".json":
+    if is_squad_file(path, form):
         return read_squad(path, form=form)
     question, context, label = columns["text"], columns["text_b"], columns["label"]
     needed = [question, context, label, *filter(None, [columns.get("id")])]

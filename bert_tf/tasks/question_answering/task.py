@@ -127,8 +127,8 @@ class QuestionAnsweringType(TaskType):
         return {"id": example.id, "answer": row["answer"] or ""}
 
     def metrics(self, examples, predictions):
-        """Return `{"exact_match", "f1", …}` of `evaluation.span`, in percent, as the task is
-        measured."""
+        """Return `{"exact_match", "f1", …}` of `squad_metrics` or `korquad_metrics`, in percent, as
+        the task is measured."""
         answers = {line["id"]: line["answer"] for line in predictions}
         if self.task.name == "korquad":
             return korquad_metrics(examples, answers)
@@ -158,7 +158,7 @@ def answer_line(example, found, null_threshold):
 
     Args:
         example: a `SpanExample`.
-        found: of this question, arrays, what `tasks.answers.answers_from` gives.
+        found: of this question, arrays, what `answers.answers_from` gives.
         null_threshold: None or a float.
 
     Returns:

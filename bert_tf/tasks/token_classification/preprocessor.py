@@ -89,7 +89,8 @@ class WordPreprocessor(Preprocessor):
                                                           tf.size(counts)),
                 "unit_starts": tf.boolean_mask(units.starts.values, kept),
                 "unit_ends": tf.boolean_mask(units.ends.values, kept),
-                "unit_places": tf.stack([window, 1 + position - number * self.stride], axis=1)}
+                "unit_places": tf.stack([window, int(self.tokenizer.vocabulary.initial_token)
+                                         + position - number * self.stride], axis=1)}
 
     def _pieces(self, units):
         """Return RaggedTensor int32 `[all units, (pieces)]`."""

@@ -8,7 +8,7 @@ from small_model import save_small
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from bert_tf.serving.server.config import Settings, parser
-from bert_tf.serving.server.core import Core
+from bert_tf.serving.server.core import Core, _joined
 from bert_tf.serving.wire.request import Spec
 
 
@@ -50,3 +50,14 @@ def test_all_parts_of_a_request_are_answered_by_one_version(tmp_path, monkeypatc
     sizes, answers = asyncio.run(ask())
     assert answers == [(1, [1.0] * 5), (2, [2.0] * 5), (2, [])]
     assert sizes == [2, 2, 1, 2, 2, 1, 0]
+
+
+def test_parts_that_differ_in_width_are_padded():
+    """As a graph pads what is as wide as its longest row: the terms of texts and their weights."""
+    whole = _joined([np.array([[b"a", b"b"]], object), np.array([[b"c"], [b"d"]], object)])
+    assert whole.tolist() == [[b"a", b"b"], [b"c", b""], [b"d", b""]]
+    parts = [np.ones([2, 1, 4], np.float32), np.ones([1, 3, 4], np.float32)]
+    padded = _joined(parts)
+    assert padded.shape == (3, 3, 4) and padded.dtype == np.float32
+    assert padded.sum((1, 2)).tolist() == [4, 4, 12]
+    assert _joined([np.arange(2), np.arange(3)]).tolist() == [0, 1, 0, 1, 2]

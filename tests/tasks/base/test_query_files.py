@@ -88,6 +88,14 @@ def test_a_table_without_queries_is_refused(write_file):
         read_queries(write_file("a.csv", "left,right\na,b\n"))
 
 
+def test_a_column_of_ids_that_is_not_there_is_named(write_file):
+    path = write_file("a.csv", "query,positive,number\na,b,7\n")
+    (example,) = read_queries(path, {"id": "number"})
+    assert example.id == "7"
+    with pytest.raises(UsageError, match="no column 'numbr'"):
+        list(read_queries(path, {"id": "numbr"}))
+
+
 def test_real_files(shared):
     data = shared / "data"
     nli = list(read_queries(data / "klue" / "nli_a.json"))

@@ -93,6 +93,27 @@ def test_windows_stand_one_after_the_other(preprocessor):
     assert text_features(examples(["x"]), preprocessor, ["x", "y"], "single_label").window is None
 
 
+@pytest.mark.parametrize("around", [{}, {"final_separator": False, "pair_separators": 0}])
+def test_windows_are_full_whatever_tokens_stand_around_a_text(around):
+    """A full one has as many tokens as the window, by which they are told apart."""
+    vocabulary = Vocabulary(VOCABULARY.tokens, initial_token=False, **around)
+    end = [SEP] * vocabulary.final_separator
+    room = 6 - len(end)
+    for long, length in (("windows", room + 4), ("head_tail", 6)):
+        preprocessor = TextPreprocessor(Tokenizer(vocabulary), 6, long, 2)
+        features = text_features(examples(["x"], ["a b c d e f g h a"]), preprocessor, ["x", "y"],
+                                 "single_label")
+        assert features.truncated == (long == "head_tail")
+        ids = features.rows["input_word_ids"][0].tolist()
+        if long == "windows":
+            letters = ids_of("a b c d e f g h a")
+            starts = range(0, len(letters) - room + 2, 2)
+            assert ids == [token for start in starts
+                           for token in (*letters[start:start + room], *end)]
+        else:
+            assert len(ids) == length
+
+
 def test_labels_of_each_problem(preprocessor):
     single = text_features(examples(["no", "yes", None]), preprocessor, ["no", "yes"],
                            "single_label")

@@ -176,6 +176,8 @@ def test_what_cannot_be_learned_is_refused():
         make().labels(relabelled(made, lambda number: None if number == 1 else "good"))
     with pytest.raises(BertTfError, match="the only label of 4 examples is 'good'"):
         make().labels(relabelled(made, lambda number: "good"))
+    with pytest.raises(BertTfError, match="no label in 4 examples; expected one or more"):
+        make(multi_label=True).labels(relabelled(made, lambda number: ()))
     with pytest.raises(UsageError, match="--class_weights with --task regress"):
         make("regress", class_weights=True)
     with pytest.raises(UsageError, match="--long windows with pairs of texts; try --long head"):

@@ -236,6 +236,9 @@ def test_text_is_continued_by_text(tmp_path, eager):
     alike = ["the"] * 5
     assert model.generate(alike, **options, batch_size=2) == model.generate(alike, **options)
     assert len(set(model.generate(alike, **options))) > 1  # a row's draws are its own
+    seeds = list(range(len(alike)))
+    own = {**options, "seed": seeds}
+    assert model.generate(alike, **own, batch_size=2) == model.generate(alike, **own)
     with pytest.raises(UsageError, match="batch_size=0"):
         model.generate(texts, batch_size=0)
     # Longer than the window: it slides.

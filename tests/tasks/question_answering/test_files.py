@@ -130,6 +130,7 @@ def test_the_same_id_twice_is_refused(write_file):
     ("a.tsv", "answer_start\tquestion\tcontext\tanswer\n4\tq\tb a b\tb\n", (("b", 4),)),
     ("a.csv", 'question,context,answer\nq,"b\na, b","a, b"\n', (("a, b", 2),)),
     ("a.jsonl", '{"question": "q", "context": "b a b", "answer": null}', ()),
+    ("a.json", '[{"question": "q", "context": "b a b", "answer": "a"}]', (("a", 2),)),
     ("a.jsonl", '{"question": "q", "context": "b a b", "answer": "b", "answer_start": 0}',
      (("b", 0),)),
     ("a.jsonl", '{"question": "q", "context": "b a b", "answer": {"text": ["b", "a"], '

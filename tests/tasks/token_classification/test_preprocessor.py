@@ -11,6 +11,7 @@ from text_models import VOCABULARY
 from bert_tf.errors import UsageError
 from bert_tf.tasks.token_classification.preprocessor import WordPreprocessor
 from bert_tf.tokenization.tokenizer import Tokenizer
+from bert_tf.tokenization.vocabulary import Vocabulary
 
 WORDS = st.lists(st.sampled_from(["a", "b", "good", "x", "c.", "\u0007", "bad,a"]), max_size=20)
 
@@ -39,13 +40,18 @@ def test_a_text_in_one_window():
     assert told["unit_places"].tolist() == [[0, 1], [0, 2], [0, 3], [0, 4], [2, 1]]
 
 
-@settings(deadline=None, max_examples=12)
-@given(st.lists(WORDS, max_size=4), st.integers(3, 9), st.data())
-def test_every_unit_is_seen_once_with_context(rows, seq_length, data):
+AROUND = [VOCABULARY, *(Vocabulary(VOCABULARY.tokens, initial_token=False, **each) for each in (
+    {}, {"final_separator": False, "pair_separators": 0}))]
+
+
+@settings(deadline=None, max_examples=24)
+@given(st.lists(WORDS, max_size=4), st.integers(3, 9), st.sampled_from(AROUND), st.data())
+def test_every_unit_is_seen_once_with_context(rows, seq_length, vocabulary, data):
     size = seq_length - 2
     stride = data.draw(st.integers(1, size))
     texts = [" ".join(row) for row in rows]
-    told = read(preprocessor(seq_length, stride=stride), texts)
+    each = WordPreprocessor(Tokenizer(vocabulary), seq_length, stride=stride)
+    told, initial = read(each, texts), int(vocabulary.initial_token)
     pieces = [Tokenizer(VOCABULARY).tokenize([text])[0].numpy().tolist() for text in texts]
     assert told["num_units"].tolist() == [len(row) for row in pieces]  # a piece each here
     units = iter(zip(told["unit_starts"], told["unit_ends"], told["unit_places"], strict=True))
@@ -58,11 +64,12 @@ def test_every_unit_is_seen_once_with_context(rows, seq_length, data):
             assert VOCABULARY.id(texts[text][start:end]) == piece
             # No window has more on the side where there is less.
             first = (window - windows[0]) * stride
-            assert position == 1 + place - first
+            assert position == initial + place - first
             shown = [min(place - k * stride, size - 1 - place + k * stride)
                      for k in range(len(windows)) if 0 <= place - k * stride < size]
             if window not in (windows[0], windows[-1]):
-                assert shown and min(position - 1, size - position) >= max(shown) - 1
+                inside = position - initial
+                assert shown and min(inside, size - 1 - inside) >= max(shown) - 1
 
 
 def test_words_that_are_given():
