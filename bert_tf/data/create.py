@@ -65,10 +65,10 @@ def create_examples(config):
     source = TokenizerSource(config.vocab, **config.text_options())
     tokenizer = source.load()
     vocabulary = tokenizer.vocabulary
-    if options.pairs and vocabulary.pair_separators != 1:
+    if options.pairs and not (vocabulary.pair_separators == 1 and vocabulary.final_separator):
         raise UsageError(explain(
-            f"format={options.format!r} with the tokenizer in {config.vocab}, which puts "
-            f"{vocabulary.pair_separators} separators between two segments",
+            f"format={options.format!r} with the tokenizer in {config.vocab}, which puts other "
+            "tokens around two segments than one separator after each",
             "formats without pairs", "format='full_sentences'"))
     output_dir, overwrite, progress = config.output_dir, config.overwrite, config.progress
     inputs = expand_inputs(config.input, output_dir)

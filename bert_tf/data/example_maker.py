@@ -104,7 +104,7 @@ class ExampleMaker:
         lengths."""
         vocabulary = self.vocabulary
         (word_ids, type_ids, word_starts), lengths = pairing.assemble(
-            chunk, examples, order, vocabulary.continuation, vocabulary.cls_id, vocabulary.sep_id)
+            chunk, examples, order, vocabulary)
         columns = {"input_word_ids": word_ids, "input_type_ids": type_ids}
         if self.options.masking == "dynamic":
             columns["word_starts"] = word_starts

@@ -118,11 +118,11 @@ def join(passes):
     return Examples(**fields)
 
 
-def assemble(chunk, examples, order, continuation, cls_id, sep_id):
+def assemble(chunk, examples, order, vocabulary):
     """Build the token sequences of the examples at `order`: `[CLS] run [SEP] run [SEP] …`.
 
-    Args:
-        continuation: bool `[vocab_size]`, true for pieces that continue a word.
+    Without `[CLS]` where the vocabulary has no token before a text; what ends one stands after
+    every run in any case, so that runs stay apart and a language model learns to stop.
 
     Returns:
         (word_ids, type_ids, word_starts), flat int64, and the length of each example. A word cut
@@ -133,7 +133,7 @@ def assemble(chunk, examples, order, continuation, cls_id, sep_id):
     runs = runs[order]
     run = np.arange(runs.sum()) + np.repeat(first[order] - (np.cumsum(runs) - runs), runs)
     opens = np.zeros(len(run), np.int64)  # 1 where a run is the first: [CLS] stands before it
-    opens[np.cumsum(runs) - runs] = 1
+    opens[np.cumsum(runs) - runs] = vocabulary.initial_token
 
     length = examples.length[run]
     size = length + 1 + opens
@@ -141,15 +141,15 @@ def assemble(chunk, examples, order, continuation, cls_id, sep_id):
     text = begin + opens
     place = np.arange(length.sum()) + np.repeat(text - (np.cumsum(length) - length), length)
     source = place + np.repeat(examples.start[run] - text, length)
-    word_ids = np.full(size.sum(), sep_id, np.int64)
-    word_ids[begin[opens == 1]] = cls_id
+    word_ids = np.full(size.sum(), vocabulary.sep_id, np.int64)
+    word_ids[begin[opens == 1]] = vocabulary.cls_id
     tokens = chunk.tokens[source]
     word_ids[place] = tokens
     word_starts = np.zeros(len(word_ids), np.int64)
     # A sentence begins with a word, also where the vocabulary tells words by the blank before.
     begins = np.zeros(len(chunk.tokens), bool)
     begins[chunk.sentences[:-1]] = True
-    word_starts[place] = ~continuation[tokens] | begins[source]
+    word_starts[place] = ~vocabulary.continuation[tokens] | begins[source]
     word_starts[text] = 1
-    type_ids = np.repeat(examples.type_id[run], size)
+    type_ids = np.repeat(examples.type_id[run], size) * vocabulary.pair_types
     return (word_ids, type_ids, word_starts), np.add.reduceat(size, np.cumsum(runs) - runs)

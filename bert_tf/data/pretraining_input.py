@@ -260,11 +260,14 @@ class PretrainingInput:
         """Take the masks off some rows, and predict from the position before."""
         bits = example_bits(stream_key(self.seed, "causal rows"), first, [size, 1])[:, 0]
         rows = tf.cast(bits, tf.float64) < self.causal_fraction * 2.0 ** 32
-        positions = masked["masked_lm_positions"]
-        before = tf.maximum(positions - 1, 0)  # [CLS] is never chosen; what is 0 is an unused slot
-        return {**masked, "causal_rows": tf.cast(rows, tf.int32),
-                "input_word_ids": tf.where(rows[:, tf.newaxis], word_ids, masked["input_word_ids"]),
-                "masked_lm_positions": tf.where(rows[:, tf.newaxis], before, positions)}
+        positions, weights = masked["masked_lm_positions"], masked["masked_lm_weights"]
+        rows = rows[:, tf.newaxis]
+        before = tf.maximum(positions - 1, 0)
+        # Nothing is before what is 0: an unused slot, or a token where no [CLS] comes first.
+        return {**masked, "causal_rows": tf.cast(rows[:, 0], tf.int32),
+                "input_word_ids": tf.where(rows, word_ids, masked["input_word_ids"]),
+                "masked_lm_positions": tf.where(rows, before, positions),
+                "masked_lm_weights": tf.where(rows & (positions == 0), 0.0, weights)}
 
     def _masked_lm_prob(self, first):
         """Return the fraction of the batch from position `first` on; None where it is constant."""

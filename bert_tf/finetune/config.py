@@ -142,8 +142,9 @@ class TrainingOptions(Options):
            "reported", POSITIVE, metavar="N")
     batch_size: int = option(32, "examples a step over all replicas", POSITIVE, metavar="N")
     accumulate_steps: int | None = option(
-        None, "micro-batches that a batch is split into, for less memory; of --task embed by "
-              "gradient caching (Gao et al. 2021): the loss stays that of the whole batch",
+        None, "micro-batches that a batch is split into, for less memory; of --task embed, sparse "
+              "and multi_vector by gradient caching (Gao et al. 2021): the loss stays that of the "
+              "whole batch",
         POSITIVE, metavar="N", otherwise=1)
     dropout: float | None = option(
         None, "rate in the encoder and in front of the head", FRACTION, metavar="X",

@@ -87,10 +87,9 @@ def held_out_words(run, count=3, pieces=24):
                             batch_size=1, seed=run.train_config.seed)
     texts = []
     for batch in data.dataset(num_steps=min(20 * count, data.num_examples)):
-        ids = tf.tensor_scatter_nd_update(
-            batch["input_word_ids"][0], batch["masked_lm_positions"][0][:, tf.newaxis],
-            batch["masked_lm_ids"][0])
-        groups = _words(vocabulary, ids[1:pieces].numpy().tolist())
+        ids, used = batch["input_word_ids"][0].numpy(), batch["masked_lm_weights"][0].numpy() > 0
+        ids[batch["masked_lm_positions"][0].numpy()[used]] = batch["masked_lm_ids"][0].numpy()[used]
+        groups = _words(vocabulary, ids[vocabulary.initial_token:pieces].tolist())
         words = [word.strip() for word in tokenizer.decode(groups)] if groups else []
         places = [i for i, word in enumerate(words)
                   if len(groups[i]) == 1 and word.isalpha() and len(word) > 1]

@@ -58,10 +58,11 @@ def measure_layers(encoder, tokenizer, texts, seq_length=128):
     from bert_tf.tokenization.packing import pack
 
     window = min(seq_length, encoder.config.longest)
+    room = window - tokenizer.vocabulary.num_special()
     totals, tokens, truncated = {}, 0, 0
     for start in range(0, len(texts), _BATCH):
         pieces = tokenizer.tokenize(pretokenize(tokenizer, texts[start:start + _BATCH]))
-        truncated += int((pieces.row_lengths().numpy() > window - 2).sum())
+        truncated += int((pieces.row_lengths().numpy() > room).sum())
         inputs = pack(tokenizer.vocabulary, [pieces], window, fixed=False)
         means = layer_distances(encoder(inputs, training=False), inputs["input_mask"])
         count = int(inputs["input_mask"].numpy().sum())

@@ -115,7 +115,7 @@ def compare(encoder, tokenizer, texts, words=(), kinds=None, layers=None, seq_le
             rows = [dataclasses.asdict(each) for each in found]
         else:
             weighted = None if kind == "sum" else token_weights(ids, weights, kind)
-            by_sentence = sum_weights(found, lengths, weighted)
+            by_sentence = sum_weights(found, lengths, tokenizer.vocabulary, weighted)
             token_parts = list(by_sentence.values())
             rows = [{"sentence": sentence} for sentence in by_sentence]
         if not rows:

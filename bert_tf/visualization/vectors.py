@@ -134,8 +134,8 @@ def truncation_note(tokenizer, texts, seq_length):
     empty."""
     from bert_tf.tokenization.morphemes import pretokenize
 
-    lengths = tokenizer.tokenize(pretokenize(tokenizer, texts)).row_lengths().numpy() + 2
-    longer = int((lengths > seq_length).sum())
+    lengths = tokenizer.tokenize(pretokenize(tokenizer, texts)).row_lengths().numpy()
+    longer = int((lengths > seq_length - tokenizer.vocabulary.num_special()).sum())
     return ([f"truncated at {seq_length} tokens: {longer:,} of {len(texts):,} sentences"]
             if longer else [])
 

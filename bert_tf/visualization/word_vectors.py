@@ -150,12 +150,13 @@ def word_weights(found, lengths):
     return weights
 
 
-def sum_weights(found, lengths, weights=None):
+def sum_weights(found, lengths, vocabulary, weights=None):
     """Return the weight of every token in the sum of a sentence's words, or of all its tokens.
 
     Args:
-        found: list of `Occurrence`; None for all tokens but the first and the last.
+        found: list of `Occurrence`; None for all tokens but those around the text.
         lengths: tokens of every sentence.
+        vocabulary: `Vocabulary`, which says what stands around a text.
         weights: list of float `[tokens]`, one a sentence; None for 1.
 
     Returns: dict of float64 `[tokens]` by the number of the sentence; those without a word of
@@ -163,7 +164,9 @@ def sum_weights(found, lengths, weights=None):
     """
     weights = weights or [np.ones(length) for length in lengths]
     if found is None:
-        return {sentence: np.concatenate([[0], weight[1:-1], [0]])
+        first, after = vocabulary.initial_token, vocabulary.final_separator
+        return {sentence: np.where((np.arange(len(weight)) >= first)
+                                   & (np.arange(len(weight)) < len(weight) - after), weight, 0.0)
                 for sentence, weight in enumerate(weights)}
     sums = {}
     for each, of_word in zip(found, word_weights(found, lengths), strict=True):

@@ -1,6 +1,7 @@
 """The input forms: what is packed, that nothing is lost, that labels tell the truth."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,13 +31,26 @@ def _make(chunk, format, seq_length=32, short_seq_prob=0.1, seed=0, pairs="rando
                                  short_seq_prob=short_seq_prob, seed=seed)
 
 
-def _sequences(chunk, examples):
-    continuation = np.zeros(10 + len(chunk.tokens), bool)
-    (ids, types, starts), lengths = pairing.assemble(
-        chunk, examples, np.arange(examples.count), continuation, CLS, SEP)
+def _sequences(chunk, examples, **around):
+    vocabulary = SimpleNamespace(**{
+        "continuation": np.zeros(10 + len(chunk.tokens), bool), "cls_id": CLS, "sep_id": SEP,
+        "initial_token": True, "pair_types": True, **around})
+    (ids, type_ids, starts), lengths = pairing.assemble(
+        chunk, examples, np.arange(examples.count), vocabulary)
     assert (starts == (ids >= 10)).all()
     cuts = np.cumsum(lengths)[:-1]
-    return list(zip(np.split(ids, cuts), np.split(types, cuts), strict=True))[:examples.count]
+    return list(zip(np.split(ids, cuts), np.split(type_ids, cuts), strict=True))[:examples.count]
+
+
+def test_what_stands_around_a_text_is_the_vocabularys():
+    chunk = _chunk([[3, 2], [4]])
+    examples = _make(chunk, "doc_sentences", short_seq_prob=0.0)
+    usual, bare = _sequences(chunk, examples), _sequences(chunk, examples, initial_token=False)
+    for (ids, _), (without, _) in zip(usual, bare, strict=True):
+        assert ids[0] == CLS and without.tolist() == ids[1:].tolist()
+    pairs = _make(chunk, "segment_pair", pairs="next")
+    assert any(types.any() for _, types in _sequences(chunk, pairs))
+    assert not any(types.any() for _, types in _sequences(chunk, pairs, pair_types=False))
 
 
 def _sentence_of(chunk, tokens):

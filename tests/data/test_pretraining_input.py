@@ -109,6 +109,10 @@ def test_the_fraction_of_masks_falls_with_the_step(make):
         np.testing.assert_array_equal(
             batch["masked_lm_weights"].sum(1)[real],
             np.maximum(np.round(batch["input_mask"].sum(1)[real] * 0.1), 1))
+    rising = PretrainingInput(folder, "eval", **{**options, "final_masked_lm_prob": 0.5})
+    batch = _batches(rising)[0]  # more than the 10 of the folder
+    np.testing.assert_array_equal(batch["masked_lm_weights"].sum(1),
+                                  np.round(batch["input_mask"].sum(1) * 0.5))
 
 
 def test_some_rows_are_read_left_to_right(dynamic):

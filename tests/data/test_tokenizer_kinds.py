@@ -60,7 +60,7 @@ def test_a_finished_folder_is_reused_and_another_tokenizer_noticed(make, capsys)
     assert make("roberta_tokens")[2] == made
     with pytest.raises(UsageError, match="another run"):
         make("modernbert_mlm")
-    with pytest.raises(UsageError, match="2 separators between two segments.*full_sentences"):
+    with pytest.raises(UsageError, match="other tokens around two segments.*full_sentences"):
         make("xlm_roberta_mlm", format="segment_pair", overwrite=True)
     make("deberta_v3_encoder", format="segment_pair", overwrite=True)
 

@@ -220,7 +220,7 @@ def test_the_files(corpus, tokenizer, tmp_path, capsys):
     assert all(chosen.values())
     save_model(str(tmp_path / "roberta"), "roberta")
     assert run("b.json", "--model", tmp_path / "roberta") == 2
-    assert "2 separators between two segments; expected formats without pairs" in (
+    assert "other tokens around two segments than one separator after each; expected formats" in (
         capsys.readouterr().err)
 
 

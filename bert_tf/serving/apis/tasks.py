@@ -246,10 +246,10 @@ async def _token_counts(call, columns):
     rows = zip(*columns.values(), strict=True)
     if len(columns) == 1:
         return [counts[text] for text, in rows]
-    about = call.about.description
-    special = (about.get("pair_tokens") or _SPECIAL + 1) - 2 * (about.get("text_tokens")
-                                                                or _SPECIAL)
-    return [counts[one] + counts[other] + special for one, other in rows]
+    pair, text = (usual if call.about.description.get(name) is None
+                  else call.about.description[name]
+                  for name, usual in (("pair_tokens", _SPECIAL + 1), ("text_tokens", _SPECIAL)))
+    return [counts[one] + counts[other] + pair - 2 * text for one, other in rows]
 
 
 def _read(sizes, window):
