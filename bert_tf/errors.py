@@ -18,6 +18,11 @@ class DivergedError(BertTfError):
     """A training whose loss is no number any more."""
 
 
+class UnavailableError(BertTfError):
+    """A file cannot be reached, though it may be sound: permissions, space or a store are in the
+    way."""
+
+
 class LostWorkerError(BertTfError):
     """Another process of a distributed training does not answer any more."""
 

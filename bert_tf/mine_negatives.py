@@ -96,6 +96,7 @@ def mine_negatives(config):
                                      attempt="another --output, or --overwrite"))
         if files.exists(config.output) and manifest.finished(
                 record, options, inputs, config.overwrite, config.verify_inputs, config.output):
+            files.remove(work)  # of a command that was killed when all was there
             print(f"{config.output} is there already, from the same queries and options")
             return config.output
         lines = _Mining(config, paths, options.get("model_digest"), work).lines()

@@ -118,7 +118,8 @@ def create_examples(config):
     filled = next(shard for shard in splits["train"]["shards"] if shard["num_examples"])
     _check_known(os.path.join(output_dir, filled["name"]), options, config, vocabulary)
     made = manifest.write(
-        os.path.join(output_dir, MANIFEST), stated, sources, pair_labels=options.label,
+        os.path.join(output_dir, MANIFEST), stated, sources,
+        begun=os.path.join(output_dir, _STARTED), pair_labels=options.label,
         splits=splits, **facts,
         vocabulary={"size": len(vocabulary), "special_ids": list(vocabulary.special_ids),
                     "pad_id": vocabulary.pad_id, "mask_id": vocabulary.mask_id})

@@ -133,8 +133,9 @@ class FinetuningRun(OutputFolder):
         options = self.options.stored()
         record = self.path("run.json")
         manifest.check_own(record, _MADE, "task")
-        # A run without a trial has nothing to lose.
-        replace = self.options.overwrite or not files.exists(self.path("trials"))
+        # A run without a trial or a result has nothing to lose.
+        replace = self.options.overwrite or not any(
+            files.exists(self.path(name)) for name in ("trials", RESULTS))
         inputs = self.inputs()
         if manifest.finished(record, options, inputs, replace, self.options.verify_inputs):
             yield

@@ -50,7 +50,7 @@ class Search:
     def finish_trial(self, trial):
         """Train a trial unless it is done; return its record."""
         known = trial.record()
-        record = known or trial.finish(
+        record = trial.finish(
             self.run.build, self.run.features, lambda model: self.evaluate(model, trial),
             self.run.type.monitor, self.run.strategy)
         if known is None:

@@ -78,8 +78,9 @@ class Prediction(OutputFolder):
         files.clean_temporary(self.path(PREDICTIONS))  # of workers that died and were replaced
         metrics, labelled = self._metrics(work, predictor)
         return manifest.write(
-            self.path(MANIFEST), stored, paths, model=options.model, signature=predictor.signature,
-            **made, metrics=metrics, labelled=labelled, command=self.command,
+            self.path(MANIFEST), stored, paths, begun=self.path(BEGUN), model=options.model,
+            signature=predictor.signature, **made, metrics=metrics, labelled=labelled,
+            command=self.command,
             files=checksums.facts(self.path(), [BAD_ROWS, *(
                 f"{PREDICTIONS}/{name}" for name in files.list_folder(self.path(PREDICTIONS)))]))
 

@@ -83,8 +83,9 @@ def build_index(folder, options, paths, stored, facts, overwrite=False, verify=F
     made, about = stored.finish(folder, folders, count)
     sums = [f"{os.path.basename(shard)}/{checksums.NAME}" for shard in folders]
     return manifest.write(
-        os.path.join(folder, MANIFEST), options, paths, **facts, kind=stored.kind, passages=count,
-        shards=len(folders), **about, files=checksums.facts(folder, [*made, *sums]))
+        os.path.join(folder, MANIFEST), options, paths, begun=os.path.join(folder, BEGUN), **facts,
+        kind=stored.kind, passages=count, shards=len(folders), **about,
+        files=checksums.facts(folder, [*made, *sums]))
 
 
 def _write_shards(folder, shard_size, paths, stored):

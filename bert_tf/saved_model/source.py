@@ -60,10 +60,10 @@ def published_version(export_dir, run):
     for version in versions(export_dir):
         path = os.path.join(export_dir, str(version))
         extra = os.path.join(path, EXTRA)
-        if files.is_whole(path) and files.exists(os.path.join(extra, RESULTS)):
+        if files.is_whole(path) and files.exists(os.path.join(extra, RESULTS)) and (
+                read_results(extra).get("run") == mark):
             checksums.opened(path)
-            if read_results(extra).get("run") == mark:
-                return path
+            return path
     return None
 
 

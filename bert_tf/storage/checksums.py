@@ -133,7 +133,7 @@ def read_sealed(path, attempt=""):
             raise BertTfError(f"{path} is damaged: its content changed since it was written (if "
                               f"that was meant, take its entry {_SEAL} out)")
     except BertTfError as error:
-        raise BertTfError(explain(str(error), attempt=attempt)) from error
+        raise type(error)(explain(str(error), attempt=attempt)) from error
     return values
 
 

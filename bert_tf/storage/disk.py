@@ -11,7 +11,7 @@ import re
 import shutil
 import uuid
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def explained(action, path):
     except FileNotFoundError as error:
         raise BertTfError(f"cannot {action} {path}: no such file or folder") from error
     except PermissionError as error:
-        raise BertTfError(explain(f"cannot {action} {path}: permission denied",
+        raise UnavailableError(explain(f"cannot {action} {path}: permission denied",
                                   attempt="another path, or changing its permissions")) from error
     except IsADirectoryError as error:
         raise BertTfError(f"cannot {action} {path}: it is a folder, not a file") from error
@@ -33,7 +33,7 @@ def explained(action, path):
                                   attempt="another path")) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise BertTfError(explain(
+            raise UnavailableError(explain(
                 f"cannot {action} {path}: the disk is full (what was finished before is kept)",
                 attempt="freeing space and running the same command again")) from error
         raise BertTfError(f"cannot {action} {path}: {error.strerror or error}") from error

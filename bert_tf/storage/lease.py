@@ -122,7 +122,7 @@ class Lease:
         """Raise BertTfError if the lease is another's; renew it if that has not been done."""
         if time.monotonic() - self._renewed > 2 * RENEWAL:  # this process was stopped
             self._renew()
-        if self._lost:
+        if self._lost is not None:
             raise BertTfError(explain(
                 f"{self.folder} was taken over by {_who(self._lost)} while this process was "
                 "paused; nothing more is written", attempt="leaving the other process to it"))
@@ -155,9 +155,13 @@ class Lease:
             object_store.write(self._path, json.dumps(about).encode(), **conditions)
         except BertTfError as error:
             now = _read(self._path)
-            if now is None or now["owner"] == self._owner:
+            if now is None:
                 raise
-            raise _refusal(self.folder, now) from error
+            if now["owner"] != self._owner:
+                raise _refusal(self.folder, now) from error
+            if not conditions:
+                raise
+            # It was written, and the answer was lost: the second attempt met the first one's lease.
         self._renewed = started
 
     def _keep(self):
@@ -168,9 +172,9 @@ class Lease:
     def _renew(self):
         with self._changing:
             found = _read(self._path)
-            if found is not None and found["owner"] != self._owner:
-                self._lost = found
-            elif not self._lost:
+            if found is None or found["owner"] != self._owner:
+                self._lost = found or {}  # the other process may have ended
+            elif self._lost is None:
                 self._write()
 
 

@@ -233,17 +233,21 @@ def check_own(path, names, option):
                                  attempt="another output folder"))
 
 
-def write(path, options, inputs=(), **facts):
+def write(path, options, inputs=(), *, begun=None, **facts):
     """Write a stage's manifest, last of all its files; return it.
 
     Args:
         path: the manifest file.
         options, inputs: as of `finished`.
+        begun: the file of what was begun, written before the inputs were read, whose facts about
+            them hold: a file that changed since is noticed by the same command.
         facts: further plain values; among them may be `files`, `checksums.facts` of files beside
             the manifest.
     """
     options = result_options(options)
-    input_facts = [_facts(source) for source in inputs]
+    input_facts = read(begun).get("input_facts") if begun else None
+    if input_facts is None:
+        input_facts = [_facts(source) for source in inputs]
     manifest = {"fingerprint": fingerprint(options, [each["content"] for each in input_facts]),
                 "options": options, "inputs": list(inputs), "input_facts": input_facts, **facts}
     checksums.write_sealed(path, manifest)

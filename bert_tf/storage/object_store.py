@@ -14,7 +14,7 @@ import os
 import re
 import uuid
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import disk
 
 # The last file of a finished folder: of a model or a version, or of a checkpoint.
@@ -72,15 +72,15 @@ def _find(path):
 @contextlib.contextmanager
 def explained(action, path):
     """Turn a store's error into a BertTfError that names the path."""
-    def refused(what, attempt=None):
-        return BertTfError(explain(f"cannot {action} {path}: {what}", attempt=attempt))
+    def refused(what, attempt=None, kind=UnavailableError):
+        return kind(explain(f"cannot {action} {path}: {what}", attempt=attempt))
 
     scheme = path.split("://", 1)[0]
     try:
         yield
     except FileNotFoundError as error:
         raise refused("there is no such bucket" if "specified bucket" in str(error)
-                      else "no such file or folder") from error
+                      else "no such file or folder", kind=BertTfError) from error
     except PermissionError as error:
         raise refused("access denied for these credentials",
                       _CREDENTIALS.get(scheme)) from error

@@ -20,7 +20,7 @@ import os
 import shutil
 import uuid
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import disk, object_store
 
 _DEFAULT_BYTES = 20 << 30
@@ -30,7 +30,7 @@ _held = {}  # entry: descriptor of its lock, until the process ends
 _origins = {}  # local path: where it is from
 
 
-class CacheFullError(BertTfError):
+class CacheFullError(UnavailableError):
     """The entries in use take all the space."""
 
 
@@ -258,7 +258,7 @@ def _free_space(root, size, own):
     """Count `size` bytes in; delete entries that were not used for longest where it is too much."""
     limit = cache_bytes()
     if size > limit:
-        raise BertTfError(explain(f"{size} bytes do not fit into the cache {root} of {limit}",
+        raise UnavailableError(explain(f"{size} bytes do not fit into the cache {root} of {limit}",
                                   attempt=f"BERT_TF_CACHE_BYTES={2 * size}"))
     with _counting(root) as total:
         used = int(os.pread(total, 32, 0) or limit)  # of a new cache: find out

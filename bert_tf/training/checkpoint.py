@@ -7,7 +7,7 @@ names, and `state.json` with the rest of the run's state and each file's size an
 import os
 import re
 
-from bert_tf.errors import BertTfError, UsageError, explain
+from bert_tf.errors import BertTfError, UnavailableError, UsageError, explain
 from bert_tf.storage import checksums, files, local_copies
 from bert_tf.storage.variables import read_variables, write_variables
 
@@ -95,11 +95,14 @@ class Checkpoints:
 
         Raises:
             BertTfError: there are checkpoints and all of them are damaged.
+            UnavailableError: one cannot be read now.
         """
         steps = self.steps()
         for step in reversed(steps):
             try:
                 return self.load(step)
+            except UnavailableError:
+                raise  # it may be sound, and later steps are not to be made again
             except BertTfError as error:
                 report(f"warning: {error}; falling back to the previous checkpoint")
         if steps:

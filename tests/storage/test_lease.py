@@ -121,6 +121,33 @@ def test_who_lost_the_lease_writes_nothing_more_and_leaves_the_other_alone(monke
     assert files.read_json(PATH)["owner"] == "another"
 
 
+def test_a_lease_that_another_took_and_gave_back_is_lost_too(monkeypatch):
+    monkeypatch.setattr(lease, "RENEWAL", 1000)
+    with locks.held(FOLDER):
+        files.remove(PATH)  # as the other process does when it ends
+        lease._leases[FOLDER]._renewed -= 5000
+        with pytest.raises(BertTfError, match="taken over by another process"):
+            files.write_text(f"{FOLDER}/after", "")
+    assert files.list_folder(FOLDER) == []
+
+
+def test_a_lease_whose_answer_was_lost_is_taken(monkeypatch):
+    """The store has it, but says that there is one already when it is asked again."""
+    write = lease.object_store.write
+
+    def twice(path, data, **conditions):
+        write(path, data, **conditions)
+        raise BertTfError("the store reports: PreconditionFailed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lease.object_store, "write", twice)
+        one = lease.Lease(FOLDER)
+        one.take()
+    one.check()
+    one.release()
+    assert not files.exists(PATH)
+
+
 def test_of_many_that_want_a_folder_at_once_one_gets_it():
     got, start = [], threading.Barrier(8)
 

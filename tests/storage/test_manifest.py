@@ -65,6 +65,19 @@ def test_inputs_are_known_by_their_content(tmp_path):
         manifest.finished(path, {}, [str(moved)])
 
 
+def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path):
+    """The result is of what was there at the beginning, or of a part of it."""
+    source, path, begun = (str(tmp_path / name) for name in ("text", "manifest.json", "begun.json"))
+    (tmp_path / "text").write_text("before")
+    manifest.write(begun, {"a": 1}, [source])
+    (tmp_path / "text").write_text("after")
+    manifest.write(path, {"a": 1}, [source], begun=begun)
+    with pytest.raises(UsageError, match="the input files changed"):
+        manifest.finished(path, {"a": 1}, [source])
+    (tmp_path / "text").write_text("before")
+    assert manifest.finished(path, {"a": 1}, [source])
+
+
 def test_digest_sees_every_byte_of_a_file_and_both_ends_of_a_huge_one(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "_BLOCK", 10)
     monkeypatch.setattr(manifest, "_BLOCKS", 4)

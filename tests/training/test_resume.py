@@ -10,6 +10,8 @@ import tensorflow as tf
 from faults.kill_and_resume import read_metrics
 
 from bert_tf.errors import BertTfError
+from bert_tf.storage import files
+from bert_tf.training import checkpoint
 from bert_tf.training.checkpoint import Checkpoints
 from bert_tf.training.loop import best_weights
 from bert_tf.training.signals import StopRequest
@@ -127,6 +129,22 @@ def test_a_failed_write_keeps_the_earlier_checkpoints(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["step_00000002", "step_00000003"]
     tensors, state = checkpoints.load_newest(print)
     assert tensors == {"x": 3.0} and state["step"] == 3
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_not_passed_over(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(str(tmp_path), keep=2)
+    for step in (1, 2):
+        checkpoints.save(step, {"x": np.float32(step)}, {})
+
+    def denied(path):
+        with files.explained("read", path):
+            raise PermissionError(13, "denied", path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "read_variables", denied)
+        with pytest.raises(BertTfError, match="permission denied"):
+            checkpoints.load_newest(print)
+    assert checkpoints.load_newest(print)[1]["step"] == 2
 
 
 def test_second_signal_interrupts_at_once():
