@@ -22,6 +22,10 @@ class TermWeights:
     average_length: float  # tokens of a text, special ones counted
     num_texts: int  # N
 
+    def of_rows(self, rows):
+        """Return `idf` for a table with so many rows, 0 in those of no token: float32 `[rows]`."""
+        return np.pad(self.idf[:rows], (0, max(0, rows - len(self.idf))))
+
 
 class TermCounter:
     """Counts in how many texts each token is, and how long texts are.

@@ -67,7 +67,8 @@ class PaddingFree:
         # The first row of a rectangle is its longest; of one without rows, any width will do.
         longest = tf.gather(tf.pad(counts, [[0, 1]]), bounds[:-1])
         self.widths = tf.unstack(_rounded(tf.maximum(longest, 1)), rectangles)
-        adder = tf.where(tf.gather(tf.reshape(real, [-1]), self._places), 0.0, MASKED)
+        self._seen = tf.gather(tf.reshape(real, [-1]), self._places)
+        adder = tf.where(self._seen, 0.0, MASKED)
         self._parts, self.paddings, self._known_moves = [], [], {}
         for width, starts, lengths in zip(
                 self.widths, *(self._split(each) for each in (self._starts, counts)), strict=True):
@@ -90,9 +91,10 @@ class PaddingFree:
 
     @property
     def sequence_ids(self):
-        """Int32 `[tokens]`, the same along tokens that stand side by side in the batch."""
+        """Int32 `[tokens]`, the same along tokens that stand side by side in the batch, 0 of those
+        that none sees."""
         ids = self._row * (self.seq_length + 1) + self._position - self._number + 1
-        return tf.where(tf.range(tf.size(ids)) < self._count, ids, 0)
+        return tf.where(self._seen & (tf.range(tf.size(ids)) < self._count), ids, 0)
 
     def tokens(self, values):
         """`[batch, seq_length, …]` -> `[tokens, …]`."""

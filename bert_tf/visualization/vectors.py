@@ -109,7 +109,8 @@ def embed(encoder, tokenizer, texts, wanted, seq_length=None, weights=None, batc
     if weighted and weights is None:
         weights = learn_term_weights(texts, tokenizer, seq_length)
     for pooling in weighted:
-        pooling.term_weights.assign(weights.idf, weights.average_length)
+        pooling.term_weights.assign(weights.of_rows(encoder.config.vocab_size),
+                                    weights.average_length)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def run(text):

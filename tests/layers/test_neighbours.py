@@ -55,6 +55,23 @@ def test_the_formula(model, padding_free):
                                    expected * gamma + beta, atol=2e-5)
 
 
+def test_what_none_sees_is_no_neighbour(model):
+    """Gaps and padding on the left: the same with padding and without, whatever stands there."""
+    inputs, backbone = {name: np.array(values) for name, values in batch().items()}, model.backbone
+    inputs["input_mask"][0, [0, 2]] = 0
+    seen = inputs["input_mask"][..., np.newaxis]
+    told = []
+    for padding_free in (False, True):
+        backbone.padding_free = padding_free
+        for changed in (0, 1):
+            words = np.where(inputs["input_mask"], inputs["input_word_ids"],
+                             inputs["input_word_ids"] ^ changed)
+            told.append(backbone({**inputs, "input_word_ids": words})["sequence_output"] * seen)
+    backbone.padding_free = False
+    for each in told[1:]:
+        np.testing.assert_allclose(each, told[0], atol=2e-5)
+
+
 @pytest.mark.long
 def test_files(model, tmp_path):
     assert {variable.path: tuple(variable.shape) for variable in model.weights} == (

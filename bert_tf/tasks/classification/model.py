@@ -186,9 +186,10 @@ class Classifier(ScoresPairs, LabelledModel):
     def _hidden(self, batch, output, training):
         if len(batch["input_word_ids"].shape) == 2:
             return super()._hidden(batch, output, training)
-        return average_windows(
-            batch, lambda windows: super(Classifier, self)._hidden(windows, output, training),
-            tf.TensorSpec([None, self.width], self.compute_dtype), training)
+        return average_windows(  # many windows are added up: in float32 whatever they come in
+            batch, lambda windows: tf.cast(
+                super(Classifier, self)._hidden(windows, output, training), tf.float32),
+            tf.TensorSpec([None, self.width]), training)
 
     def loss_sums(self, outputs, batch):
         """See `Objective.loss_sums`."""

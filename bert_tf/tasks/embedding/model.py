@@ -85,7 +85,8 @@ class SentenceEmbedder(VectorModel):
         """Weigh tokens by a corpus: what `bert_tf.learn_term_weights` gives."""
         if self.pooling.term_weights is None:
             raise UsageError(explain("term weights for a plain mean", "weighting='idf' or 'bm25'"))
-        self.pooling.term_weights.assign(weights.idf, weights.average_length)
+        self.pooling.term_weights.assign(weights.of_rows(self.config.vocab_size),
+                                         weights.average_length)
 
     def call(self, inputs, training=False):
         """Compute vectors float32 `[b, width]`, or `[b, seq_length, width]`."""

@@ -111,7 +111,8 @@ def served_pooling(model, tokenizer, options=None, term_weights=None):
             raise UsageError(explain("term weights for a plain mean", "weighting='idf' or 'bm25'"))
         return pooling
     if term_weights is not None:
-        pooling.term_weights.assign(term_weights.idf, term_weights.average_length)
+        pooling.term_weights.assign(term_weights.of_rows(model.config.vocab_size),
+                                    term_weights.average_length)
     elif own is not None and own.term_weights is not None and own is not pooling:
         pooling.term_weights.set_weights(own.term_weights.get_weights())
     if not pooling.term_weights.is_learned:

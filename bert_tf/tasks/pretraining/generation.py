@@ -124,7 +124,7 @@ def _generate(model, use_cache, may_slide, num_tokens, ids, mask, max_new_tokens
 
     state = (0, tokens, prompts, tf.ones([batch], tf.bool))
     if use_cache:
-        width = tf.minimum(tf.shape(tokens)[1] - 1, longest)
+        width = tf.maximum(tf.minimum(tf.shape(tokens)[1] - 1, longest), 1)
         past = model.prompt_past(_window(tokens, prompts, longest)).padded_past(width)
         *state, _ = tf.while_loop(within_window, cached_step, (*state, past),
                                   parallel_iterations=1)

@@ -197,6 +197,16 @@ def test_windows_are_averaged():
     np.testing.assert_allclose(model(LONG[1:2])[0], logits[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("features", [None, "last_four"])
+def test_windows_in_half_precision(features):
+    whole = classifier(preprocessor=(8, "windows", 4), features=features)
+    half = classifier(preprocessor=(8, "windows", 4), features=features, dtype="mixed_bfloat16")
+    half.set_weights(whole.get_weights())
+    for compute in (lambda model: model(LONG), lambda model: model.predict(LONG, verbose=0),
+                    lambda model: model(LONG, training=True)):
+        np.testing.assert_allclose(compute(half), compute(whole), atol=0.05)
+
+
 @pytest.mark.long
 def test_windows_on_two_replicas():
     texts = [LONG[row % 3] for row in range(17)]

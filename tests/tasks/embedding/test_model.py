@@ -45,6 +45,18 @@ def make(config=CONFIG, reading=None, **options):
     return model
 
 
+@pytest.mark.parametrize("further", [5, -1])
+def test_a_table_may_have_other_rows_than_the_tokenizer_tokens(further):
+    """As published ones have: rows that no token uses, or a token that has none."""
+    size = len(tokenizer().vocabulary)
+    model = SentenceEmbedder(CONFIG.replace(vocab_size=size + further), weighting="idf", seed=3)
+    weights = bert_tf.learn_term_weights(TEXTS, tokenizer(), 12)
+    model.set_term_weights(weights)
+    told = model.pooling.term_weights.inverse_document_frequency.numpy()
+    np.testing.assert_array_equal(told[:size], weights.idf[:size + further])
+    assert not told[size:].any()
+
+
 def ids_of(texts=TEXTS):
     return bert_tf.pack(tokenizer().vocabulary, [tokenizer().tokenize(texts)], 12, fixed=False)
 

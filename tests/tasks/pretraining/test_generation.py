@@ -205,7 +205,8 @@ def test_prompts_of_every_size(model):
     """One token, more than the window, no rows, nothing to add."""
     longest = model.config.longest
     one, long = np.array([[5]]), 5 + np.arange(2 * longest)[np.newaxis] % 7
-    for ids, rows, count in ((one, 1, 3), (long, 1, 3), (one[:0], 0, 3), (one, 1, 0)):
+    for ids, rows, count in ((one, 1, 3), (long, 1, 3), (one[:0], 0, 3), (one, 1, 0),
+                             (one[:0, :0], 0, 0)):
         ids = generate(model, ids, np.ones_like(ids), count)["output_word_ids"]
         assert ids.shape == (rows, count)
     cut = long[:, -longest:]
