@@ -73,21 +73,23 @@ def write_adapted(checkpoint, options, paths, folder):
         if options.keep_at_least > 1:
             after = PieceCounts(now).add_all(read_unchanged(paths))
     counts = after.counts if len(after.counts) == len(kept) else after.counts[kept]
-    rows = kept[kept < len(old)]
-    made = [made[number - len(old)] for number in kept[len(rows):]]
-    if options.only_new_pieces and not made:
+    # A special token without a role, such as that of images, may have had no row.
+    rows = kept[kept < min(len(old), checkpoint.config.vocab_size)]
+    made = [made[number - len(old)] if number >= len(old) else () for number in kept[len(rows):]]
+    added = int((kept >= len(old)).sum())
+    if options.only_new_pieces and not added:
         raise BertTfError(explain(f"--only_new_pieces with --keep_at_least {options.keep_at_least}"
                                   ", which leaves all new pieces out", attempt="a smaller number"))
     adapted = checkpoint
     with tempfile.TemporaryDirectory(prefix="bert_tf-") as beside:
-        # Training needs exactly a row for each piece; published tables may have more.
+        # Training needs exactly a row for each piece; published tables may have more, or one less.
         if now is not tokenizer or (
-                options.train_steps and checkpoint.config.vocab_size > len(old)):
+                options.train_steps and checkpoint.config.vocab_size != len(old)):
             now.save(beside)
             adapted = with_vocabulary(checkpoint, rows, made, beside, options.seed)
         ours.write(adapted, folder)
-    facts = {"pieces": {"before": len(old), "added": len(made), "dropped": len(old) - len(rows),
-                        "after": len(now.vocabulary)},
+    facts = {"pieces": {"before": len(old), "added": added,
+                        "dropped": len(old) - (len(kept) - added), "after": len(now.vocabulary)},
              "texts": before.texts,
              "tokens": {"before": before.tokens, "after": after.tokens},
              "unknown": {"before": before.unknown, "after": after.unknown},

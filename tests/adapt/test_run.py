@@ -27,7 +27,12 @@ from bert_tf.tokenization.learn_byte_pair import learn_byte_pair
 from bert_tf.tokenization.load import load_tokenizer
 from bert_tf.tokenization.packing import pack
 from bert_tf.tokenization.tokenizer import Tokenizer
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.tokenization.vocabulary import (
+    SPECIAL_TOKENS,
+    AddedToken,
+    Vocabulary,
+    default_added_tokens,
+)
 
 pytestmark = pytest.mark.graphs_as_written
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -119,6 +124,21 @@ def test_the_marker_of_a_prompt_is_kept(unexported, tmp_path):
     for one, other in zip(before.embed(["the a"], "query"), after.embed(["the a"], "query"),
                           strict=True):
         assert one.tobytes() == other.tobytes()
+
+
+def test_a_token_without_a_row_gets_one_or_is_left_as_it_was(unexported, tmp_path):
+    """That of images, in a model of text."""
+    tokens = [*SPECIAL_TOKENS, *LETTERS, "the", "<image>"]
+    tokenizer = Tokenizer(Vocabulary(tokens, added_tokens=(
+        *default_added_tokens(SPECIAL_TOKENS), AddedToken("<image>"))))
+    config = ModelConfig(vocab_size=len(tokens) - 1, initializer_range=0.3, **TINY)
+    build_encoder(config).save_pretrained(str(tmp_path / "model"), tokenizer)
+    (tmp_path / "text.txt").write_text("the a b\n")
+    result = run(tmp_path, "small", "--drop_unused", "--train_steps", "0", model="model")
+    # Special tokens, "the", "a", "b" and the one without a row.
+    assert result.vocabulary["pieces"] == {"before": 33, "added": 0, "dropped": 24, "after": 9}
+    after = from_pretrained(str(tmp_path / "small"))
+    assert after.config.vocab_size == 9
 
 
 def test_a_training_by_sentences_keeps_other_pieces(folder, unexported):
