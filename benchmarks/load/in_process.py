@@ -38,7 +38,10 @@ def main():
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 — its operations are in the graph
 
-    embed = tf.saved_model.load(arguments.version).signatures["embed"]
+    from bert_tf.saved_model.constant_kernels import with_constant_kernels
+
+    loaded = tf.saved_model.load(arguments.version)
+    embed = with_constant_kernels(loaded.signatures["embed"])  # as the server has it
     results = {"load_seconds": time.perf_counter() - START}
     with open(arguments.texts, encoding="utf-8") as stream:
         texts = json.load(stream)

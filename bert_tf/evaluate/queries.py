@@ -57,8 +57,11 @@ def read_retrieval(options):
     form = options.form()
     corpus = None if options.corpus is None else list(
         read_corpus(files.expand(options.corpus), form))
-    by_ids = _judged(options, form) if options.qrels else _with_ids(options, form)
     examples, left_out = [], 0
+    if options.qrels:
+        by_ids, left_out = _judged(options, form)
+    else:
+        by_ids = _with_ids(options, form)
     if by_ids is None:
         examples, left_out = options.read_examples(find_task("rank"), options.data)
         if corpus is None:
@@ -142,27 +145,36 @@ def _with_ids(options, form):
         return (where, _new(where, str(number if given is None else given), seen),
                 check_text(where, row[columns.query], "query"), dict.fromkeys(ids, 1))
 
-    return list(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form), query))
+    found = list(attempts(read_rows(path, [columns.query, _IDS], [id] if id else [], form), query))
+    relevant = collections.defaultdict(dict)  # to a query in any of its rows
+    for each in found:
+        if not isinstance(each, BadRow):
+            relevant[each[2]].update(each[3])
+    return [each if isinstance(each, BadRow) else (*each[:3], relevant[each[2]])
+            for each in found]
 
 
 def _judged(options, form):
-    """Return the same of queries with ids and of judgements in another file."""
+    """Return the same of queries with ids and of judgements in another file, and how many were
+    judged without anything relevant."""
     relevant = collections.defaultdict(dict)
     for where, query, passage, relevance in _judgements(options.qrels, form):
         relevant[query][passage] = (where, relevance)
-    found, known = [], set()
+    found, known, left_out = [], set(), 0
     for query in read_corpus(options.data, form):
         known.add(query.id)
+        left_out += query.id in relevant
         positive = {passage: relevance for passage, (_, relevance) in relevant[query.id].items()
                     if relevance > 0}
         if positive:
+            left_out -= 1
             found.append((options.qrels, query.id, query.text, positive))
     unknown = next((query for query in relevant if query not in known), None)
     if unknown is not None:
         where = next(iter(relevant[unknown].values()))[0]
         raise BertTfError(explain(f"{where}: the query {unknown!r} is not in {options.data}",
                                   "one of its ids"))
-    return found
+    return found, left_out
 
 
 def _judgements(path, form):
@@ -194,8 +206,10 @@ def _judgements(path, form):
 
 def _relevance(where, value):
     try:
+        if isinstance(value, float) and not value.is_integer():
+            raise ValueError
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BertTfError(explain(f"{where}: relevance {value!r}", "a whole number")) from None
 
 

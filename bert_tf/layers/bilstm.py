@@ -10,6 +10,15 @@ from bert_tf.layers.pooling import last_token
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+class Orthogonal(keras.initializers.Orthogonal):
+    """Keras' initializer, in half precision too, in which TensorFlow has no QR decomposition."""
+
+    def __call__(self, shape, dtype=None):
+        """Return a tensor of this shape and type."""
+        return keras.ops.cast(super().__call__(shape, "float32"), dtype or keras.config.floatx())
+
+
+@keras.saving.register_keras_serializable("bert_tf")
 class BiLstm(Layer):
     """What the paper puts, with fresh weights, on top of its left-to-right model in fine-tuning.
 
@@ -29,7 +38,7 @@ class BiLstm(Layer):
             keras.layers.LSTM(
                 hidden_size // 2, return_sequences=True, name=name,
                 kernel_initializer=keras.initializers.GlorotUniform(_seed(seed, name)),
-                recurrent_initializer=keras.initializers.Orthogonal(
+                recurrent_initializer=Orthogonal(
                     seed=_seed(seed, name, "recurrent")), dtype=self.dtype_policy)
             for name in ("forward", "backward"))
 

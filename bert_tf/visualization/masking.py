@@ -143,12 +143,15 @@ def _read(data, first, count, seed, whole_word=None):
 
 def _example(tokenizer, whole, masked):
     vocabulary = tokenizer.vocabulary
-    ids = whole["input_word_ids"]
+    ids, segments = whole["input_word_ids"], whole["input_type_ids"]
+    if _PAIRS.keys() & whole.keys() and not segments.any():  # tokenizers that tell none apart
+        ends = ids == vocabulary.sep_id
+        segments = np.minimum(np.cumsum(ends) - ends, 1)
     special = np.isin(ids, vocabulary.special_ids)
     return {"tokens": [vocabulary.tokens[index] for index in ids], "ids": ids,
-            "segments": whole["input_type_ids"],
+            "segments": segments,
             "word_starts": special | (whole["word_starts"] > 0),
-            "pair": _pair(whole, tokenizer),
+            "pair": _pair(whole, segments > 0, tokenizer),
             "maskings": {name: _masked(vocabulary, read) for name, read in masked.items()}}
 
 
@@ -164,11 +167,11 @@ def _masked(vocabulary, read):
             "fates": [REPLACEMENTS[number] for number in numbers]}
 
 
-def _pair(whole, tokenizer):
+def _pair(whole, second, tokenizer):
     """Return the segments and their label; None where there is one segment."""
-    ids, second = whole["input_word_ids"], whole["input_type_ids"] > 0
     if not second.any():
         return None
+    ids = whole["input_word_ids"]
     segments = [tokenizer.decode(ids[of_segment]) for of_segment in (~second, second)]
     for name, (task, meanings) in _PAIRS.items():
         if name in whole:

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from bert_tf.layers.bilstm import BiLstm, both_ends
 
@@ -18,6 +19,14 @@ def test_keras_bidirectional():
     keras_layer.set_weights(layer.get_weights())
     expected = keras_layer(HIDDEN, mask=MASK.astype(bool)).numpy() * MASK[..., None]
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_as_exports_have_it(dtype):
+    layer, whole = BiLstm(8, seed=1, dtype=dtype), BiLstm(8, seed=1)
+    outputs = layer(HIDDEN, MASK)
+    assert outputs.dtype == layer.forward.cell.recurrent_kernel.dtype == dtype
+    np.testing.assert_allclose(np.array(outputs, "float32"), whole(HIDDEN, MASK), atol=0.05)
 
 
 def test_padding_changes_nothing():

@@ -61,6 +61,16 @@ def test_korean_is_found_however_it_is_composed(of_texts, of_query):
     assert index.search([query], 1)[1].tolist() == [[1]]
 
 
+def test_other_scripts_beside_korean():
+    """Of a corpus that is split into morphemes Japanese and Chinese are pairs of characters still,
+    and marks belong to their word."""
+    index = Bm25(["서울은 한국의 수도이다", "東京は日本の首都です", "हिन्दी भाषा", "İstanbul"])
+    assert index.terms == "morphemes"
+    assert index.search(["日本", "हिन्दी", "istanbul'İSTANBUL", "한국"], 1)[1].tolist() == [
+        [1], [2], [3], [0]]
+    assert index.search(["ह न"], 1)[0].tolist() == [[0]]
+
+
 def test_what_cannot_be_searched(monkeypatch):
     with pytest.raises(BertTfError, match="without a word"):
         Bm25(["", "?!"])

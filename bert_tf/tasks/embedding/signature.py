@@ -102,6 +102,11 @@ def served_pooling(model, tokenizer, options=None, term_weights=None):
         given = {"special_ids": special_ids_of(tokenizer)} | (own.options() if own else {})
         pooling = make_pooling(model.config, **{**given, **options})
         if own is not None:
+            if own.dense and pooling.width_factor != own.width_factor:
+                raise UsageError(explain(
+                    "other --pooling, --layers or --combine with a model whose dense layer takes "
+                    f"vectors of {own.width_factor * model.config.hidden_size} numbers",
+                    "those of the model, or some of the same width"))
             for dense, given in zip(pooling.dense, own.dense, strict=True):
                 dense.set_weights(given.get_weights())
     else:

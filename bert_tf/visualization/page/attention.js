@@ -129,7 +129,7 @@ function listen() {
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   for (const side of ["from", "to"]) listenToTokens(side);
   document.addEventListener("keydown", ({ key }) => {
-    if (key === "Escape") { state.pinned = null; updateLines(); }
+    if (key === "Escape") { state.pinned = null; draw(); }
   });
   makeGrid((layer, head) => {
     set({ view: "heads", layer, heads: [head] });

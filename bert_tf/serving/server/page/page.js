@@ -121,6 +121,8 @@ function showForm() {
   fill($("fields"));
   fill($("attention"));
   fill($("answer"));
+  run++; // an answer on its way is to another form
+  $("answer").removeAttribute("aria-busy");
   $("run").hidden = !name;
   $("about").textContent = name ? "" : "No version of this model is available.";
   if (!name) return;
