@@ -44,7 +44,8 @@ class Bench:
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, folder
         self.environment = {**environment(), **dict.fromkeys(
-            ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), str(arguments.threads))}
+            ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"),
+            str(arguments.threads))}
         model = self.path("model")
         minilm.convert(model)
         for dtype in DTYPES:

@@ -1,6 +1,6 @@
 """How soon has pre-training the held-out loss that the Trainer of transformers reaches?
 
-    python benchmarks/pretraining_peer.py --input reviews.txt.gz --minutes 90 --folder FOLDER \
+    python benchmarks/pretraining_peer.py --input reviews.txt.gz --minutes 90 --folder FOLDER \\
         --hf_python PYTHON
 
 The peer (`benchmarks/peers/hf_pretraining.py`, by an interpreter that has torch and transformers)

@@ -139,6 +139,12 @@ def test_a_token_without_a_row_gets_one_or_is_left_as_it_was(unexported, tmp_pat
     assert result.vocabulary["pieces"] == {"before": 33, "added": 0, "dropped": 24, "after": 9}
     after = from_pretrained(str(tmp_path / "small"))
     assert after.config.vocab_size == 9
+    states = [model.encoder(dict(pack(own.vocabulary, [own.tokenize(["the a b"])], 8)))[
+        "sequence_output"].numpy() for model, own in (
+            (from_pretrained(str(tmp_path / "model"), "embedder"), tokenizer),
+            (from_pretrained(str(tmp_path / "small"), "embedder"),
+             load_tokenizer(str(tmp_path / "small" / "model"))))]
+    assert states[0].tobytes() == states[1].tobytes()
 
 
 def test_a_training_by_sentences_keeps_other_pieces(folder, unexported):
