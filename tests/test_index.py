@@ -8,6 +8,7 @@ from tiny_model import SEQ_LENGTH, config_of, word_piece
 
 import bert_tf
 from bert_tf import cli, index
+from bert_tf.embedder import Embedder
 from bert_tf.errors import UsageError
 from bert_tf.retrieval.token_vectors import TokenVectors, max_sims
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
@@ -39,6 +40,11 @@ def built(model, tmp_path_factory):
              "--output", str(folder / "index"), "--shard_size", "2"]
     assert cli.run(index.main, flags) == 0
     return str(folder / "index"), flags
+
+
+def test_half_precision_is_what_was_asked_for(model):
+    whole, half = (Embedder(model, dtype).vectors(PASSAGES) for dtype in (None, "bfloat16"))
+    assert 0 < np.abs(whole - half).max() < 0.1 * np.abs(whole).max()
 
 
 def test_it_finds_what_the_model_finds(built, capsys, eager):

@@ -24,6 +24,7 @@ from bert_tf.distill.student import (
 from bert_tf.distill.teacher import teacher_outputs
 from bert_tf.errors import BertTfError, UsageError
 from bert_tf.tasks.base.text_preprocessor import TextPreprocessor
+from bert_tf.tasks.classification.model import Classifier
 from bert_tf.tasks.embedding.model import SentenceEmbedder
 from bert_tf.tokenization.tokenizer import Tokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -64,6 +65,18 @@ def test_a_student_of_all_layers_says_what_the_teacher_says(make, eager):
     assert kept == (0, 1) and student is not teacher
     np.testing.assert_array_equal(student.predict(TEXTS, verbose=0),
                                   teacher.predict(TEXTS, verbose=0))
+
+
+@pytest.mark.parametrize(("problem", "labels"), [
+    ("multi_label", ["a", "b"]), ("regression", ["x"])])
+def test_a_student_of_all_layers_loses_nothing_whatever_is_predicted(problem, labels):
+    teacher = Classifier(config(num_hidden_layers=2), labels, problem, seed=1,
+                         preprocessor=TextPreprocessor(tokenizer(), 16))
+    student, layers = build(teacher, num_hidden_layers=2)
+    batch = dict(teacher.preprocessor(tf.constant(TEXTS)))
+    batch |= {"teacher_output": teacher(batch), "example_weights": tf.ones(len(TEXTS))}
+    model = Distiller(student, teacher, options(), layers)
+    assert abs(float(model.loss_sums(model(batch), batch)["output"])) < 1e-4
 
 
 def test_layers_are_those_that_were_asked_for():

@@ -37,6 +37,14 @@ def padded(prompts, width=None):
     return ids, mask
 
 
+def test_half_precision_with_and_without_a_cache(model):
+    half = LanguageModel(GPT, dtype="bfloat16")
+    half.set_weights(model.get_weights())
+    found, expected = (generate(half, *padded(PROMPTS), 5, use_cache=use_cache)[
+        "output_word_ids"].numpy() for use_cache in (True, False))
+    assert (found == expected).mean() > 0.8  # near ties may fall otherwise
+
+
 def full_logits(model, tokens):
     """Logits after `tokens`, from the model's whole-sequence call on the last window."""
     tokens = tokens[-model.config.longest:]
