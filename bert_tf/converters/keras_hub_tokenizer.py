@@ -112,8 +112,8 @@ def _read_options(path, family):
     names = ({"lower_case": "lowercase", "strip_accents": "strip_accents"}
              if _FILES[family] is _WORD_PIECE else {"add_prefix_space": "add_prefix_space"})
     options = {ours: config.get(theirs, False) for ours, theirs in names.items()}
-    if _FILES[family] is _WORD_PIECE:  # which, as the original, puts nothing together again
-        options["normalization"] = "google"
+    if _FILES[family] is _WORD_PIECE and not options["lower_case"]:
+        options["normalization"] = "google"  # only folding case puts what was taken apart together
     for name, theirs in names.items():
         if not isinstance(options[name], bool):
             raise UsageError(explain(f"{path}: {theirs}={options[name]!r}", "true or false"))

@@ -100,10 +100,12 @@ class Prediction(OutputFolder):
         """Return what `measure` does, of the shards as they were written."""
         if predictor.signature not in answering_signatures(self.task):
             return {}, 0
+        columns = self.options.columns()
+        if work.rows.id != columns.get("id"):  # that of other tables
+            columns.pop("id", None)
         shards = ((block.places, work.writer.read(work.shard(block.number)))
                   for block in work.blocks(ignored))
-        return measure(self.task, "chosen" in predictor.columns, work.rows,
-                       self.options.columns(), shards)
+        return measure(self.task, "chosen" in predictor.columns, work.rows, columns, shards)
 
 
 def _has_header(options):

@@ -116,15 +116,18 @@ def test_rules_that_a_preset_has_no_place_for_come_back(kind, make, told, tmp_pa
     assert load_tokenizer(keras_hub.read(preset).tokenizer).options == tokenizer.options
 
 
-def test_jamo_of_a_preset_of_others(tmp_path):
-    """Accents are stripped from text that is taken apart, and stays so, as in keras-hub."""
-    pieces = ["\u1100", "##\u1161", "\uac00"]
-    theirs = keras_nlp.models.BertTokenizer(
-        vocabulary=[*WORD_PIECE_SPECIAL, *pieces], lowercase=True, strip_accents=True)
+@pytest.mark.parametrize(("lowercase", "strip_accents"), [
+    (True, True), (True, False), (False, True), (False, False)])
+def test_what_is_composed_by_a_preset_of_others(lowercase, strip_accents, tmp_path):
+    """What is taken apart with accents stays so, unless case is folded."""
+    pieces = ["\u1100", "##\u1161", "\uac00", "cafe", "caf\xe9", "##\u0301"]
+    theirs = keras_nlp.models.BertTokenizer(vocabulary=[*WORD_PIECE_SPECIAL, *pieces],
+                                            lowercase=lowercase, strip_accents=strip_accents)
     keras_hub.to_live(make_checkpoint("bert")).save_to_preset(str(tmp_path / "theirs"))
     theirs.save_to_preset(str(tmp_path / "theirs"))
     tokenizer = load_tokenizer(keras_hub.read(str(tmp_path / "theirs")).tokenizer)
-    assert tokenizer.tokenize(["\uac00"]).to_list() == [list(theirs("\uac00").numpy())] == [[5, 6]]
+    for text in ("\uac00", "\u1100\u1161", "caf\xe9", "cafe\u0301"):
+        assert tokenizer.tokenize([text]).to_list() == [list(theirs(text))]
 
 
 def test_a_tokenizer_of_another_kind_is_left_out(tmp_path):
