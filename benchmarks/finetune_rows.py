@@ -54,6 +54,7 @@ def _features(row, *layers):
 
 _replace = dataclasses.replace
 _COLA = Row("cola", "cola/in_domain_train.tsv", "cola/in_domain_dev.tsv")
+_MRPC = Row("mrpc", "mrpc/msr_paraphrase_train.txt", 0.1)
 _POLARITY = Row("polarity", "polarity/reviews_a.tsv.gz", 0.1, seq_length=256, peer=False,
                 dtype="bfloat16")
 _WNUT = Row("conll", "wnut17/train.conll", "wnut17/dev.conll")
@@ -67,7 +68,8 @@ ROWS = {
     "cola/minilm": _replace(_COLA, ngrams={"n": 3, "class_weight": "balanced"}),
     "cola/bfloat16": _replace(_COLA, dtype="bfloat16"),
     "cola/scratch": _replace(_COLA, scratch=True),
-    "mrpc/minilm": Row("mrpc", "mrpc/msr_paraphrase_train.txt", 0.1, ngrams={"n": 2}),
+    "mrpc/minilm": _replace(_MRPC, ngrams={"n": 2}),
+    "mrpc/bfloat16": _replace(_MRPC, dtype="bfloat16"),
     "polarity/head": _replace(_POLARITY, ngrams={"n": 2}),
     "polarity/head_tail": _replace(_POLARITY, flags=("--long", "head_tail")),
     # All of a review once: windows that overlap, and dropout, take several times as long; the
