@@ -144,7 +144,8 @@ def _task_options(teacher, kept, own_tokens=False, static=False):
     """
     options = teacher.options()
     if teacher.saved_as != "embedder":
-        options.pop("features", None)  # with which an encoder learns nothing
+        if "features" in teacher.further_options:
+            options["features"] = None  # of --init neither: with them an encoder learns nothing
         return options
     if kept is None:  # a model of its own, whose last layer learns what the teacher pools
         options = {**options, "layers": [-1]}

@@ -105,10 +105,11 @@ def _part(features, start, end):
 def token_vectors(teacher):
     """Compute the teacher's vector of every token alone, between its special tokens.
 
-    Returns: float32 `[tokens of the vocabulary, width]`.
+    Returns: float32 `[tokens of the vocabulary that have a row, width]`.
     """
     vocabulary = teacher.preprocessor.tokenizer.vocabulary
-    ids = np.array([join(vocabulary, [number])[0] for number in range(len(vocabulary))], np.int32)
+    count = min(len(vocabulary), teacher.config.vocab_size)
+    ids = np.array([join(vocabulary, [number])[0] for number in range(count)], np.int32)
     found = []
     for start in tqdm.trange(0, len(ids), 1024, desc="asking of tokens", delay=2):
         part = ids[start:start + 1024]

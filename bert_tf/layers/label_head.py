@@ -65,7 +65,8 @@ class LabelHead(Layer):
         if self.transform is not None:
             inputs = self.dropout(self.transform(inputs, training=training), training=training)
         if input_mask is not None:  # the mean of what a linear map makes is that of the mean
-            inputs = mean_of_tokens(inputs, input_mask)
+            # In float32: a sum of thousands may be more than half precision has.
+            inputs = tf.cast(mean_of_tokens(tf.cast(inputs, tf.float32), input_mask), inputs.dtype)
         weights = tf.convert_to_tensor(self.output_weights)
         tokens = tf.reshape(inputs, [-1, weights.shape[1]])
         logits = tf.cast(tf.matmul(tokens, weights, transpose_b=True), tf.float32)

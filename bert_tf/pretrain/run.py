@@ -275,6 +275,7 @@ class PretrainingRun(RunFolder):
                                 seed=train_config.seed,
                                 objective=objective if objective in ("rtd", "lm") else None,
                                 eval_examples=self.options.eval_examples,
+                                max_predictions_per_seq=self.options.max_predictions_per_seq,
                                 final_masked_lm_prob=self.options.final_masked_lm_prob,
                                 causal_fraction=self.options.causal_fraction,
                                 train_steps=train_config.train_steps)

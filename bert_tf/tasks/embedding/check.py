@@ -94,7 +94,9 @@ def _need_margins(loss, kind, examples):
     for example in examples:
         if example.scores is None and not loss.teacher:
             raise UsageError(explain(f"{example.where}: no scores, for --loss {loss.loss}",
-                                     "a column scores", "--teacher PATH"))
+                                     "a column scores",
+                                     "--teacher PATH" if type(loss) is EmbeddingLoss
+                                     else "--loss in_batch"))
 
 
 def _need_vectors(loss, kind, examples):
