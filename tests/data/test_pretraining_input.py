@@ -115,7 +115,9 @@ def test_the_fraction_of_masks_falls_with_the_step(make):
                                   np.round(batch["input_mask"].sum(1) * 0.5))
     capped = PretrainingInput(folder, "eval", max_predictions_per_seq=10, **{
         **options, "final_masked_lm_prob": 0.5})
-    assert (_batches(capped)[0]["masked_lm_weights"].sum(1) == 10).all()
+    np.testing.assert_array_equal(
+        _batches(capped)[0]["masked_lm_weights"].sum(1),
+        np.minimum(np.round(batch["input_mask"].sum(1) * 0.5), 10))
 
 
 def test_some_rows_are_read_left_to_right(dynamic):
