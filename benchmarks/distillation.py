@@ -43,7 +43,6 @@ from speed.report import Targets, finish
 from bert_tf.embedder import Embedder
 from bert_tf.retrieval.corpus import read_corpus
 from bert_tf.storage import files
-from bert_tf.tasks.base.examples import TextExample
 from bert_tf.tasks.base.query_files import read_queries
 from bert_tf.tasks.registry import read_task
 
@@ -232,24 +231,6 @@ class Korean:
         """Fine-tune the encoder into the folder `teacher`; its accuracy."""
         return self.tuned("teacher", init=self.benchmark.arguments.encoder, seed=1)
 
-    def ngrams(self, teacher, soft):
-        """Let n-grams of characters learn from the labels and from a file of soft labels, each
-        text as much as it is certain; return them, their accuracy and that of their mean with
-        what a run predicted."""
-        examples, weights = list(self.examples["train"]), [1.0] * len(self.examples["train"])
-        for row in map(json.loads, files.read_lines(soft) if soft else ()):
-            label, most = max(row["label"].items(), key=lambda item: item[1])
-            examples.append(TextExample("", row["text"], label=label))
-            weights.append(2 * most - 1)
-        grams = ngrams.learn(examples, n=4, unit="char", weights=weights)
-        dev = self.examples["dev"]
-        labels, right = list(grams.classes_), np.array([example.label for example in dev])
-        lines = files.read_lines(self.benchmark.path(teacher, "predictions.jsonl"))
-        said = [[row["scores"][label] for label in labels] for row in map(json.loads, lines)]
-        of_grams = grams.predict_proba([example.text_a for example in dev])
-        return grams, {name: float(np.mean(np.array(labels)[told.argmax(1)] == right))
-                       for name, told in (("ngrams", of_grams), ("mean", of_grams + said))}
-
 
 def soft_labels(benchmark):
     """A classifier of two layers that learns from its teacher's probabilities."""
@@ -278,38 +259,35 @@ def soft_labels(benchmark):
 
 
 def ensemble(benchmark):
-    """The encoder that learns the mean of what its teacher and n-grams say of reviews, then NSMC's
-    labels; --generations such, each the teacher of the next, whose n-grams learn from the mean as
-    well (co-training, Blum and Mitchell 1998)."""
+    """The encoder that learns the mean of what its teacher and n-grams say of reviews."""
     arguments, korean = benchmark.arguments, Korean(benchmark)
-    found = {"reviews": len(korean.texts), "teacher": korean.teacher(), "generations": []}
-    certain = benchmark.path("dev.jsonl")
+    found = {"reviews": len(korean.texts), "teacher": korean.teacher(), "student": [],
+             "labelled": []}
+    grams = ngrams.learn(korean.examples["train"], n=4, unit="char")
+    dev = korean.examples["dev"]
+    labels, right = list(grams.classes_), np.array([example.label for example in dev])
+    lines = map(json.loads, files.read_lines(benchmark.path("teacher", "predictions.jsonl")))
+    said = [[line["scores"][label] for label in labels] for line in lines]
+    of_grams = grams.predict_proba([example.text_a for example in dev])
+    for name, probabilities in (("ngrams", of_grams), ("mean", of_grams + said)):
+        found[name] = float(np.mean(np.array(labels)[probabilities.argmax(1)] == right))
+    benchmark.command("predict", "said", model=benchmark.path("teacher"), input=korean.reviews,
+                      format="jsonl")
+    soft, certain = benchmark.path("soft.jsonl"), benchmark.path("dev.jsonl")
+    files.write_json_lines(soft, _means(grams, files.expand(
+        [benchmark.path("said", "predictions", "*.jsonl")])))
     files.write_json_lines(certain, ({"text": example.text_a, "label": example.label}
-                                     for example in korean.examples["dev"]))
-    teacher, init, soft = "teacher", arguments.encoder, None
-    for generation in range(1, arguments.generations + 1):
-        grams, accuracies = korean.ngrams(teacher, soft)
-        end = "" if generation == 1 else f"_{generation}"
-        soft = benchmark.path(f"soft{end}.jsonl")
-        if not files.exists(soft):
-            benchmark.command("predict", f"said{end}", model=benchmark.path(teacher),
-                              input=korean.reviews, format="jsonl", dtype=arguments.dtype)
-            files.write_json_lines(soft, _means(grams, files.expand(
-                [benchmark.path(f"said{end}", "predictions", "*.jsonl")])))
-        accuracies |= {"student": [], "labelled": []}
-        for seed in benchmark.seeds:
-            student, labelled = f"of_both_{seed}{end}", f"labelled_{seed}{end}"
-            accuracies["student"].append(korean.tuned(
-                student, task="classify", train=soft, dev=certain, init=init,
-                epochs=arguments.epochs, seed=seed))
-            accuracies["labelled"].append(korean.tuned(
-                labelled, init=benchmark.path(student), epochs=1, learning_rate=1e-4, seed=seed))
-        teacher = f"labelled_{benchmark.seeds[0]}{end}"
-        init = benchmark.path(teacher)
-        found["generations"].append(accuracies)
+                                     for example in dev))
+    for seed in benchmark.seeds:
+        found["student"].append(korean.tuned(
+            f"of_both_{seed}", task="classify", train=soft, dev=certain, init=arguments.encoder,
+            epochs=arguments.epochs, seed=seed))
+        found["labelled"].append(korean.tuned(
+            f"labelled_{seed}", init=benchmark.path(f"of_both_{seed}"), epochs=1,
+            learning_rate=1e-4, seed=seed))
         print(found, flush=True)
     benchmark.targets.check("ensemble: points above the teacher", 100 * (
-        np.mean(found["generations"][-1]["labelled"]) - found["teacher"]), 0)
+        np.mean(found["labelled"]) - found["teacher"]), 0)
     return found
 
 
@@ -337,7 +315,6 @@ def main():
     add("--rows", nargs="+", choices=list(ROWS), default=["layers", "static"])
     add("--shared", default="../shared", help="folder of the data")
     add("--encoder", help="run of a pre-trained Korean encoder, for soft_labels and ensemble")
-    add("--generations", type=int, default=1, help="of ensemble: the last is the next's teacher")
     add("--reviews", type=int, help="the first ones, of these two (default: all)")
     add("--texts", type=int, default=100_000, help="English sentences")
     add("--objectives", nargs="+", default=["output"])

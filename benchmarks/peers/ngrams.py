@@ -3,14 +3,13 @@
 import time
 
 
-def learn(train, n, unit="word", class_weight=None, weights=None):
+def learn(train, n, unit="word", class_weight=None):
     """Learn from examples.
 
     Args:
         train: list of `TextExample`; a pair is read as one text.
         n: n-grams of one to so many `unit`s, `word` or `char`.
         class_weight: None or `balanced`.
-        weights: how much each example counts (default: 1).
 
     Returns: what has scikit-learn's `predict` and `predict_proba` of texts.
     """
@@ -21,8 +20,7 @@ def learn(train, n, unit="word", class_weight=None, weights=None):
     model = make_pipeline(
         TfidfVectorizer(analyzer=unit, ngram_range=(1, n), min_df=2),
         LogisticRegression(class_weight=class_weight, max_iter=1000, C=4))
-    return model.fit(_texts(train), [example.label for example in train],
-                     logisticregression__sample_weight=weights)
+    return model.fit(_texts(train), [example.label for example in train])
 
 
 def predict(train, dev, **options):
