@@ -156,7 +156,8 @@ def _named(checkpoint, tokenizer):
     named = {*range(first, config.padding_id + 1)}
     named.update(*(options["special_ids"] for options in options_with_ids(task)))
     if task["task"] == "multi_vector_embedder":  # whose prompts begin with tokens of no text
-        markers = (marker_of(prompt, tokenizer)[0] for prompt in task["prompts"].values())
+        prompts = (task.get("prompts") or {}).values()
+        markers = (marker_of(prompt, tokenizer)[0] for prompt in prompts)
         named.update(marker for marker in markers if marker is not None)
     return named
 

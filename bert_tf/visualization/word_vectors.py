@@ -164,9 +164,8 @@ def sum_weights(found, lengths, vocabulary, weights=None):
     """
     weights = weights or [np.ones(length) for length in lengths]
     if found is None:
-        first, after = vocabulary.initial_token, vocabulary.final_separator
-        return {sentence: np.where((np.arange(len(weight)) >= first)
-                                   & (np.arange(len(weight)) < len(weight) - after), weight, 0.0)
+        before, after = int(vocabulary.initial_token), int(vocabulary.final_separator)
+        return {sentence: np.pad(weight[before:len(weight) - after], (before, after))
                 for sentence, weight in enumerate(weights)}
     sums = {}
     for each, of_word in zip(found, word_weights(found, lengths), strict=True):

@@ -110,11 +110,12 @@ def test_pieces_of_prompts_are_kept(folder, unexported):
     assert after.embed(texts).tobytes() == before.embed(texts).tobytes()
 
 
-def test_the_marker_of_a_prompt_is_kept(unexported, tmp_path):
+@pytest.mark.parametrize("prompts", [{"query": "[unused0] ", "passage": ""}, None])
+def test_the_marker_of_a_prompt_is_kept(prompts, unexported, tmp_path):
     """A token that no text gives."""
     tokenizer = Tokenizer(Vocabulary([*SPECIAL_TOKENS, "[unused0]", *LETTERS, "the", "zoo"]))
     config = ModelConfig(vocab_size=len(tokenizer.vocabulary), initializer_range=0.3, **TINY)
-    MultiVectorEmbedder(config, dim=4, prompts={"query": "[unused0] ", "passage": ""},
+    MultiVectorEmbedder(config, dim=4, prompts=prompts,
                         preprocessor=TextPreprocessor(tokenizer, 24)).save_pretrained(
         str(tmp_path / "late"))
     (tmp_path / "text.txt").write_text("the a b\n")
