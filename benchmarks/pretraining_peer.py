@@ -4,12 +4,13 @@
         --hf_python PYTHON
 
 The peer (`benchmarks/peers/hf_pretraining.py`, by an interpreter that has torch and transformers)
-trains BERT to predict masked tokens for so many minutes. Ours has half of them (or `--ours`), twice:
-BERT of the very same sizes, which tells the speed, and what `--recipe budget` trains at that width;
-`--rows` leaves one of them out. All have one vocabulary, learned here, and the same rows of 64 tokens in batches of 32, as many as their own
-speed, measured first, allows; AdamW up to 1e-3, no dropout. Losses are those of the same masked
-tokens of held-out rows, all measured by bert_tf, which reads the peer's weights. What
-`visualize training --x seconds` draws of the three folders is the picture.
+trains BERT to predict masked tokens for so many minutes. Ours has half of them (or `--ours`),
+twice: BERT of the very same sizes, which tells the speed, and what `--recipe budget` trains at that
+width; `--rows` leaves one of them out. All have one vocabulary, learned here, and the same rows of
+64 tokens in batches of 32, as many as their own speed, measured first, allows; AdamW up to 1e-3, no
+dropout. Losses are those of the same masked tokens of held-out rows, all measured by bert_tf, which
+reads the peer's weights. What `visualize training --x seconds` draws of the three folders is the
+picture.
 """
 
 import argparse
